@@ -1,0 +1,109 @@
+"""Privacy-preserving data mining by randomization, on Dask.
+
+A randomization design is a column-stochastic matrix P with ``reported = P @ true``; estimates,
+miners and privacy measures all follow from it. The public names below are imported when they are
+first used, so that ``import ppdm_dask`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ppdm_dask import datasets, privacy
+    from ppdm_dask.codebook import Attribute, Codebook
+    from ppdm_dask.designs import (
+        Design,
+        Identity,
+        KaryResponse,
+        Product,
+        RRMatrix,
+        UnrelatedQuestion,
+        Warner,
+        design_from_config,
+    )
+    from ppdm_dask.errors import InputError, NotInvertible, NotLumpable, PPDMError
+    from ppdm_dask.estimate import Estimate, event_weights, invert
+    from ppdm_dask.experiments.recipe import Recipe
+    from ppdm_dask.experiments.run import run
+    from ppdm_dask.mine import NaiveBayes
+    from ppdm_dask.randomness import Stream
+    from ppdm_dask.records import Records, Reports
+    from ppdm_dask.tables import ContingencyTable, count
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attribute",
+    "Codebook",
+    "ContingencyTable",
+    "Design",
+    "Estimate",
+    "Identity",
+    "InputError",
+    "KaryResponse",
+    "NaiveBayes",
+    "NotInvertible",
+    "NotLumpable",
+    "PPDMError",
+    "Product",
+    "RRMatrix",
+    "Recipe",
+    "Records",
+    "Reports",
+    "Stream",
+    "UnrelatedQuestion",
+    "Warner",
+    "__version__",
+    "count",
+    "datasets",
+    "design_from_config",
+    "event_weights",
+    "invert",
+    "privacy",
+    "run",
+]
+
+_MODULES = ("datasets", "privacy")
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "codebook": ("Attribute", "Codebook"),
+        "designs": (
+            "Design",
+            "Identity",
+            "KaryResponse",
+            "Product",
+            "RRMatrix",
+            "UnrelatedQuestion",
+            "Warner",
+            "design_from_config",
+        ),
+        "errors": ("InputError", "NotInvertible", "NotLumpable", "PPDMError"),
+        "estimate": ("Estimate", "event_weights", "invert"),
+        "experiments.recipe": ("Recipe",),
+        "experiments.run": ("run",),
+        "mine": ("NaiveBayes",),
+        "randomness": ("Stream",),
+        "records": ("Records", "Reports"),
+        "tables": ("ContingencyTable", "count"),
+    }.items()
+    for name in names
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,75 @@
+"""The command ``ppdm``: parse, call, print.
+
+Exit codes: 0 done; 1 done, but something is wrong; 2 bad input or usage; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+WRONG, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those after the program's name; by default the process's own.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign gets a "?"
+            stream.reconfigure(errors="replace")
+    try:
+        code = _call(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has gone; the interpreter must not complain at its end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _call(arguments: list[str]) -> int:
+    from ppdm_dask.cli.app import UsageProblem, app
+    from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
+
+    try:
+        code = app(args=arguments, prog_name="ppdm", standalone_mode=False)
+    except UsageProblem as error:
+        _complain(error.format_message())
+        return BAD_INPUT
+    except RunInterrupted as error:
+        _interrupted(arguments, str(error))
+        return INTERRUPTED
+    except (InputError, PPDMError) as error:
+        _complain(str(error))
+        return BAD_INPUT if isinstance(error, InputError) else WRONG
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:  # the parser's answer to Ctrl-C outside a run
+        _interrupted(arguments, "interrupted")
+    return int(code or 0)
+
+
+def _complain(message: str) -> None:
+    print(f"ppdm: error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _interrupted(arguments: list[str], message: str) -> None:
+    command = shlex.join(["ppdm", *arguments])
+    print(f"ppdm: {' '.join(message.split())}", file=sys.stderr)
+    if arguments[:1] == ["run"]:
+        print(f"resume with the same command: {command}", file=sys.stderr)

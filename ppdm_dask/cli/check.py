@@ -1,0 +1,69 @@
+"""``ppdm check``: say of each file what it is and whether it is right."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ppdm_dask.cli.output import print_json
+from ppdm_dask.errors import InputError, RecipeError
+
+__all__ = ["check_files"]
+
+
+def check_files(files: Sequence[str], *, as_json: bool) -> int:
+    """Check all files, also after a bad one; 0 if all are right, else 2."""
+    found = []
+    for file in files:
+        try:
+            kind, summary = _check(file)
+            found.append({"file": file, "kind": kind, "ok": True, "summary": summary})
+        except InputError as error:
+            message = " ".join(str(error).split())
+            found.append({"file": file, "kind": None, "ok": False, "summary": message})
+    if as_json:
+        print_json(found)
+    else:
+        for each in found:
+            if each["ok"]:
+                print(f"{each['file']}: {each['kind']}, {each['summary']}")
+            else:
+                print(f"ppdm: error: {each['summary']}", file=sys.stderr)
+    return 0 if all(each["ok"] for each in found) else 2
+
+
+def _check(file: str) -> tuple[str, str]:
+    from ppdm_dask.experiments.fields import read_toml
+    from ppdm_dask.resources import recipe_path
+
+    path = recipe_path(file)
+    content = read_toml(path)
+    if "attribute" in content:
+        return "codebook", _check_codebook(path)
+    if content.keys() & {"data", "design", "mine", "sweep"}:
+        return "recipe", _check_recipe(path)
+    raise RecipeError(
+        f"{path}: neither a recipe, which has [[data]], [design], [mine] and [sweep], "
+        "nor a codebook, which has [[attribute]]",
+        path,
+    )
+
+
+def _check_codebook(path: Path) -> str:
+    from ppdm_dask.codebook import Codebook
+
+    book = Codebook.from_toml(path)
+    return f"{len(book.names)} attributes, target {book.target}"
+
+
+def _check_recipe(path: Path) -> str:
+    from ppdm_dask.experiments.check import check_recipe
+    from ppdm_dask.experiments.inputs import prepare_all
+    from ppdm_dask.experiments.recipe import Recipe
+
+    recipe = Recipe.load(path)
+    check_recipe(recipe)
+    prepared = prepare_all(recipe)
+    sizes = ", ".join(f"{each.entry.id} ({len(each.records):,} records)" for each in prepared)
+    return f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats; {sizes}"

@@ -1,0 +1,55 @@
+"""Printing: tables, lines and JSON on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import xarray as xr
+    from rich.table import Table
+
+__all__ = ["print_json", "print_lines", "print_result", "print_table"]
+
+PIPED_WIDTH = 80
+"""Columns of a table that goes into a file or a pipe, unless its numbers need more."""
+
+
+def print_table(table: Table) -> None:
+    """Print a table: without control codes where it is no terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(PIPED_WIDTH, console.measure(table).minimum)
+    # Written by hand: rich ends the process by itself when a pipe breaks.
+    with console.capture() as capture:
+        console.print(table)
+    text = capture.get()
+    sys.stdout.write("\n".join(line.rstrip() for line in text.splitlines()) + "\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines as they are."""
+    for line in lines:
+        print(line)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_result(ds: xr.Dataset) -> None:
+    """Print the tables of a result, one a data entry."""
+    from ppdm_dask.report.tables import entry_heading, entry_table, undefined_notes
+
+    for i in range(ds.sizes["data"]):
+        print(f"\n{entry_heading(ds, i)}\n")
+        print_table(entry_table(ds, i))
+    if notes := undefined_notes(ds):
+        print()
+        print_lines(notes)

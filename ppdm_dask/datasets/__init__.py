@@ -1,0 +1,192 @@
+"""Four data sets of the UCI repository, bundled, with original labels and a checksum each."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ppdm_dask.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["DatasetInfo", "describe", "load", "names"]
+
+_FOLDER = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a bundled data set is and whose it is.
+
+    Parameters
+    ----------
+    name, title : str
+        Short name, as `load` takes it, and a line on the contents.
+    file, sha256 : str
+        Bundled file and its SHA-256 (hex).
+    n_records : int
+        Number of records.
+    target : str
+        Column of the class.
+    classes : tuple of str
+        Labels of the target.
+    columns : tuple of str
+        All columns in order, the target last.
+    licence, citation, source : str
+        Terms, whom to cite, and where the bytes came from.
+    """
+
+    name: str
+    title: str
+    file: str
+    sha256: str
+    n_records: int
+    target: str
+    classes: tuple[str, ...]
+    columns: tuple[str, ...]
+    licence: str
+    citation: str
+    source: str
+
+    @property
+    def n_attributes(self) -> int:
+        """Number of attributes besides the target."""
+        return len(self.columns) - 1
+
+    @property
+    def path(self) -> Path:
+        """Where the bundled file is."""
+        return _FOLDER / self.file
+
+
+@cache
+def _sources() -> Mapping[str, Any]:
+    sources: dict[str, Any] = tomllib.loads((_FOLDER / "sources.toml").read_text(encoding="utf-8"))
+    return sources
+
+
+def names() -> tuple[str, ...]:
+    """Names of the bundled data sets."""
+    return tuple(_sources())
+
+
+def describe(name: str) -> DatasetInfo:
+    """Describe a bundled data set.
+
+    Raises
+    ------
+    DataError
+        If there is none of that name.
+    """
+    if name not in _sources():
+        raise DataError(f"no data set is called {name!r}; there are {', '.join(names())}", name)
+    entry = {"name": name, **_sources()[name]}
+    values = {field.name: entry[field.name] for field in fields(DatasetInfo)}
+    for key in ("classes", "columns"):
+        values[key] = tuple(values[key])
+    return DatasetInfo(**values)
+
+
+def load(
+    name: str, file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
+) -> pd.DataFrame:
+    """Load a data set with its original labels; missing values are missing, never a label.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+    file : path or sequence of paths, optional
+        Copies of your own to read instead, one after the other: the text files that the UCI
+        repository distributed (``adult.data`` then ``adult.test``), or Parquet files with the
+        columns of the bundled one. They are not compared with a checksum.
+
+    Returns
+    -------
+    DataFrame
+        Columns as ``describe(name).columns`` has them, records in the original order; numbers are
+        integers or floats, labels are strings.
+
+    Raises
+    ------
+    DataError
+        If no data set has that name, or a file is absent, damaged or not of that data set.
+
+    Examples
+    --------
+    >>> load("votes")["party"].value_counts().to_dict()
+    {'democrat': 267, 'republican': 168}
+    """
+    import pandas as pd
+
+    info = describe(name)
+    if file is None:
+        content = _read_bytes(info.path)
+        found = hashlib.sha256(content).hexdigest()
+        if found != info.sha256:
+            raise DataError(
+                f"{info.path}: damaged: its SHA-256 is {found}, expected is {info.sha256}",
+                info.path,
+            )
+        return _from_parquet(content, info, info.path)
+    files = [file] if isinstance(file, (str, os.PathLike)) else list(file)
+    if not files:
+        raise DataError(f"no file is given to read {name!r} from", files)
+    return pd.concat([_from_file(Path(path), info) for path in files], ignore_index=True)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
+
+
+def _from_file(path: Path, info: DatasetInfo) -> pd.DataFrame:
+    from ppdm_dask.datasets.text import read_text
+
+    content = _read_bytes(path)
+    if content[:4] == b"PAR1":
+        return _from_parquet(content, info, path)
+    return _to_pandas(read_text(content, path, info, _sources()[info.name]))
+
+
+def _from_parquet(content: bytes, info: DatasetInfo, path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(io.BytesIO(content), use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path}: cannot be read as Parquet: {reason}", path) from None
+    if tuple(table.column_names) != info.columns:
+        raise DataError(
+            f"{path}: its columns are {', '.join(table.column_names)}; "
+            f"{info.name} has {', '.join(info.columns)}",
+            table.column_names,
+        )
+    return _to_pandas(table)
+
+
+def _to_pandas(table: pa.Table) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow as pa
+
+    # Integers with gaps would become floats; pandas' own nullable integers keep them as they are.
+    columns = {
+        name: column.to_pandas(
+            types_mapper={pa.int64(): pd.Int64Dtype()}.get if column.null_count else None
+        )
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    return pd.DataFrame(columns)

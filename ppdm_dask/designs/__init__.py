@@ -1,0 +1,21 @@
+"""Randomization designs: one family a file, one contract, one registry."""
+
+from ppdm_dask.designs.base import Design, design_from_config, families, register
+from ppdm_dask.designs.identity import Identity
+from ppdm_dask.designs.kary import KaryResponse, Warner
+from ppdm_dask.designs.matrix import RRMatrix
+from ppdm_dask.designs.product import Product
+from ppdm_dask.designs.unrelated import UnrelatedQuestion
+
+__all__ = [
+    "Design",
+    "Identity",
+    "KaryResponse",
+    "Product",
+    "RRMatrix",
+    "UnrelatedQuestion",
+    "Warner",
+    "design_from_config",
+    "families",
+    "register",
+]

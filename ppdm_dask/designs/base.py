@@ -1,0 +1,350 @@
+"""The contract of a randomization design, and the registry of families.
+
+A design is a column-stochastic matrix P, ``reported = P @ true``, over the joint categories of a
+block of attributes.  Everything that is estimated follows from a left inverse B, ``B P = I``: for
+a true event E, a reported symbol y carries the unbiased weight ``w(E, y) = <1_E, B e_y>``.
+
+A family states its parameters and its P.  The dense statements below serve any family; a family
+with structure replaces them by its own, which the battery in ``tests/checks.py`` holds to the
+dense ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import DesignError, NotInvertible
+
+if TYPE_CHECKING:
+    from ppdm_dask.randomness import Stream
+    from ppdm_dask.records import Records, Reports
+
+__all__ = ["Design", "PosteriorSummary", "design_from_config", "families", "register", "thresholds"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[Any]
+
+MAX_DENSE = 4_096
+"""Categories above which no dense P or B is made; structured families do without."""
+
+_FAMILIES: dict[str, type[Design]] = {}
+
+
+class PosteriorSummary(NamedTuple):
+    """What privacy measures need of the joint law J(y, x) = P[y, x] p[x], per reported y."""
+
+    total: Floats
+    """sum over x of J(y, x): probability of the report."""
+    largest: Floats
+    """max over x of J(y, x)."""
+    squares: Floats
+    """sum over x of J(y, x) ** 2."""
+
+
+def thresholds(law: Floats) -> tuple[npt.NDArray[np.uint64], int]:
+    """Cumulative probabilities in units of 2**-62, and the last symbol that can occur.
+
+    A 62-bit uniform u draws the symbol ``min(#{cuts <= u}, last)``: probabilities are met to
+    2**-62, and a symbol of probability zero is never drawn.
+    """
+    units = np.rint(law * 2.0**62).astype(np.int64)
+    units[law.argmax()] += (1 << 62) - int(sum(int(u) for u in units))
+    return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
+
+
+def _product(matrix: Floats, array: Floats) -> Floats:
+    result: Floats = np.tensordot(matrix, array, axes=1)
+    return result
+
+
+def register(family: type[Design]) -> type[Design]:
+    """Class decorator: make a family known by its ``id`` to configurations and to the battery."""
+    if family.id in _FAMILIES:
+        raise DesignError(f"two design families are called {family.id!r}", family)
+    _FAMILIES[family.id] = family
+    return family
+
+
+def families() -> dict[str, type[Design]]:
+    """Registered families by id, in alphabetical order."""
+    return dict(sorted(_FAMILIES.items()))
+
+
+def design_from_config(config: Mapping[str, Any]) -> Design:
+    """Build the design that a configuration describes.
+
+    Parameters
+    ----------
+    config : mapping
+        ``id`` names the family, the other keys are its parameters, as :meth:`Design.config` gives
+        them.
+
+    Raises
+    ------
+    DesignError
+        For an unknown family, an unknown or missing parameter, or an impossible value.
+    """
+    parameters = dict(config)
+    name = parameters.pop("id", None)
+    if name not in _FAMILIES:
+        known = ", ".join(families())
+        raise DesignError(f"id: got {name!r}; a design family is needed: {known}", name)
+    return _FAMILIES[name].from_config(parameters)
+
+
+class Design(ABC):
+    """A randomization of one block of attributes, or a product of blocks.
+
+    Attributes
+    ----------
+    attributes : tuple of str
+        The attributes of the block.
+    shape : tuple of int
+        True categories of each attribute; the block's joint category is their row-major index.
+    """
+
+    id: ClassVar[str]
+    kind: ClassVar[Literal["symbol", "set"]] = "symbol"
+
+    attributes: tuple[str, ...]
+    shape: tuple[int, ...]
+
+    # -- what a family states ------------------------------------------------------------------
+
+    @abstractmethod
+    def matrix(self) -> Floats:
+        """P, shape (reported symbols, true categories); columns sum to 1."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Parameters as JSON values, from which :func:`design_from_config` builds an equal one."""
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        """Inverse of :meth:`config`, without the ``id``."""
+
+    @abstractmethod
+    def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
+        """Disguise records of one logical block.
+
+        Parameters
+        ----------
+        codes : array, shape (n, attributes of the block)
+            True codes of the records ``start .. start + n - 1`` of the logical block.
+        stream : Stream
+            Keyed by the block; sources below it serve one list of draws each.
+        start : int
+            Position of the first record in the logical block.
+        """
+
+    @property
+    @abstractmethod
+    def undefined(self) -> str:
+        """Why P has no left inverse, in a few words; empty where it has one."""
+
+    # -- structure -----------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> tuple[Design, ...]:
+        """The independent blocks; a design that is no product is its own single block."""
+        return (self,)
+
+    @property
+    def n_true(self) -> int:
+        """Joint true categories of the block."""
+        return math.prod(self.shape)
+
+    @property
+    def n_reported(self) -> int:
+        """Joint reported symbols of the block."""
+        return self.n_true
+
+    def marginal(self, attributes: Sequence[str]) -> Design | None:
+        """The design seen by some attributes of the block, or None where it is not lumpable."""
+        return self if tuple(attributes) == self.attributes else None
+
+    def summed_over(self, attributes: Sequence[str], vector: Floats) -> Floats:
+        """Sum a joint vector of the block over the attributes that are not named."""
+        axes = tuple(i for i, name in enumerate(self.attributes) if name not in attributes)
+        summed: Floats = np.asarray(vector).reshape(self.shape).sum(axis=axes).ravel()
+        return summed
+
+    # -- algebra (dense statements) ------------------------------------------------------------
+
+    def _require_dense(self) -> None:
+        if max(self.n_true, self.n_reported) > MAX_DENSE:
+            raise DesignError(
+                f"{self.id}: {self.n_reported} x {self.n_true} is too large for a dense matrix "
+                f"(at most {MAX_DENSE} categories)",
+                self,
+            )
+
+    def require_inverse(self) -> None:
+        """Raise NotInvertible, with P and its condition number, where nothing can be estimated."""
+        if self.undefined:
+            subject: object = self
+            condition = math.inf
+            if self.n_true <= MAX_DENSE:
+                subject = self.matrix()
+                condition = float(np.linalg.cond(subject))
+            raise NotInvertible(
+                f"{self.id} on {', '.join(self.attributes)} is not invertible: {self.undefined} "
+                f"(condition number {condition:.3g})",
+                subject,
+            )
+
+    @cached_property
+    def _left_inverse(self) -> Floats:
+        self.require_inverse()
+        inverse = np.asarray(np.linalg.inv(self.matrix()), dtype=np.float64)
+        inverse.flags.writeable = False
+        return inverse
+
+    def left_inverse(self) -> Floats:
+        """B, shape (true categories, reported symbols): B P = I and columns sum to 1."""
+        self._require_dense()
+        return self._left_inverse
+
+    def apply(self, true: Floats) -> Floats:
+        """P @ true, along axis 0; shape (true categories, ...) to (reported symbols, ...)."""
+        return _product(self.matrix(), true)
+
+    def invert(self, reported: Floats) -> Floats:
+        """B @ reported, along axis 0."""
+        return _product(self.left_inverse(), reported)
+
+    def invert_squared(self, reported: Floats) -> Floats:
+        """(B * B) @ reported, along axis 0: second moments of the event weights."""
+        return _product(self.left_inverse() ** 2, reported)
+
+    def invert_transposed(self, true: Floats) -> Floats:
+        """B.T @ true, along axis 0: from a function of the truth to its weight per report."""
+        return _product(self.left_inverse().T, true)
+
+    def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
+        """Unbiased weights w(E, y) of an event for reported records.
+
+        Parameters
+        ----------
+        masks : mapping of attribute to bool array
+            The event: attribute a lies in the categories where its mask is true.
+        codes : array, shape (n, attributes of the block)
+            Reported codes.
+        """
+        event = np.ones(self.shape)
+        for axis, (name, size) in enumerate(zip(self.attributes, self.shape, strict=True)):
+            if name in masks:
+                along = [1] * len(self.shape)
+                along[axis] = size
+                event = event * masks[name].reshape(along)
+        return self.invert_transposed(event.ravel())[self.joint(codes)]
+
+    def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
+        """Draw truths in proportion to |B e_y|, with signed factors: E[factor f(x)] = <f, B e_y>.
+
+        Parameters
+        ----------
+        codes : array, shape (n, attributes of the block)
+            Reported codes y.
+
+        Returns
+        -------
+        codes, factors : arrays, shapes (n, attributes of the block) and (n,)
+        """
+        B = self.left_inverse()
+        joint = self.joint(codes)
+        words = stream.source(0).words(len(codes)) >> np.uint64(2)
+        truth = np.empty(len(codes), dtype=np.int64)
+        for y in np.unique(joint):
+            rows = joint == y
+            law = np.abs(B[:, y])
+            cuts, last = thresholds(law / law.sum())
+            truth[rows] = np.minimum(np.searchsorted(cuts, words[rows], "right"), last)
+        factors = np.sign(B[truth, joint]) * np.abs(B).sum(axis=0)[joint]
+        return np.stack(np.unravel_index(truth, self.shape), axis=1).astype(codes.dtype), factors
+
+    def joint(self, codes: Codes) -> npt.NDArray[np.int64]:
+        """Row-major joint category of each record's codes, shape (n,)."""
+        index = np.zeros(len(codes), dtype=np.int64)
+        for axis, size in enumerate(self.shape):
+            index *= size
+            index += codes[:, axis]
+        return index
+
+    def posterior_summary(self, prior: Floats) -> PosteriorSummary:
+        """Totals, largest entries and sums of squares of P[y, x] p[x] per symbol y."""
+        joint = self.matrix() * np.asarray(prior, dtype=float).reshape(-1)
+        return PosteriorSummary(joint.sum(1), joint.max(1), (joint**2).sum(1))
+
+    def likelihood_range(self) -> tuple[Floats, Floats]:
+        """Smallest and largest P[y, x] over x, per symbol y."""
+        P = self.matrix()
+        return P.min(1), P.max(1)
+
+    # -- what a user calls ---------------------------------------------------------------------
+
+    def disguise(self, records: Records, stream: Stream) -> Reports:
+        """Disguise records, as each respondent would before answering.
+
+        Attributes that the design does not cover pass through undisguised.
+
+        Parameters
+        ----------
+        records : Records
+        stream : Stream
+            ``Stream.from_entropy()`` for a real disguise, ``Stream.from_seed(seed)`` to simulate.
+
+        Raises
+        ------
+        RecordsError
+            If the records lack an attribute of the design or it has another number of categories.
+        """
+        from ppdm_dask.designs.disguise import disguise
+
+        return disguise(self, records, stream)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the configuration: reports made by one design are estimated by the same."""
+        text = json.dumps(self.config(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Design) and self.config() == other.config()
+
+    def __hash__(self) -> int:
+        return int(self.digest[:15], 16)
+
+    def privacy(self, prior: npt.ArrayLike) -> float:
+        """MAP privacy, in [0, 1 - max p]: see :func:`ppdm_dask.privacy.map_privacy`."""
+        from ppdm_dask import privacy
+
+        return privacy.map_privacy(self, prior)
+
+    def max_posterior(self, prior: npt.ArrayLike) -> float:
+        """Worst posterior: max over x, y of P(x | y), in [max p, 1]. Eq. (9) of [HuangDu]_."""
+        from ppdm_dask import privacy
+
+        return privacy.max_posterior(self, prior)
+
+    def pse(self, prior: npt.ArrayLike) -> float:
+        """Expected Gini impurity of the posterior, which is the PSE of [ZhanMatwin]_, Eq. (2)."""
+        from ppdm_dask import privacy
+
+        return privacy.pse(self, prior)
+
+    def epsilon(self) -> float:
+        """Log of the largest likelihood ratio (local differential privacy); may be infinite."""
+        from ppdm_dask import privacy
+
+        return privacy.epsilon(self)

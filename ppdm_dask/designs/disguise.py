@@ -1,0 +1,50 @@
+"""The client side: records go in, reports come out, keyed by logical blocks of records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ppdm_dask.errors import RecordsError
+from ppdm_dask.randomness import LOGICAL_BLOCK
+from ppdm_dask.records import Records, Reports
+
+if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["check_fit", "disguise"]
+
+
+def check_fit(design: Design, codebook: Codebook) -> None:
+    """Raise RecordsError unless the codebook has the attributes that the design expects."""
+    for name, size in zip(design.attributes, design.shape, strict=True):
+        if name not in codebook.names:
+            have = ", ".join(codebook.names)
+            raise RecordsError(
+                f"the design covers attribute {name!r}; there are only: {have}", name
+            )
+        declared = len(codebook[name].categories)
+        if declared != size:
+            raise RecordsError(
+                f"attribute {name!r} has {declared} categories; the design expects {size}", name
+            )
+
+
+def disguise(design: Design, records: Records, stream: Stream) -> Reports:
+    """Disguise by logical blocks: the result depends on positions, not on partitions."""
+    check_fit(design, records.codebook)
+    codes = np.array(records.codes, order="F")
+    columns = [records.codebook.index(name) for name in design.attributes]
+    first, last = records.offset, records.offset + len(records)
+    for logical in range(first // LOGICAL_BLOCK, -(-last // LOGICAL_BLOCK)):
+        low = max(first, logical * LOGICAL_BLOCK)
+        high = min(last, (logical + 1) * LOGICAL_BLOCK)
+        rows = slice(low - first, high - first)
+        true = records.codes[rows][:, columns]
+        codes[rows, columns] = design.sample(
+            true, stream.child(logical), low - logical * LOGICAL_BLOCK
+        )
+    return Reports(codes, records.codebook, first, design.digest, stream.simulated)

@@ -1,0 +1,133 @@
+"""k-ary randomized response: the truth with probability p, else another category, all alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ppdm_dask.designs.base import Codes, Floats, register
+from ppdm_dask.designs.mixture import Mixture
+from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
+from ppdm_dask.errors import DesignError
+from ppdm_dask.randomness import exact, unpack_plane
+
+if TYPE_CHECKING:
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["KaryResponse", "Warner"]
+
+KEEP, OTHER = 0, 1
+
+
+@register
+@dataclass(frozen=True, eq=False, init=False)
+class KaryResponse(Mixture):
+    """P has p on its diagonal and (1 - p) / (n - 1) elsewhere.
+
+    The Warner scheme of [HuangDu]_, section IV.
+
+    Parameters
+    ----------
+    attribute : str
+    n : int
+        Categories, 2 or more.
+    p : float, optional
+        Probability of reporting the truth, in [0, 1].
+    epsilon : float, optional
+        In place of p: the local differential privacy that ``p = e^epsilon / (e^epsilon + n - 1)``
+        gives.
+
+    Raises
+    ------
+    DesignError
+        For a value outside its range, or unless exactly one of p and epsilon is given.
+    """
+
+    id = "kary"
+
+    attributes: tuple[str, ...]
+    shape: tuple[int, ...]
+    p: float
+
+    def __init__(
+        self, attribute: str, n: int, p: float | None = None, *, epsilon: float | None = None
+    ) -> None:
+        names = attribute_names(attribute)
+        if len(names) != 1:
+            raise DesignError(f"attribute: got {attribute!r}; exactly one is needed", attribute)
+        size = shape_of([n], 1)[0]
+        if size < 2:
+            raise DesignError(f"n: got {n!r}; a whole number of 2 or more is needed", n)
+        if (p is None) == (epsilon is None):
+            raise DesignError("p, epsilon: exactly one of the two is needed", (p, epsilon))
+        if epsilon is not None:
+            if not epsilon >= 0 or math.isinf(epsilon):
+                raise DesignError(
+                    f"epsilon: got {epsilon!r}; a number of 0 or more is needed", epsilon
+                )
+            p = 1 / (1 + (size - 1) * math.exp(-epsilon))
+        object.__setattr__(self, "attributes", names)
+        object.__setattr__(self, "shape", (size,))
+        object.__setattr__(self, "p", probability("p", p))
+
+    @property
+    def mixing(self) -> float:
+        n, p = self.shape[0], exact(self.p)
+        return float((n * p - 1) / (n - 1))
+
+    @property
+    def factors(self) -> tuple[Floats, ...]:
+        n = self.shape[0]
+        return (np.full(n, 1 / n),)
+
+    def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
+        n, stop = self.shape[0], start + len(codes)
+        keep = unpack_plane(stream.source(KEEP).bernoulli(exact(self.p), stop), start, stop)
+        if n == 2:
+            return np.where(keep[:, None], codes, 1 - codes)
+        step = 1 + stream.source(OTHER).below(n - 1, stop)[start:]
+        other = (codes[:, 0].astype(np.int64) + step) % n
+        return np.where(keep, codes[:, 0], other.astype(codes.dtype))[:, None]
+
+    def config(self) -> dict[str, Any]:
+        return {"id": self.id, "attribute": self.attributes[0], "n": self.shape[0], "p": self.p}
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        check_keys(cls.id, parameters, {"attribute", "n"}, {"p", "epsilon"})
+        return cls(**parameters)
+
+
+@register
+@dataclass(frozen=True, eq=False, init=False)
+class Warner(KaryResponse):
+    """Warner's design for one binary attribute: the truth with probability theta, else not.
+
+    Parameters
+    ----------
+    attribute : str
+    theta : float
+        In [0, 1]; at 1/2 the design has no inverse.
+    """
+
+    id = "warner"
+
+    def __init__(self, attribute: str, theta: float) -> None:
+        super().__init__(attribute, 2, probability("theta", theta))
+
+    @property
+    def theta(self) -> float:
+        """Probability of the truth."""
+        return self.p
+
+    def config(self) -> dict[str, Any]:
+        return {"id": self.id, "attribute": self.attributes[0], "theta": self.theta}
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        check_keys(cls.id, parameters, {"attribute", "theta"})
+        return cls(**parameters)

@@ -1,0 +1,142 @@
+"""Designs of the form P = q I + (1 - q) r 1^T: keep the truth, or report something unrelated to it.
+
+The law r of what is reported instead is a product over the block's attributes.  The left inverse is
+B = (I - (1 - q) r 1^T) / q; both act in O(k), marginals are mixtures again, and no matrix is made.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.base import Codes, Design, Floats, PosteriorSummary, thresholds
+
+if TYPE_CHECKING:
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["Mixture"]
+
+
+class Mixture(Design):
+    """Algebra of ``q I + (1 - q) r 1^T``; a family adds its parameters and its sampler.
+
+    ``q`` may be negative (a Warner design below one half): only the algebra is shared.
+    """
+
+    @property
+    @abstractmethod
+    def mixing(self) -> float:
+        """q, the coefficient of the identity."""
+
+    @property
+    @abstractmethod
+    def factors(self) -> tuple[Floats, ...]:
+        """r of each attribute, a probability vector over its categories."""
+
+    @property
+    def undefined(self) -> str:
+        return "" if self.mixing else "reports do not depend on the truth"
+
+    @cached_property
+    def unrelated(self) -> Floats:
+        """r over the joint categories of the block, shape (n_true,)."""
+        return reduce(np.multiply.outer, self.factors, np.ones(())).ravel()
+
+    def _shift(self) -> tuple[float, float]:
+        """Coefficients (a, b) of B = a I + b r 1^T."""
+        self.require_inverse()
+        q = self.mixing
+        return 1 / q, -(1 - q) / q
+
+    def matrix(self) -> Floats:
+        self._require_dense()
+        q = self.mixing
+        P: Floats = q * np.eye(self.n_true) + (1 - q) * self.unrelated[:, None]
+        return P
+
+    def left_inverse(self) -> Floats:
+        self._require_dense()
+        a, b = self._shift()
+        B: Floats = a * np.eye(self.n_true) + b * self.unrelated[:, None]
+        return B
+
+    def _column(self, ndim: int) -> Floats:
+        return self.unrelated.reshape((-1,) + (1,) * (ndim - 1))
+
+    def apply(self, true: Floats) -> Floats:
+        q = self.mixing
+        result: Floats = q * true + (1 - q) * self._column(true.ndim) * true.sum(axis=0)
+        return result
+
+    def invert(self, reported: Floats) -> Floats:
+        a, b = self._shift()
+        result: Floats = a * reported + b * self._column(reported.ndim) * reported.sum(axis=0)
+        return result
+
+    def invert_squared(self, reported: Floats) -> Floats:
+        a, b = self._shift()
+        off = b * self._column(reported.ndim)
+        result: Floats = ((a + off) ** 2 - off**2) * reported + off**2 * reported.sum(axis=0)
+        return result
+
+    def invert_transposed(self, true: Floats) -> Floats:
+        a, b = self._shift()
+        expected = np.tensordot(self.unrelated, true, axes=1)
+        result: Floats = a * true + b * expected
+        return result
+
+    def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
+        a, b = self._shift()
+        inside = np.ones(len(codes), dtype=bool)
+        expected = 1.0
+        for axis, (name, factor) in enumerate(zip(self.attributes, self.factors, strict=True)):
+            if name in masks:
+                inside &= masks[name][codes[:, axis]]
+                expected *= float(factor[masks[name]].sum())
+        return a * inside + b * expected
+
+    def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
+        """Keep the report, or draw from r, in proportion to |a| and |b|: B = a I + b r 1^T."""
+        a, b = self._shift()
+        total = abs(a) + abs(b)
+        n, scale = len(codes), 2.0**64
+        limit = np.uint64(min(abs(a) / total * scale, scale - 2048))
+        keep: npt.NDArray[np.bool_] = stream.source(0).words(n) < limit
+        truth = np.array(codes, order="F")
+        for axis, factor in enumerate(self.factors):
+            cuts, last = thresholds(factor)
+            words = stream.source(1 + axis).words(n) >> np.uint64(2)
+            drawn = np.minimum(np.searchsorted(cuts, words, "right"), last)
+            truth[~keep, axis] = drawn[~keep]
+        return truth, total * np.where(keep, math.copysign(1, a), math.copysign(1, b))
+
+    def posterior_summary(self, prior: Floats) -> PosteriorSummary:
+        p = np.asarray(prior, dtype=float).reshape(-1)
+        q, r = self.mixing, self.unrelated
+        off = (1 - q) * r
+        diagonal = p * (q + off)
+        if p.size == 1:
+            return PosteriorSummary(diagonal, diagonal, diagonal**2)
+        order = np.argsort(p)
+        others = np.full(p.size, p[order[-1]])
+        others[order[-1]] = p[order[-2]]
+        total = q * p + off * p.sum()
+        largest = np.maximum(diagonal, off * others)
+        squares = diagonal**2 + off**2 * np.maximum((p**2).sum() - p**2, 0)
+        return PosteriorSummary(total, largest, squares)
+
+    def likelihood_range(self) -> tuple[Floats, Floats]:
+        off = (1 - self.mixing) * self.unrelated
+        diagonal = self.mixing + off
+        if self.n_true == 1:
+            return diagonal, diagonal
+        return np.minimum(diagonal, off), np.maximum(diagonal, off)
+
+    def _named(self, **parameters: Any) -> dict[str, Any]:
+        return {"id": self.id, "attributes": list(self.attributes), **parameters}

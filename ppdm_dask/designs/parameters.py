@@ -1,0 +1,70 @@
+"""Reading parameters: each complaint names the parameter, the value and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import DesignError
+
+__all__ = ["attribute_names", "check_keys", "distribution", "probability", "shape_of"]
+
+
+def probability(name: str, value: Any) -> float:
+    """A number in [0, 1]."""
+    number = isinstance(value, int | float | np.floating | np.integer)
+    if not number or isinstance(value, bool) or not 0 <= value <= 1:
+        raise DesignError(f"{name}: got {value!r}; a probability in [0, 1] is needed", value)
+    return float(value)
+
+
+def distribution(name: str, values: Any, size: int | None = None) -> npt.NDArray[np.float64]:
+    """A probability vector, read-only; its sum may miss 1 by rounding (1e-9) alone."""
+    vector = np.array(values, dtype=float)
+    if vector.ndim != 1 or not vector.size or (size is not None and vector.size != size):
+        expected = "" if size is None else f" of length {size}"
+        raise DesignError(f"{name}: shape {vector.shape}; a vector{expected} is needed", values)
+    if not np.isfinite(vector).all() or (vector < 0).any() or abs(vector.sum() - 1) > 1e-9:
+        raise DesignError(
+            f"{name}: got {vector.tolist()}; probabilities that sum to 1 are needed", values
+        )
+    vector.flags.writeable = False
+    return vector
+
+
+def attribute_names(value: str | Iterable[str]) -> tuple[str, ...]:
+    """One name or several, distinct and not empty."""
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not names or "" in names or any(not isinstance(name, str) for name in names):
+        raise DesignError(f"attributes: got {value!r}; one or more names are needed", value)
+    if len(set(names)) < len(names):
+        raise DesignError(f"attributes: {', '.join(names)} repeats a name", value)
+    return names
+
+
+def shape_of(value: Sequence[Any], n_attributes: int) -> tuple[int, ...]:
+    """Numbers of categories, one an attribute, each 1 or more."""
+    whole = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in value)
+    if len(value) != n_attributes or not whole or min(value, default=1) < 1:
+        raise DesignError(
+            f"shape: got {list(value)}; {n_attributes} whole numbers of 1 or more are needed", value
+        )
+    return tuple(int(k) for k in value)
+
+
+def check_keys(
+    family: str,
+    parameters: Mapping[str, Any],
+    required: Set[str],
+    optional: Set[str] = frozenset(),
+) -> None:
+    """Raise DesignError for a parameter that is unknown or missing."""
+    for key in parameters:
+        if key not in required | optional:
+            known = ", ".join(sorted(required | optional))
+            raise DesignError(f"{key}: not a parameter of {family!r}; it has: {known}", key)
+    for key in sorted(required - set(parameters)):
+        raise DesignError(f"{key}: missing; {family!r} needs it", key)

@@ -1,0 +1,159 @@
+"""Independent blocks: the whole design is the Kronecker product of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.base import (
+    Codes,
+    Design,
+    Floats,
+    design_from_config,
+    register,
+)
+from ppdm_dask.designs.parameters import attribute_names, check_keys
+from ppdm_dask.errors import DesignError
+
+if TYPE_CHECKING:
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["Product"]
+
+
+def _kron(matrices: list[Floats]) -> Floats:
+    result: Floats = np.ones((1, 1))
+    for matrix in matrices:
+        result = np.asarray(np.kron(result, matrix), dtype=np.float64)
+    return result
+
+
+@register
+@dataclass(frozen=True, eq=False, init=False)
+class Product(Design):
+    """Blocks disguised independently of one another; what no block covers is undisguised.
+
+    Parameters
+    ----------
+    designs : iterable of Design
+        One or more, over distinct attributes; products are flattened.
+
+    Raises
+    ------
+    DesignError
+        If two blocks share an attribute.
+    """
+
+    id = "product"
+
+    parts: tuple[Design, ...]
+
+    def __init__(self, designs: Iterable[Design]) -> None:
+        parts = tuple(block for design in designs for block in design.blocks)
+        names = attribute_names([name for block in parts for name in block.attributes])
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "attributes", names)
+        object.__setattr__(self, "shape", tuple(k for block in parts for k in block.shape))
+
+    @property
+    def blocks(self) -> tuple[Design, ...]:
+        return self.parts
+
+    @property
+    def undefined(self) -> str:
+        return next((block.undefined for block in self.parts if block.undefined), "")
+
+    def require_inverse(self) -> None:
+        for block in self.parts:
+            block.require_inverse()
+
+    def marginal(self, attributes: Sequence[str]) -> Design | None:
+        """Product of the blocks' marginals; None where a block that is cut is not lumpable."""
+        parts: list[Design] = []
+        for block in self.parts:
+            kept = [name for name in block.attributes if name in attributes]
+            part = block.marginal(kept) if kept else None
+            if kept and part is None:
+                return None
+            if part is not None:
+                parts.append(part)
+        product = Product(parts)
+        return product if product.attributes == tuple(attributes) else None
+
+    def matrix(self) -> Floats:
+        self._require_dense()
+        return _kron([block.matrix() for block in self.parts])
+
+    def left_inverse(self) -> Floats:
+        self._require_dense()
+        return _kron([block.left_inverse() for block in self.parts])
+
+    def _along(self, step: Callable[[Design, Floats], Floats], vector: Floats) -> Floats:
+        """Apply a block operation along each block's axis of a joint vector in turn."""
+        tail = vector.shape[1:]
+        tensor = vector.reshape(*(block.n_true for block in self.parts), *tail)
+        for axis, block in enumerate(self.parts):
+            tensor = np.moveaxis(step(block, np.moveaxis(tensor, axis, 0)), 0, axis)
+        return tensor.reshape(-1, *tail)
+
+    def apply(self, true: Floats) -> Floats:
+        return self._along(lambda block, x: block.apply(x), true)
+
+    def invert(self, reported: Floats) -> Floats:
+        return self._along(lambda block, y: block.invert(y), reported)
+
+    def invert_squared(self, reported: Floats) -> Floats:
+        return self._along(lambda block, y: block.invert_squared(y), reported)
+
+    def invert_transposed(self, true: Floats) -> Floats:
+        return self._along(lambda block, x: block.invert_transposed(x), true)
+
+    def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
+        weight = np.ones(len(codes))
+        for block, columns in self._columns():
+            if any(name in masks for name in block.attributes):
+                weight *= block.weights(masks, codes[:, columns])
+        return weight
+
+    def _columns(self) -> list[tuple[Design, slice]]:
+        edges = np.cumsum([0, *(len(block.shape) for block in self.parts)])
+        return [
+            (block, slice(a, b))
+            for block, a, b in zip(self.parts, edges[:-1], edges[1:], strict=True)
+        ]
+
+    def likelihood_range(self) -> tuple[Floats, Floats]:
+        ranges = [block.likelihood_range() for block in self.parts]
+        low = reduce(np.multiply.outer, [low for low, _ in ranges])
+        high = reduce(np.multiply.outer, [high for _, high in ranges])
+        return low.ravel(), high.ravel()
+
+    def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
+        reports = np.array(codes, order="F")
+        for j, (block, columns) in enumerate(self._columns()):
+            reports[:, columns] = block.sample(codes[:, columns], stream.child(j), start)
+        return reports
+
+    def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
+        truth = np.array(codes, order="F")
+        factors = np.ones(len(codes))
+        for j, (block, columns) in enumerate(self._columns()):
+            truth[:, columns], factor = block.sample_inverse(codes[:, columns], stream.child(j))
+            factors *= factor
+        return truth, factors
+
+    def config(self) -> dict[str, Any]:
+        return {"id": self.id, "blocks": [block.config() for block in self.parts]}
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        check_keys(cls.id, parameters, {"blocks"})
+        blocks = parameters["blocks"]
+        if not isinstance(blocks, Sequence) or isinstance(blocks, str) or not blocks:
+            raise DesignError(f"blocks: got {blocks!r}; a list of designs is needed", blocks)
+        return cls([design_from_config(block) for block in blocks])

@@ -1,0 +1,141 @@
+"""The unrelated-question design over a record or a block of it: [ZhanMatwin]_, 2.2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.base import Codes, Floats, register, thresholds
+from ppdm_dask.designs.mixture import Mixture
+from ppdm_dask.designs.parameters import (
+    attribute_names,
+    check_keys,
+    distribution,
+    probability,
+    shape_of,
+)
+from ppdm_dask.errors import DesignError
+from ppdm_dask.randomness import exact, unpack_plane
+
+if TYPE_CHECKING:
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["COIN", "PERSONAL", "UnrelatedQuestion"]
+
+COIN, PERSONAL = 0, 1  # source of the coin; the source of attribute a's personal answer is 1 + a
+
+Personal = float | Sequence[float] | npt.NDArray[np.float64]
+
+
+@register
+@dataclass(frozen=True, eq=False, init=False)
+class UnrelatedQuestion(Mixture):
+    """With probability q the true answers, else the answers to unrelated questions.
+
+    ``P*(A) = q P(A) + (1 - q) P(Y)``, Eq. (1) of [ZhanMatwin]_.  The personal attributes are
+    independent of the private ones and of one another.
+
+    Parameters
+    ----------
+    attributes : str or iterable of str
+        The block: one coin decides for all of it.
+    q : float
+        In [0, 1]; at 0 the design has no inverse.
+    w_y : float or sequence
+        Law of the personal attributes.  A number is P(Y = 1) of every attribute, all binary; in a
+        sequence each attribute has its own: a number if binary, else a probability vector.
+    shape : sequence of int, optional
+        Categories of each attribute, checked against w_y.
+
+    Raises
+    ------
+    DesignError
+        For a value outside its range, or lengths that disagree.
+    """
+
+    id = "unrelated"
+
+    attributes: tuple[str, ...]
+    shape: tuple[int, ...]
+    q: float
+    w_y: tuple[Floats, ...]
+
+    def __init__(
+        self,
+        attributes: str | Iterable[str],
+        q: float,
+        w_y: float | Sequence[Personal] = 0.5,
+        shape: Sequence[int] | None = None,
+    ) -> None:
+        names = attribute_names(attributes)
+        if isinstance(w_y, int | float):
+            w_y = [probability("w_y", w_y)] * len(names)
+        if len(w_y) != len(names):
+            raise DesignError(
+                f"w_y: got {len(w_y)} entries; one for each of {len(names)} attributes is needed",
+                w_y,
+            )
+        laws = tuple(_law(name, entry) for name, entry in zip(names, w_y, strict=True))
+        sizes = tuple(law.size for law in laws)
+        if shape is not None and shape_of(shape, len(names)) != sizes:
+            raise DesignError(
+                f"w_y: gives {list(sizes)} categories; shape says {list(shape)} "
+                "(a single number stands for a binary attribute)",
+                w_y,
+            )
+        object.__setattr__(self, "attributes", names)
+        object.__setattr__(self, "shape", sizes)
+        object.__setattr__(self, "q", probability("q", q))
+        object.__setattr__(self, "w_y", laws)
+
+    @property
+    def mixing(self) -> float:
+        return self.q
+
+    @property
+    def factors(self) -> tuple[Floats, ...]:
+        return self.w_y
+
+    @property
+    def undefined(self) -> str:
+        return "" if self.q else "at q = 0 every report is the personal answer"
+
+    def marginal(self, attributes: Sequence[str]) -> UnrelatedQuestion:
+        laws = dict(zip(self.attributes, self.w_y, strict=True))
+        return UnrelatedQuestion(attributes, self.q, [laws[name] for name in attributes])
+
+    def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
+        stop = start + len(codes)
+        coin = unpack_plane(stream.source(COIN).bernoulli(exact(self.q), stop), start, stop)
+        reports = np.array(codes, order="F")
+        for axis, law in enumerate(self.w_y):
+            source = stream.source(PERSONAL + axis)
+            if law.size == 2:
+                yes = exact(float(law[1]))
+                personal = unpack_plane(source.bernoulli(yes, stop), start, stop)
+            else:
+                words = source.words(stop)[start:]
+                cuts, last = thresholds(law)
+                personal = np.minimum(np.searchsorted(cuts, words >> np.uint64(2), "right"), last)
+            reports[~coin, axis] = personal[~coin]
+        return reports
+
+    def config(self) -> dict[str, Any]:
+        laws = [float(law[1]) if law.size == 2 else law.tolist() for law in self.w_y]
+        return self._named(q=self.q, w_y=laws)
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        check_keys(cls.id, parameters, {"attributes", "q"}, {"w_y", "shape"})
+        return cls(**parameters)
+
+
+def _law(name: str, entry: Personal) -> Floats:
+    if isinstance(entry, int | float | np.floating):
+        yes = probability(f"w_y of {name!r}", entry)
+        entry = [float(1 - exact(yes)), yes]
+    return distribution(f"w_y of {name!r}", entry)

@@ -1,0 +1,77 @@
+"""One tree of exceptions; each carries the object at fault in ``subject``."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CodebookError",
+    "DataError",
+    "DesignError",
+    "InputError",
+    "NotInvertible",
+    "NotLumpable",
+    "PPDMError",
+    "RecipeError",
+    "RecordsError",
+    "RunFolderError",
+    "RunInterrupted",
+]
+
+
+class PPDMError(Exception):
+    """Base of every exception raised on purpose by this package.
+
+    Parameters
+    ----------
+    message : str
+        One line: what is wrong, where, and what would be right.
+    subject : object, optional
+        The object at fault (a matrix, a value, a path).
+    """
+
+    def __init__(self, message: str, subject: object = None) -> None:
+        super().__init__(message)
+        self.subject = subject
+
+    def __reduce__(self) -> tuple[type[PPDMError], tuple[str, object]]:
+        # Errors cross process boundaries; the subject must come along.
+        return type(self), (str(self), self.subject)
+
+
+class InputError(PPDMError, ValueError):
+    """Something the user gave and can mend; the command line exits with 2."""
+
+
+class CodebookError(InputError):
+    """A codebook that contradicts itself, or a value it does not declare."""
+
+
+class DataError(InputError):
+    """A data file that is missing, damaged or not what it claims to be."""
+
+
+class RecordsError(InputError):
+    """Codes that do not fit their codebook or design."""
+
+
+class DesignError(InputError):
+    """A randomization design with impossible parameters."""
+
+
+class NotInvertible(DesignError):
+    """The channel matrix P has no left inverse, so nothing can be estimated."""
+
+
+class NotLumpable(DesignError):
+    """A table cuts through a block whose design does not marginalise."""
+
+
+class RecipeError(InputError):
+    """A recipe with an unknown key or an impossible value."""
+
+
+class RunFolderError(InputError):
+    """A run folder that cannot be written or belongs to another run."""
+
+
+class RunInterrupted(PPDMError):
+    """A run that was stopped; the same command resumes it."""

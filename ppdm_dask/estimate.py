@@ -1,0 +1,354 @@
+"""Unbiased estimates from disguised counts: event weights, inversion, and named repairs.
+
+The weight ``w(E, y)`` of an event has expectation ``1_E(x)`` over the disguise, so its mean over
+reports estimates P(E).  Inverting a contingency table is the same sum, grouped by cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.tables import ContingencyTable, count, covering, require_whole
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.records import Reports
+
+__all__ = ["Estimate", "Proportion", "event_weights", "invert", "project_simplex", "proportion"]
+
+Floats = npt.NDArray[np.float64]
+Estimand = Literal["population", "file"]
+
+MAX_COVARIANCE = 4_096
+
+
+def _variance(mean: Floats, square: Floats, n: int, estimand: Estimand) -> Floats:
+    """Variance of a mean of weights, from the mean weight and the mean squared weight.
+
+    For the *population* behind the records: (mean w^2 - p^2) / (n - 1).  For *this file*, where
+    E[w | x] = 1_E(x) and only the disguise is random: (mean w^2 - mean w) / n.
+    """
+    if estimand == "population":
+        # Rounding can leave -1e-18 where the variance is zero (an undisguised certainty).
+        return np.maximum(square - mean**2, 0.0) / (n - 1)
+    return (square - mean) / n
+
+
+def _check_estimand(estimand: str) -> None:
+    if estimand not in ("population", "file"):
+        raise InputError(f"estimand: got {estimand!r}; 'population' or 'file' is needed", estimand)
+
+
+def _quantile(level: float) -> float:
+    if not 0 < level < 1:
+        raise InputError(f"level: got {level!r}; a number between 0 and 1 is needed", level)
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + level / 2))
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """Estimated proportion of one event.
+
+    Parameters
+    ----------
+    value : float
+        Unbiased; may lie outside [0, 1].
+    standard_error : float
+        For the estimand; not a number with fewer than two records.
+    n : int
+        Reports.
+    estimand : {"population", "file"}
+    """
+
+    value: float
+    standard_error: float
+    n: int
+    estimand: Estimand
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Wald interval; good from about 300 reports, away from 0 and 1."""
+        half = _quantile(level) * self.standard_error
+        return self.value - half, self.value + half
+
+
+def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
+    """Unbiased weights w(E, y), one a report: their mean estimates P(E).
+
+    Parameters
+    ----------
+    reports : Reports
+    design : Design
+        The design that made them; attributes it does not cover count as undisguised.
+    event : mapping of attribute to label or iterable of labels
+        A conjunction over attributes.
+
+    Returns
+    -------
+    array of float, shape (n,)
+    """
+    masks = reports.codebook.masks(event)
+    weight = np.ones(len(reports))
+    covered: set[str] = set()
+    for block in design.blocks:
+        asked = [name for name in block.attributes if name in masks]
+        covered.update(block.attributes)
+        if asked:
+            columns = [reports.codebook.index(name) for name in block.attributes]
+            weight *= block.weights(masks, reports.codes[:, columns])
+    for name, mask in masks.items():
+        if name not in covered:
+            weight *= mask[reports.column(name)]
+    return weight
+
+
+def proportion(
+    reports: Reports,
+    design: Design,
+    event: Mapping[str, Any],
+    *,
+    estimand: Estimand = "population",
+) -> Proportion:
+    """Estimate the proportion of an event from reports; arguments as in :func:`event_weights`."""
+    _check_estimand(estimand)
+    weights = event_weights(reports, design, event)
+    n = len(weights)
+    if not n:
+        raise RecordsError("there are no reports; at least one is needed", reports)
+    mean = math.fsum(weights) / n
+    square = math.fsum(weights**2) / n
+    error = math.nan
+    if n > 1:
+        variance = _variance(np.float64(mean), np.float64(square), n, estimand)  # type: ignore[arg-type]
+        error = float(np.sqrt(variance))
+    return Proportion(mean, error, n, estimand)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Estimated joint proportions of some attributes.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        The attributes, in the order of the axes.
+    values : float array, shape ``codebook.shape``
+        Estimated proportions; inversion may leave the simplex.
+    variance : float array of the same shape, or None
+        Variance of each value; None after a repair, which has no formula for it.
+    n : int
+        Reports behind the estimate.
+    method : str
+        ``inversion`` or ``projection``.
+    estimand : {"population", "file"}
+    negative_share : float
+        Share of cells whose inverted estimate is negative, kept through repairs.
+    """
+
+    codebook: Codebook
+    values: Floats
+    variance: Floats | None
+    n: int
+    method: str
+    estimand: Estimand
+    negative_share: float
+    source: tuple[ContingencyTable, Design] | None = None
+
+    def _array(self, values: Floats, name: str) -> xr.DataArray:
+        import xarray as xr
+
+        names = self.codebook.names
+        coords = {name: list(self.codebook[name].categories) for name in names}
+        attrs = {"n": self.n, "method": self.method, "estimand": self.estimand}
+        return xr.DataArray(values, dims=names, coords=coords, name=name, attrs=attrs)
+
+    @property
+    def proportions(self) -> xr.DataArray:
+        """Estimated proportions; dimensions are attribute names, coordinates category labels."""
+        return self._array(self.values, "proportions")
+
+    @property
+    def standard_error(self) -> xr.DataArray:
+        """Standard error of each proportion, for the stated estimand."""
+        return self._array(np.sqrt(self._variance_or_refuse()), "standard_error")
+
+    def _variance_or_refuse(self) -> Floats:
+        if self.variance is None:
+            raise InputError(
+                f"a {self.method} has no standard error by formula; use the inversion's", self
+            )
+        return self.variance
+
+    def interval(self, level: float = 0.95) -> xr.DataArray:
+        """Wald intervals, with a last dimension ``bound`` of lower and upper."""
+        half = _quantile(level) * np.sqrt(self._variance_or_refuse())
+        both = np.stack([self.values - half, self.values + half], axis=-1)
+        array = self._array(self.values, "interval")
+        return array.expand_dims(bound=["lower", "upper"], axis=-1).copy(data=both)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Covariance of the flattened proportions, shape (cells, cells); computed when asked for.
+
+        Raises
+        ------
+        InputError
+            After a repair, or above 4,096 cells.
+        """
+        self._variance_or_refuse()
+        size = self.values.size
+        if size > MAX_COVARIANCE or self.source is None:
+            raise InputError(f"covariance of {size} cells; at most {MAX_COVARIANCE} are made", self)
+        table, design = self.source
+        flat = self.values.ravel()
+        observed = np.diag(table.counts.ravel() / self.n).reshape(*table.counts.shape, size)
+        half = _along_blocks(observed, table.attributes, design, "invert").reshape(size, size)
+        second = _along_blocks(
+            half.T.reshape(*table.counts.shape, size), table.attributes, design, "invert"
+        ).reshape(size, size)
+        if self.estimand == "population":
+            result: Floats = (second - np.outer(flat, flat)) / (self.n - 1)
+        else:
+            result = (second - np.diag(flat)) / self.n
+        return result
+
+    def marginal(self, attributes: Iterable[str]) -> Estimate:
+        """The estimate over fewer attributes: inverted anew from the summed counts, or summed."""
+        names = tuple(attributes)
+        if self.source is None:
+            raise InputError(
+                "a repaired estimate is not summed; take the inversion's marginal", self
+            )
+        table, design = self.source
+        if covering(design, names) == names:
+            return invert(table.marginal(names), design, estimand=self.estimand)
+        axes = tuple(i for i, name in enumerate(self.codebook.names) if name not in names)
+        kept = [name for name in self.codebook.names if name in names]
+        order = [kept.index(name) for name in names]
+        values = self.values.sum(axis=axes).transpose(order)
+        groups = _groups(self.codebook, names)
+        matrix = self.covariance
+        totals = np.zeros((groups.max() + 1, matrix.shape[0]))
+        np.add.at(totals, groups, matrix)
+        summed = np.zeros((groups.max() + 1,) * 2)
+        np.add.at(summed.T, groups, totals.T)
+        return replace(
+            self,
+            codebook=self.codebook.select(names),
+            values=values,
+            variance=np.diag(summed).reshape(values.shape),
+            negative_share=float((values < 0).mean()),
+            source=None,
+        )
+
+    def project(self) -> Estimate:
+        """The nearest point of the simplex: negative estimates are repaired, and said to be."""
+        values = project_simplex(self.values.ravel()).reshape(self.values.shape)
+        return replace(self, values=values, variance=None, method="projection", source=None)
+
+
+def _groups(codebook: Codebook, names: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    """For each joint category of a codebook, the joint category of the named attributes."""
+    codes = np.indices(codebook.shape).reshape(len(codebook.shape), -1)
+    index = np.zeros(codes.shape[1], np.int64)
+    for name in names:
+        axis = codebook.index(name)
+        index = index * codebook.shape[axis] + codes[axis]
+    return index
+
+
+def _along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
+    """Apply an operation of each block of a design along the axes that belong to it."""
+    for block in design.blocks:
+        kept = [name for name in block.attributes if name in names]
+        if not kept:
+            continue
+        part = block.marginal(kept)
+        assert part is not None
+        axes = [names.index(name) for name in kept]
+        front = np.moveaxis(tensor, axes, range(len(axes)))
+        result = getattr(part, step)(front.reshape(part.n_true, -1)).reshape(front.shape)
+        tensor = np.moveaxis(result, range(len(axes)), axes)
+    return tensor
+
+
+def invert(
+    table: ContingencyTable, design: Design, *, estimand: Estimand = "population"
+) -> Estimate:
+    """Unbiased proportions from disguised counts: B applied to the observed proportions.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        Counts of reports.
+    design : Design
+        The design that made them; attributes it does not cover count as undisguised.
+    estimand : {"population", "file"}
+        What the standard errors are about: the population behind the records, or these records.
+
+    Raises
+    ------
+    NotInvertible
+        Where a block of the design has no inverse.
+    NotLumpable
+        Where the table cuts a block that does not marginalise.
+    RecordsError
+        For a table without records, with too many cells, or of another design.
+
+    References
+    ----------
+    Section III-B of [HuangDu]_; Eq. (1) of [ZhanMatwin]_ solved for P(A).
+    """
+    _check_estimand(estimand)
+    if table.design_digest and table.design_digest != design.digest:
+        raise RecordsError("the table holds reports made by another design", design)
+    require_whole(design, table.attributes)
+    table = table.dense()
+    n = table.n
+    if not n:
+        raise RecordsError("the table holds no records; at least one is needed", table)
+    observed = table.counts / n
+    values = _along_blocks(observed, table.attributes, design, "invert")
+    square = _along_blocks(observed, table.attributes, design, "invert_squared")
+    variance = np.full_like(values, np.nan)
+    if n > 1:
+        variance = _variance(values, square, n, estimand)
+    return Estimate(
+        table.codebook,
+        values,
+        variance,
+        n,
+        "inversion",
+        estimand,
+        float((values < 0).mean()),
+        (table, design),
+    )
+
+
+def estimate(
+    reports: Reports, design: Design, over: Iterable[str], *, estimand: Estimand = "population"
+) -> Estimate:
+    """Count, invert and sum to the attributes asked for, whatever the blocks."""
+    names = tuple(over)
+    return invert(count(reports, design, names), design, estimand=estimand).marginal(names)
+
+
+def project_simplex(values: Floats) -> Floats:
+    """Euclidean projection onto the simplex, exact by sorting; shape (k,)."""
+    descending = np.sort(values)[::-1]
+    excess = (np.cumsum(descending) - 1) / np.arange(1, len(values) + 1)
+    support = int(np.flatnonzero(descending > excess)[-1])
+    result: Floats = np.maximum(values - excess[support], 0.0)
+    return result

@@ -1,0 +1,213 @@
+"""Read a configuration table key by key; every complaint names file, dotted path and value."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ppdm_dask.errors import RecipeError
+
+__all__ = ["Table", "read_toml", "scalar", "show"]
+
+Scalar = str | bool | int | float
+
+_LARGEST = 2**53
+
+
+def show(value: object) -> str:
+    """Return a value as one short line, the way a recipe would write it."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = " ".join(str(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def scalar(value: object) -> Scalar | None:
+    """Return the one form of a text, truth value or finite number, else None.
+
+    An integral float becomes an integer: ``1`` and ``1.0`` say the same, so they must hash alike
+    (a cell's key is a hash of its parameters).
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value) or abs(value) > _LARGEST:
+            return None
+        return int(value) if value.is_integer() else value
+    return value if isinstance(value, str | bool | int) else None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(show(name) for name in names)
+
+
+class Table:
+    """A table of a configuration that is being read; each key is taken once.
+
+    Parameters
+    ----------
+    values : mapping
+        The table's keys and values.
+    source : str
+        The file, for messages.
+    path : str
+        Dotted path of the table in the file; empty for the whole.
+    """
+
+    def __init__(self, values: Mapping[str, Any], source: str, path: str = "") -> None:
+        self.source = source
+        self.path = path
+        self._rest = dict(values)
+        self._asked: list[str] = []
+
+    def dotted(self, key: str) -> str:
+        """Dotted path of a key."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def error(self, key: str, value: object, right: str) -> RecipeError:
+        """Return the exception for a value: what is there, and what would be right."""
+        got = "nothing" if value is None else show(value)
+        return RecipeError(f"{self.source}: {self.dotted(key)}: got {got}; {right}", value)
+
+    def take(self, key: str) -> Any:
+        """Return the raw value of a key, None where it is absent."""
+        self._asked.append(key)
+        return self._rest.pop(key, None)
+
+    def text(self, key: str, right: str = "a text is needed") -> str:
+        """Return a text that is not empty."""
+        value = self.optional_text(key, right)
+        if value is None:
+            raise self.error(key, None, right)
+        return value
+
+    def optional_text(self, key: str, right: str = "a text is needed") -> str | None:
+        """Return a text that is not empty, or None where the key is absent."""
+        value = self.take(key)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise self.error(key, value, right)
+        return value
+
+    def choice(self, key: str, known: Collection[str], what: str) -> str:
+        """One of the known words."""
+        value = self.optional_choice(key, known, what)
+        if value is None:
+            raise self.error(key, None, f"{what} is needed: {_listed(known)}")
+        return value
+
+    def optional_choice(self, key: str, known: Collection[str], what: str) -> str | None:
+        """One of the known words, or None where the key is absent."""
+        value = self.take(key)
+        if value is not None and (not isinstance(value, str) or value not in known):
+            guess = get_close_matches(value, known, n=1) if isinstance(value, str) else []
+            hint = f"did you mean {show(guess[0])}? " if guess else ""
+            raise self.error(key, value, f"{hint}{what} is needed: {_listed(known)}")
+        return value
+
+    def integer(self, key: str, minimum: int) -> int:
+        """Return a whole number of at least `minimum`."""
+        value = self.optional_integer(key, minimum)
+        if value is None:
+            raise self.error(key, None, f"a whole number of {minimum} or more is needed")
+        return value
+
+    def optional_integer(self, key: str, minimum: int) -> int | None:
+        """Return a whole number of at least `minimum`, or None where the key is absent."""
+        value = self.take(key)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise self.error(key, value, f"a whole number of {minimum} or more is needed")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts; empty where the key is absent."""
+        value = self.take(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.error(key, value, "a list of texts is needed")
+        return tuple(value)
+
+    def scalars(self, key: str, right: str) -> tuple[Scalar, ...]:
+        """Return a list, not empty, of distinct texts, truth values or finite numbers."""
+        values = self.take(key)
+        if not isinstance(values, list) or not values:
+            raise self.error(key, values, right)
+        found: list[Scalar] = []
+        for i, value in enumerate(values):
+            item = scalar(value)
+            if item is None:
+                raise self.error(f"{key}[{i}]", value, "a text or a finite number is needed")
+            if item in found:
+                raise self.error(f"{key}[{i}]", value, "the values of a list must differ")
+            found.append(item)
+        return tuple(found)
+
+    def table(self, key: str, right: str) -> Table:
+        """Return a table below this one."""
+        value = self.take(key)
+        if not isinstance(value, Mapping):
+            raise self.error(key, value, right)
+        return Table(value, self.source, self.dotted(key))
+
+    def tables(self, key: str, right: str) -> Iterator[Table]:
+        """Return the tables of a list of tables (``[[key]]``); none where the key is absent."""
+        value = self.take(key)
+        if value is None:
+            return
+        if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+            raise self.error(key, value, right)
+        for i, item in enumerate(value):
+            yield Table(item, self.source, self.dotted(f"{key}[{i}]"))
+
+    def rest(self) -> dict[str, Any]:
+        """Whatever was not taken: the parameters of a design or a learner, in canonical form."""
+        found = {key: self._canonical(key, value) for key, value in self._rest.items()}
+        self._rest.clear()
+        return found
+
+    def _canonical(self, key: str, value: object) -> Any:
+        if isinstance(value, Mapping):
+            return {k: self._canonical(f"{key}.{k}", v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._canonical(f"{key}[{i}]", v) for i, v in enumerate(value)]
+        item = scalar(value)
+        if item is None:
+            raise self.error(key, value, "a text, a finite number or a list of them is needed")
+        return item
+
+    def remaining(self) -> tuple[str, ...]:
+        """Keys that were not taken yet."""
+        return tuple(self._rest)
+
+    def done(self) -> None:
+        """Complain about the first key that nobody asked for."""
+        for key, value in self._rest.items():
+            guess = get_close_matches(key, self._asked, n=1)
+            hint = f"did you mean {show(guess[0])}?" if guess else f"known: {_listed(self._asked)}"
+            raise self.error(key, value, f"there is no such key; {hint}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file; RecipeError with the line where it is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RecipeError(f"{path}: there is no such file", path) from None
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise RecipeError(f"{path}: line {line}: this is no UTF-8 text", path) from None
+    except tomllib.TOMLDecodeError as error:
+        what = " ".join(str(error).split())
+        at = re.search(r"\(at (line \d+, column \d+)\)$", what)
+        where = at[1] if at else "at the end"
+        what = what[: at.start()].strip() if at else what.removesuffix("(at end of document)")
+        raise RecipeError(f"{path}: {where}: this is no TOML: {what.strip()}", path) from None
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}", path) from None

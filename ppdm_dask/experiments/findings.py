@@ -1,0 +1,155 @@
+"""What a reader of a sweep's result must know: reversals, each well beyond its standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.experiments.moments import moments
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ERRORS", "FEWEST", "findings"]
+
+ERRORS = 4.0
+"""Standard errors of a difference beyond which it is a finding."""
+
+FEWEST = 30
+"""Repeats below which a standard error is itself too uncertain to base a finding on."""
+
+AGREEMENT_SD = 0.2
+"""Standard deviation below which clean and disguised test parts are compared."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One data entry along the grid's first axis, the other axes fixed; defined cells, rising."""
+
+    name: str
+    axis: str
+    at: list[Any]
+    cells: xr.Dataset
+
+    def column(self, name: str) -> Floats:
+        return np.asarray(self.cells[name].to_numpy(), dtype=float)
+
+    def where(self, i: int) -> str:
+        return f"{self.axis} = {self.at[i]:g}"
+
+
+def findings(ds: xr.Dataset) -> list[str]:
+    """Sentences on what goes against expectation in a result.
+
+    Along the grid's first axis, on which the largest value disguises least, the mean accuracy is
+    expected to rise and its variance to fall.  A reversal counts where it exceeds ``ERRORS``
+    standard errors of the difference; cells with fewer than ``FEWEST`` repeats are passed over.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        A result as ``build_dataset`` makes it.
+
+    Returns
+    -------
+    list of str
+        In the order of the data entries; empty where all is as expected.
+    """
+    found = []
+    for i, name in enumerate(ds["data"].to_numpy()):
+        benchmark, majority = float(ds["benchmark"][i]), float(ds["majority"][i])
+        if benchmark < majority:
+            found.append(
+                f"{name}: on the test part the undisguised learner ({benchmark:.4f}) scores below "
+                f"the majority class ({majority:.4f})."
+            )
+        for line in _lines(ds.isel(data=i), str(name)):
+            found += [*_above_the_end(line), *_falls(line), *_rises(line), *_disagreements(line)]
+    return found
+
+
+def _lines(entry: xr.Dataset, name: str) -> Iterator[_Line]:
+    axis, *others = json.loads(entry.attrs["grid"])
+    if entry[axis].dtype.kind not in "iuf":
+        return
+    for where in product(*(range(entry.sizes[other]) for other in others)):
+        cells = entry.isel(dict(zip(others, where, strict=True))).sortby(axis)
+        cells = cells.isel({axis: cells["completed"].to_numpy() >= FEWEST})
+        if cells.sizes[axis]:
+            fixed = [f"{other} = {cells[other].item()}" for other in others]
+            yield _Line(", ".join([name, *fixed]), axis, cells[axis].to_numpy().tolist(), cells)
+
+
+def _runs(flags: list[bool]) -> Iterator[tuple[int, int]]:
+    """First and last position of each run of true flags."""
+    start = None
+    for i, flag in enumerate([*flags, False]):
+        if flag and start is None:
+            start = i
+        elif not flag and start is not None:
+            yield start, i - 1
+            start = None
+
+
+def _beyond(high: float, high_se: float, low: float, low_se: float) -> bool:
+    return high - low > ERRORS * math.hypot(high_se, low_se)
+
+
+def _above_the_end(line: _Line) -> Iterator[str]:
+    mean, se = line.column("accuracy_mean"), line.column("accuracy_mean_se")
+    above = [_beyond(mean[i], se[i], mean[-1], se[-1]) for i in range(len(mean) - 1)]
+    for first, last in _runs(above):
+        top = first + int(np.argmax(mean[first : last + 1]))
+        span = line.where(first) + (f" ... {line.at[last]:g}" if last > first else "")
+        yield (
+            f"{line.name}: mean accuracy at {span} lies above that at {line.where(-1)} "
+            f"({mean[-1]:.4f}), most at {line.where(top)} ({mean[top]:.4f})."
+        )
+
+
+def _falls(line: _Line) -> Iterator[str]:
+    mean, se = line.column("accuracy_mean"), line.column("accuracy_mean_se")
+    steps = pairwise(zip(mean, se, strict=True))
+    for first, last in _runs([_beyond(*before, *after) for before, after in steps]):
+        yield (
+            f"{line.name}: mean accuracy falls from {mean[first]:.4f} at {line.where(first)} "
+            f"to {mean[last + 1]:.4f} at {line.where(last + 1)}, where it is expected to rise."
+        )
+
+
+def _rises(line: _Line) -> Iterator[str]:
+    variance, se = line.column("accuracy_variance"), line.column("accuracy_variance_se")
+    steps = pairwise(zip(variance, se, strict=True))
+    for first, last in _runs([_beyond(*after, *before) for before, after in steps]):
+        yield (
+            f"{line.name}: variance of accuracy rises from {variance[first]:.2e} at "
+            f"{line.where(first)} to {variance[last + 1]:.2e} at {line.where(last + 1)}, "
+            "where it is expected to fall."
+        )
+
+
+def _disagreements(line: _Line) -> Iterator[str]:
+    """Clean and disguised test parts score the same learner, so their difference is paired."""
+    n_test = int(line.cells["n_test"])
+    for i, disguised in enumerate(line.column("disguised_mean")):
+        if math.sqrt(line.column("disguised_variance")[i]) >= AGREEMENT_SD:
+            continue
+        cell = line.cells.isel({line.axis: i})
+        correct, estimate = cell["correct"].to_numpy(), cell["accuracy_disguised"].to_numpy()
+        there = correct >= 0
+        difference = moments(estimate[there] - correct[there] / n_test)
+        if abs(difference.mean) > ERRORS * difference.mean_se + 1e-12:
+            clean = line.column("accuracy_mean")[i]
+            yield (
+                f"{line.name}: at {line.where(i)} the disguised test part ({disguised:.4f}) and "
+                f"the clean one ({clean:.4f}) disagree by more than {ERRORS:g} standard errors."
+            )

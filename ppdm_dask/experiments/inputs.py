@@ -1,0 +1,125 @@
+"""From a recipe's data entry to coded records: read, cut, binarise, encode."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ppdm_dask.codebook import Codebook
+from ppdm_dask.errors import DataError, RecipeError
+from ppdm_dask.experiments.recipe import DataEntry, Recipe
+from ppdm_dask.records import Records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Prepared", "declared_codebook", "prepare", "prepare_all"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The records of a data entry, coded.
+
+    Parameters
+    ----------
+    entry : DataEntry
+    records : Records
+        With the codebook that was fitted on the data where the entry binarises.
+    sha256 : str
+        Digest of the data file.
+    """
+
+    entry: DataEntry
+    records: Records
+    sha256: str
+
+    @property
+    def codebook(self) -> Codebook:
+        """The codebook of the records; it has a target."""
+        return self.records.codebook
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of the data file and the fitted codebook, as the manifest keeps them."""
+        return {"data": self.sha256, "codebook": self.codebook.digest}
+
+
+def declared_codebook(recipe: Recipe, entry: DataEntry) -> Codebook:
+    """Return the codebook that an entry names, before any fitting.
+
+    Raises
+    ------
+    RecipeError
+        If there is no such file, or the codebook has no target.
+    CodebookError
+        If the file is no codebook.
+    """
+    where = f"{recipe.source}: data[{recipe.data.index(entry)}].codebook: got {entry.codebook!r}"
+    path = recipe.path(entry.codebook)
+    if not path.is_file():
+        raise RecipeError(f"{where}; there is no file {path}", path)
+    codebook = Codebook.from_toml(path)
+    if codebook.target is None:
+        raise RecipeError(f"{where}; a codebook with a target, the class to learn, is needed", path)
+    return codebook
+
+
+def prepare(recipe: Recipe, entry: DataEntry) -> Prepared:
+    """Read, cut, binarise and encode the data of an entry.
+
+    Raises
+    ------
+    InputError
+        One line on whatever is wrong with the recipe, the codebook or the data.
+    """
+    codebook = declared_codebook(recipe, entry)
+    frame, sha256 = _read(recipe, entry)
+    if entry.incomplete == "drop":
+        columns = [name for name in codebook.names if name in frame.columns]
+        frame = frame.dropna(subset=columns).reset_index(drop=True)
+    if entry.records is not None:
+        if entry.records > len(frame):
+            what = f"data[{recipe.data.index(entry)}].records: got {entry.records}"
+            raise RecipeError(f"{recipe.source}: {what}; the data have {len(frame)}", entry)
+        frame = frame.iloc[: entry.records]
+    if entry.binarise is not None:
+        codebook = codebook.binarise(frame, entry.binarise)
+    return Prepared(entry, codebook.encode(frame), sha256)
+
+
+def prepare_all(recipe: Recipe) -> tuple[Prepared, ...]:
+    """All entries of a recipe, in order; see :func:`prepare`."""
+    return tuple(prepare(recipe, entry) for entry in recipe.data)
+
+
+def _read(recipe: Recipe, entry: DataEntry) -> tuple[pd.DataFrame, str]:
+    """Return the data as they are, and the digest of their file."""
+    from ppdm_dask import datasets
+
+    if entry.set is not None:
+        return datasets.load(entry.set), datasets.describe(entry.set).sha256
+    path = recipe.path(str(entry.file))
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        where = f"data[{recipe.data.index(entry)}].file: got {entry.file!r}"
+        raise RecipeError(f"{recipe.source}: {where}; there is no file {path}", path) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
+    return _parse(path, content), hashlib.sha256(content).hexdigest()
+
+
+def _parse(path: Path, content: bytes) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(io.BytesIO(content))
+        # Texts, so that no label is taken for a number; only an empty cell is a missing value.
+        return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False, na_values=[""])
+    except (ValueError, OSError) as error:  # parser errors of pandas and pyarrow are ValueErrors
+        what = " ".join(str(error).split())
+        raise DataError(f"{path}: cannot be read as {path.suffix[1:]}: {what}", path) from None

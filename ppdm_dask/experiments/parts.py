@@ -1,0 +1,257 @@
+"""The tables of a recipe, each a frozen dataclass that reads itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from ppdm_dask.experiments.fields import Scalar, Table
+
+__all__ = ["About", "DataEntry", "DesignSpec", "Figure", "MineSpec", "Sweep"]
+
+BINARISE = ("midrange", "median")
+FIGURES = ("mean", "variance", "privacy")
+INCOMPLETE = ("keep", "drop")
+LEARNERS = ("naive-bayes",)
+SPLITS = ("fixed", "redrawn")
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ID_NEEDED = "an id of letters, digits, '.', '_' and '-' is needed, a letter or digit first"
+_AXIS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TAKEN = frozenset({"data", "repeat", "split", "column", "w_a", "attributes", "shape", "id"})
+
+
+def _read_id(table: Table) -> str:
+    name = table.text("id", _ID_NEEDED)
+    if not _ID.fullmatch(name):
+        raise table.error("id", name, _ID_NEEDED)
+    return name
+
+
+class _Part:
+    """What the tables have in common: back to plain values."""
+
+    def config(self) -> dict[str, Any]:
+        """Return the table as plain values, without the keys that say nothing."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in found.items()
+            if value is not None and value != ()
+        }
+
+
+@dataclass(frozen=True)
+class About(_Part):
+    """Title, references and notes; no number depends on them."""
+
+    title: str
+    references: tuple[str, ...] = ()
+    notes: str | None = None
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read the table ``[about]``."""
+        about = cls(table.text("title"), table.texts("references"), table.optional_text("notes"))
+        table.done()
+        return about
+
+
+@dataclass(frozen=True)
+class DataEntry(_Part):
+    """One variant of the data: a set, its codebook, and how it is prepared.
+
+    Parameters
+    ----------
+    id : str
+        Name on the results' axis ``data``.
+    codebook : str
+        Path of the codebook, relative to the recipe.
+    set, file : str, optional
+        Either a bundled set or a file (CSV or Parquet) relative to the recipe.
+    binarise : {"midrange", "median"}, optional
+        Rule that makes every attribute binary, fitted on the data.
+    records : int, optional
+        Use only the first so many records, 2 or more.
+    incomplete : {"keep", "drop"}
+        What to do with records that miss a value.
+    """
+
+    id: str
+    codebook: str
+    set: str | None = None
+    file: str | None = None
+    binarise: str | None = None
+    records: int | None = None
+    incomplete: str = "keep"
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read a table ``[[data]]``."""
+        from ppdm_dask import datasets
+
+        name = _read_id(table)
+        codebook = table.text("codebook", "a path relative to the recipe is needed")
+        bundled = table.optional_choice("set", datasets.names(), "a bundled data set")
+        file = table.optional_text("file", "a path relative to the recipe is needed")
+        if (bundled is None) == (file is None):
+            right = "either a bundled `set` or a `file` is needed, and not both"
+            raise table.error("file", file, right)
+        if file is not None and not file.endswith((".csv", ".parquet")):
+            raise table.error("file", file, "a file that ends in .csv or .parquet is needed")
+        binarise = table.optional_choice("binarise", BINARISE, "a rule")
+        records = table.optional_integer("records", 2)
+        incomplete = table.optional_choice("incomplete", INCOMPLETE, "a way") or "keep"
+        table.done()
+        return cls(name, codebook, bundled, file, binarise, records, incomplete)
+
+
+@dataclass(frozen=True)
+class Sweep(_Part):
+    """Monte Carlo repeats over a grid.
+
+    Parameters
+    ----------
+    repeats : int
+        Repeats of each cell, 1 or more.
+    seed : int
+        Entropy of all random streams, 0 or more.
+    train : float
+        Share of the records in the training part, in (0, 1).
+    split : {"fixed", "redrawn"}
+        Whether the parts are drawn once a data entry or anew in each repeat.
+    grid : mapping of str to tuple
+        Values of each swept parameter, by axis, in the order of the results' dimensions.
+    """
+
+    repeats: int
+    seed: int
+    train: float
+    split: str
+    grid: Mapping[str, tuple[Scalar, ...]]
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read the table ``[sweep]``."""
+        repeats = table.integer("repeats", 1)
+        seed = table.integer("seed", 0)
+        train = table.take("train")
+        if not isinstance(train, float) or not 0 < train < 1:
+            raise table.error("train", train, "a share between 0 and 1, both excluded, is needed")
+        split = table.choice("split", SPLITS, "a kind of split")
+        axes = table.table("grid", "a table [sweep.grid] with the values of each axis is needed")
+        grid = {}
+        for axis in axes.remaining():
+            if not _AXIS.fullmatch(axis) or axis in _TAKEN:
+                values = axes.take(axis)
+                raise axes.error(axis, values, "an axis is called after a parameter of the design")
+            grid[axis] = axes.scalars(axis, "a list of at least one value is needed")
+        if not grid:
+            raise table.error("grid", {}, "at least one axis, such as q = [0.5, 1], is needed")
+        table.done()
+        return cls(repeats, seed, train, split, grid)
+
+    def config(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        return super().config() | {"grid": {k: list(v) for k, v in self.grid.items()}}
+
+
+@dataclass(frozen=True)
+class DesignSpec:
+    """Family of the randomization design and the parameters that the grid does not sweep."""
+
+    family: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, table: Table, grid: Iterable[str]) -> Self:
+        """Read the table ``[design]``; `grid` names the swept parameters."""
+        from ppdm_dask import designs
+
+        family = table.choice("family", designs.families(), "a design family")
+        parameters = table.rest()
+        for name in ("id", "attributes", "shape"):
+            if name in parameters:
+                raise table.error(name, parameters[name], "leave it out: the data say this")
+        for axis in grid:
+            if axis in parameters:
+                right = f"sweep.grid.{axis} gives the values; leave one of the two out"
+                raise table.error(axis, parameters[axis], right)
+        return cls(family, parameters)
+
+    def config(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        return {"family": self.family, **self.parameters}
+
+
+@dataclass(frozen=True)
+class MineSpec:
+    """The learner and its parameters."""
+
+    learner: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read the table ``[mine]``."""
+        learner = table.choice("learner", LEARNERS, "a learner")
+        floor = table.take("floor")
+        if floor is None:
+            floor = "1/n"
+        number = isinstance(floor, int | float) and not isinstance(floor, bool)
+        if floor != "1/n" and not (number and 0 < floor < 1):
+            right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
+            raise table.error("floor", floor, right)
+        table.done()
+        return cls(learner, {"floor": floor})
+
+    def config(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        return {"learner": self.learner, **self.parameters}
+
+
+@dataclass(frozen=True)
+class Figure(_Part):
+    """A figure to draw against the first axis of the grid.
+
+    Parameters
+    ----------
+    id : str
+        Name of its files.
+    kind : {"mean", "variance", "privacy"}
+        Mean accuracy, variance of accuracy, or PSE.
+    title : str
+    data : tuple of str
+        Ids of the data entries to draw; all of them unless the recipe names some.
+    w_a : tuple of float
+        Proportions in (0, 1) for which ``privacy`` draws the PSE.
+    """
+
+    id: str
+    kind: str
+    title: str
+    data: tuple[str, ...]
+    w_a: tuple[float, ...] = ()
+
+    @classmethod
+    def read(cls, table: Table, known: tuple[str, ...]) -> Self:
+        """Read a table ``[[figure]]``; `known` are the ids of the data entries."""
+        name = _read_id(table)
+        kind = table.choice("kind", FIGURES, "a kind of figure")
+        title = table.text("title")
+        data = table.texts("data")
+        for i, entry in enumerate(data):
+            if entry not in known or entry in data[:i]:
+                right = f"the id of a data entry is needed, each once: {', '.join(known)}"
+                raise table.error(f"data[{i}]", entry, right)
+        w_a: list[float] = []
+        if kind == "privacy":
+            for i, value in enumerate(table.scalars("w_a", "a list of proportions is needed")):
+                if not isinstance(value, float) or not 0 < value < 1:
+                    right = "a proportion between 0 and 1, both excluded, is needed"
+                    raise table.error(f"w_a[{i}]", value, right)
+                w_a.append(value)
+        table.done()
+        return cls(name, kind, title, data or known, tuple(w_a))

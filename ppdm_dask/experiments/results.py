@@ -1,0 +1,236 @@
+"""The result of a sweep as an xarray dataset: assembled, written, read, and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.files import replacing
+from ppdm_dask.experiments.findings import findings
+from ppdm_dask.experiments.moments import moments
+from ppdm_dask.experiments.variables import DIMENSIONS, REGISTRY, Variable, variable
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = [
+    "build_dataset",
+    "digest",
+    "empty_arrays",
+    "findings",
+    "grid_axes",
+    "read_netcdf",
+    "write_netcdf",
+]
+
+Arrays = Mapping[str, npt.ArrayLike]
+Coordinates = Mapping[str, Sequence[Any]]
+
+
+def grid_axes(ds: xr.Dataset) -> tuple[str, ...]:
+    """Return the axes of the recipe's grid in a result, in their order."""
+    return tuple(json.loads(ds.attrs["grid"]))
+
+
+def empty_arrays(
+    coordinates: Coordinates, repeats: int, splits: int = 1
+) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of all measured variables that say everywhere that there is no number.
+
+    Parameters
+    ----------
+    coordinates : mapping of str to sequence
+        Axis ``data``, the grid's axes in order and, for the variables on them, ``column`` (texts
+        ``data/attribute``) and ``w_a``.
+    repeats : int
+        Length of the axis ``repeat``.
+    splits : int
+        1 for one split of the data, or as many as repeats.
+
+    Returns
+    -------
+    dict of str to array
+        To be filled, and given to :func:`build_dataset`. Optional variables are left out where
+        their axis is.
+    """
+    sizes = {name: len(values) for name, values in coordinates.items()}
+    sizes |= {"repeat": repeats, "split": splits}
+    arrays = {}
+    for declared in REGISTRY:
+        dims = declared.dimensions(_grid(coordinates))
+        if declared.kind != "derived" and all(dim in sizes for dim in dims):
+            arrays[declared.name] = declared.empty(tuple(sizes[dim] for dim in dims))
+    return arrays
+
+
+def build_dataset(
+    measured: Arrays, coordinates: Coordinates, attributes: Mapping[str, str | int] | None = None
+) -> xr.Dataset:
+    """Assemble a sweep's result, and derive its statistics.
+
+    Parameters
+    ----------
+    measured : mapping of str to array
+        The measured variables of the registry, shaped as it declares them.
+    coordinates : mapping of str to sequence
+        As for :func:`empty_arrays`; the grid's axes are those that the registry does not know.
+    attributes : mapping, optional
+        Further attributes of the dataset (title, recipe).
+
+    Returns
+    -------
+    xarray.Dataset
+        All variables in registry order, each with its units and a description.
+
+    Raises
+    ------
+    ValueError
+        For an unknown or missing variable, a wrong shape, or values that its type cannot hold.
+    """
+    import xarray as xr
+
+    grid = _grid(coordinates)
+    names = {v.name for v in REGISTRY if v.kind != "derived"}
+    needed = {v.name for v in REGISTRY if v.kind == "measured"}
+    if unknown := sorted(set(measured) - names):
+        raise ValueError(f"no measured variable is called {unknown[0]!r}")
+    if missing := sorted(needed - set(measured)):
+        raise ValueError(f"the measured variable {missing[0]!r} is missing")
+    arrays = {name: _cast(variable(name), values) for name, values in measured.items()}
+    arrays |= _derive(arrays, coordinates)
+    variables = {}
+    for declared in REGISTRY:
+        if declared.name in arrays:
+            labels = {"long_name": declared.doc, "units": declared.units}
+            dims = declared.dimensions(grid)
+            variables[declared.name] = (dims, arrays[declared.name], labels)
+    axes = {name: _coordinate(name, values) for name, values in coordinates.items()}
+    return xr.Dataset(variables, axes, {**(attributes or {}), "grid": json.dumps(grid)})
+
+
+def write_netcdf(ds: xr.Dataset, path: Path) -> None:
+    """Write a result as netCDF-4 (h5netcdf), whole or not at all.
+
+    Raises
+    ------
+    RunFolderError
+        If the file cannot be written.
+    """
+    encoding: dict[str, dict[str, Any]] = {}
+    for name, array in ds.variables.items():
+        if array.dtype.kind in "iuf" and array.size > 1_000:
+            encoding[str(name)] = {"zlib": True, "complevel": 4, "shuffle": True}
+    with replacing(path) as temporary:
+        ds.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+
+
+def read_netcdf(path: Path) -> xr.Dataset:
+    """Read a result into memory.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is missing or no result.
+    """
+    import xarray as xr
+
+    try:
+        ds = xr.load_dataset(path, engine="h5netcdf")
+    except FileNotFoundError:
+        raise RunFolderError(f"{path}: there is no such file", path) from None
+    except (OSError, ValueError) as error:
+        what = " ".join(str(error).split())
+        raise RunFolderError(f"{path}: cannot be read as netCDF-4: {what}", path) from None
+    if "grid" not in ds.attrs:
+        raise RunFolderError(f"{path}: this is no result of a sweep", path)
+    return ds
+
+
+def digest(ds: xr.Dataset) -> str:
+    """SHA-256 over the result.
+
+    The axes ``data``, the grid's, ``column`` and ``w_a``, then the variables in registry order,
+    each as a line of JSON ``[name, dims, shape, type]`` and its values in row-major order:
+    integers and floats little-endian with one NaN, texts as their length in UTF-8 bytes (eight
+    bytes, little-endian) and those bytes.
+    """
+    sha = hashlib.sha256()
+    axes = [name for name in ("data", *grid_axes(ds), "column", "w_a") if name in ds.coords]
+    for name in [*axes, *(v.name for v in REGISTRY if v.name in ds.data_vars)]:
+        array = ds[name]
+        kind, payload = _bytes(array.to_numpy())
+        head = [name, list(array.dims), list(array.shape), kind]
+        sha.update(json.dumps(head, separators=(",", ":")).encode() + b"\n")
+        sha.update(payload)
+    return sha.hexdigest()
+
+
+def _bytes(values: npt.NDArray[Any]) -> tuple[str, bytes]:
+    """Type and canonical bytes of an array."""
+    if values.dtype.kind in "OUT":
+        texts = [str(value).encode() for value in values.ravel()]
+        return "str", b"".join(len(text).to_bytes(8, "little") + text for text in texts)
+    little = values.astype(values.dtype.newbyteorder("<"), order="C")
+    if little.dtype.kind == "f":
+        little[np.isnan(little)] = np.nan
+    return little.dtype.str, little.tobytes()
+
+
+def _grid(coordinates: Coordinates) -> tuple[str, ...]:
+    return tuple(name for name in coordinates if name not in DIMENSIONS)
+
+
+def _coordinate(name: str, values: Sequence[Any]) -> tuple[str, npt.NDArray[Any]]:
+    array = np.asarray(values)
+    return name, array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _cast(declared: Variable, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return the values in the declared type, unchanged."""
+    array = np.asarray(values)
+    cast = array.astype(object if declared.dtype == "str" else declared.dtype)
+    if declared.dtype == "int32" and not np.array_equal(cast, array):
+        raise ValueError(f"{declared.name} does not fit into {declared.dtype}")
+    return cast
+
+
+def _derive(arrays: Mapping[str, npt.NDArray[Any]], axes: Coordinates) -> dict[str, Any]:
+    """Return the statistics of the measured variables."""
+    shape = arrays["correct"].shape[:-1]
+    names = [v.name for v in REGISTRY if v.kind == "derived" and v.dimensions(()) == ("data",)]
+    found = {name: variable(name).empty(shape) for name in names if name != "pse"}
+    for name in ("benchmark", "majority"):
+        counts = arrays[f"{name}_correct"]
+        found[name] = np.array(
+            [moments(row[row >= 0], n).mean for row, n in zip(counts, _sizes(arrays), strict=True)]
+        )
+    for index in np.ndindex(shape):
+        there = arrays["correct"][index] >= 0
+        found["completed"][index] = np.count_nonzero(there)
+        clean = moments(arrays["correct"][index][there], _sizes(arrays)[index[0]])
+        disguised = moments(arrays["accuracy_disguised"][index][there])
+        for key, value in clean._asdict().items():
+            found[f"accuracy_{key}"][index] = value
+        for key, value in disguised._asdict().items():
+            found[f"disguised_{key}"][index] = value
+        found["floored_mean"][index] = moments(arrays["floored"][index][there]).mean
+    if "pse_attribute" in arrays:
+        found["pse"] = _least(arrays["pse_attribute"], axes)
+    return found
+
+
+def _sizes(arrays: Mapping[str, npt.NDArray[Any]]) -> list[int]:
+    return [int(n) for n in arrays["n_test"]]
+
+
+def _least(pse: npt.NDArray[np.float64], axes: Coordinates) -> npt.NDArray[np.float64]:
+    """Minimum over the columns of each data entry."""
+    owner = np.array([str(column).partition("/")[0] for column in axes["column"]])
+    return np.stack([pse[owner == entry].min(axis=0) for entry in axes["data"]])

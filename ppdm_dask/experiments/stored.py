@@ -1,0 +1,72 @@
+"""The result of a run that is kept in a folder: a finished one's file, else what its ledger has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.results import read_netcdf
+from ppdm_dask.experiments.rundir import RunFolder, read_manifest
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["StoredRun", "read_run"]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A run in its folder.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    manifest : dict
+        What the run says of itself.
+    dataset : xarray.Dataset
+        The result variables, as far as the run has come.
+    """
+
+    folder: RunFolder
+    manifest: dict[str, Any]
+    dataset: xr.Dataset
+
+    @property
+    def finished(self) -> bool:
+        """Whether every repeat is there."""
+        return bool(self.manifest["status"] == "finished")
+
+
+def read_run(path: str | Path) -> StoredRun:
+    """Read a run, which may be unfinished or going on at this moment.
+
+    Raises
+    ------
+    RunFolderError
+        If the folder is no run's, or its ledger or result cannot be read.
+    InputError
+        If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
+    """
+    path = Path(path)
+    manifest = read_manifest(path)
+    folder = RunFolder.open(path)
+    if manifest["status"] == "finished":
+        return StoredRun(folder, manifest, read_netcdf(folder.result))
+    return StoredRun(folder, manifest, _collect(folder, manifest))
+
+
+def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:
+    from ppdm_dask.experiments.inputs import prepare_all
+    from ppdm_dask.experiments.sweep import SweepPlan
+    from ppdm_dask.parallel.ledger import Ledger
+
+    recipe = folder.recipe
+    prepared = prepare_all(recipe)
+    if {each.entry.id: each.digests for each in prepared} != manifest["inputs"]:
+        raise RunFolderError(
+            f"{folder.path}: the data or codebooks have changed since the run began", folder.path
+        )
+    with Ledger(folder.ledger, readonly=True) as ledger:
+        return SweepPlan(recipe, prepared).collect(ledger)

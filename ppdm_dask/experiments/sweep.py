@@ -1,0 +1,218 @@
+"""A sweep over designs: its cells, the work behind them, and the result made from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask import privacy
+from ppdm_dask.designs import Design, Identity, design_from_config
+from ppdm_dask.experiments.inputs import Prepared
+from ppdm_dask.experiments.plan import Cell
+from ppdm_dask.experiments.recipe import GridPoint, Recipe
+from ppdm_dask.experiments.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.sample import Sample
+from ppdm_dask.experiments.trials import Engine, PlainEngine, Results, Setting
+from ppdm_dask.records import Records
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["SweepPlan", "SweepWork", "choose_engine"]
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class Finished(Protocol):
+    """What the result needs of a ledger."""
+
+    def finished(self, cell: Cell) -> npt.NDArray[np.int64]:
+        """Numbers of the cell's finished repeats, increasing."""
+        ...  # pragma: no cover
+
+    def collect(self, cell: Cell) -> Arrays:
+        """Their results, in that order."""
+        ...  # pragma: no cover
+
+
+def choose_engine(setting: Setting) -> Engine:
+    """The fastest engine that serves a cell; the plain one serves all."""
+    from ppdm_dask.experiments.binary_naive_bayes import BinaryNaiveBayes
+
+    if BinaryNaiveBayes.serves(setting):
+        return BinaryNaiveBayes(setting)
+    return PlainEngine(setting)
+
+
+def build_design(config: Mapping[str, Any], records: Records) -> Design:
+    """The design of a cell over all attributes of the records."""
+    codebook = records.codebook
+    whole = {"attributes": list(codebook.names), "shape": list(codebook.shape)}
+    return design_from_config({**config, **whole})
+
+
+def split_key(params: Mapping[str, Any]) -> int:
+    """Key of a cell's split: it depends on the data and the share alone."""
+    return Cell("split", {k: params[k] for k in ("data", "train", "split")}, 1).key
+
+
+class SweepWork:
+    """The repeats of a sweep's cells; it goes to a worker once.
+
+    Parameters
+    ----------
+    samples : mapping of int to Sample
+        Split records by :func:`split_key`.
+    seed : int
+        Entropy of the run.
+    """
+
+    def __init__(self, samples: Mapping[int, Sample], seed: int) -> None:
+        self.samples = samples
+        self.seed = seed
+        self._engines: dict[int, Engine] = {}
+
+    def __getstate__(self) -> tuple[Mapping[int, Sample], int]:
+        return self.samples, self.seed
+
+    def __setstate__(self, state: tuple[Mapping[int, Sample], int]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def setting(self, cell: Cell) -> Setting:
+        """What the repeats of a cell have in common."""
+        sample = self.samples[split_key(cell.params)]
+        design = build_design(cell.params["design"], sample.records)
+        return Setting(sample, design, cell.params["mine"], self.seed, cell.key)
+
+    def trials(self, cell: Cell, start: int, stop: int) -> Results:
+        """Results of repeats ``start .. stop - 1`` of a cell."""
+        if cell.key not in self._engines:
+            self._engines[cell.key] = choose_engine(self.setting(cell))
+        return self._engines[cell.key].run(start, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class SweepPlan:
+    """The cells of a recipe on its data.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    prepared : sequence of Prepared
+        The data entries, in the recipe's order.
+    """
+
+    recipe: Recipe
+    prepared: Sequence[Prepared]
+
+    def _params(self, prepared: Prepared, design: Mapping[str, Any]) -> dict[str, Any]:
+        entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
+        sweep = self.recipe.sweep
+        return {
+            "data": {**entry, **prepared.digests},
+            "design": dict(design),
+            "mine": self.recipe.mine.config(),
+            "train": sweep.train,
+            "split": sweep.split,
+        }
+
+    @property
+    def redrawn(self) -> bool:
+        """Whether each repeat draws its own split."""
+        return self.recipe.sweep.split == "redrawn"
+
+    @cached_property
+    def points(self) -> list[tuple[GridPoint, Cell, str]]:
+        """Each grid point with its cell and why it is undefined (empty where it is not)."""
+        repeats = self.recipe.sweep.repeats
+        found = []
+        for point in self.recipe.points():
+            prepared = self.prepared[point.index[0]]
+            design = self.recipe.design_at(point)
+            cell = Cell(point.id, self._params(prepared, design), repeats)
+            found.append((point, cell, build_design(design, prepared.records).undefined))
+        return found
+
+    @cached_property
+    def benchmarks(self) -> list[Cell]:
+        """One cell a data entry: the same learner on undisguised records."""
+        repeats = self.recipe.sweep.repeats if self.redrawn else 1
+        return [
+            Cell(f"{p.entry.id} undisguised", self._params(p, {"id": Identity.id}), repeats)
+            for p in self.prepared
+        ]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Everything to compute: the benchmarks, and the grid points that are defined."""
+        return self.benchmarks + [cell for _, cell, reason in self.points if not reason]
+
+    @cached_property
+    def work(self) -> SweepWork:
+        """The computation behind the cells."""
+        sweep = self.recipe.sweep
+        samples = {}
+        for prepared, cell in zip(self.prepared, self.benchmarks, strict=True):
+            key = split_key(cell.params)
+            target = prepared.codebook.target
+            assert target is not None
+            samples[key] = Sample.draw(
+                prepared.records, target, sweep.train, key, self.redrawn, sweep.seed
+            )
+        return SweepWork(samples, sweep.seed)
+
+    def _sample(self, index: int) -> Sample:
+        return self.work.samples[split_key(self.benchmarks[index].params)]
+
+    def collect(self, ledger: Finished) -> xr.Dataset:
+        """The result from the finished repeats of all cells."""
+        recipe, sweep = self.recipe, self.recipe.sweep
+        coordinates: dict[str, Sequence[Any]] = dict(recipe.coordinates)
+        columns = [f"{p.entry.id}/{name}" for p in self.prepared for name in p.codebook.names]
+        coordinates["column"] = columns
+        if recipe.w_a:
+            coordinates["w_a"] = recipe.w_a
+        splits = sweep.repeats if self.redrawn else 1
+        arrays = empty_arrays(coordinates, sweep.repeats, splits)
+        for i, cell in enumerate(self.benchmarks):
+            sample = self._sample(i)
+            arrays["n_train"][i], arrays["n_test"][i] = sample.n_train, sample.n_test
+            if (repeats := ledger.finished(cell)).size:
+                arrays["benchmark_correct"][i, repeats] = ledger.collect(cell)["correct"]
+            arrays["majority_correct"][i] = [
+                sample.majority_correct(sweep.seed, split) for split in range(splits)
+            ]
+        for point, cell, reason in self.points:
+            arrays["undefined"][point.index] = reason
+            if not reason:
+                repeats = ledger.finished(cell)
+                for name, values in ledger.collect(cell).items():
+                    arrays[name][point.index][repeats] = values
+        self._fill_privacy(arrays)
+        about = {"title": recipe.about.title, "recipe": recipe.name}
+        return build_dataset(arrays, coordinates, about)
+
+    def _fill_privacy(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """PSE of each attribute given its own report, under its distribution in the data."""
+        first = 0
+        for i, prepared in enumerate(self.prepared):
+            names, records = prepared.codebook.names, prepared.records
+            for offset, (name, size) in enumerate(zip(names, prepared.codebook.shape, strict=True)):
+                prior = np.bincount(records.column(name), minlength=size) / len(records)
+                for point, cell, _ in self.points:
+                    if point.index[0] == i:
+                        design = build_design(cell.params["design"], records).marginal([name])
+                        if design is not None:
+                            place = (first + offset, *point.index[1:])
+                            arrays["pse_attribute"][place] = privacy.pse(design, prior)
+            first += len(names)
+        for at, w_a in enumerate(self.recipe.w_a):
+            for point in self.recipe.points():
+                config = {**self.recipe.design_at(point), "attributes": ["A"], "shape": [2]}
+                curve = privacy.pse(design_from_config(config), [1 - w_a, w_a])
+                arrays["pse_curve"][(at, *point.index[1:])] = curve

@@ -1,0 +1,118 @@
+"""One repeat of a sweep: disguise, fit, score.  The plain path, for every design and learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.experiments.sample import DISGUISE, SCORE, Sample
+from ppdm_dask.randomness import SimulationStream
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.estimate import Proportion
+    from ppdm_dask.randomness import Stream
+    from ppdm_dask.records import Records, Reports
+
+__all__ = ["DTYPES", "Engine", "PlainEngine", "Setting", "build_learner"]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "correct": np.dtype(np.int32),
+    "correct_disguised": np.dtype(np.int32),
+    "accuracy_disguised": np.dtype(np.float64),
+    "floored": np.dtype(np.int32),
+}
+"""What a trial gives; see the registry of result variables for what they mean."""
+
+Results = dict[str, npt.NDArray[Any]]
+
+
+class Learner(Protocol):
+    """What a sweep needs of a classifier."""
+
+    floored_: int
+
+    def fit(self, reports: Reports) -> Learner: ...
+
+    def count_correct(self, X: Records) -> int: ...
+
+    def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Proportion: ...
+
+
+def build_learner(mine: Mapping[str, Any], design: Design, target: str) -> Learner:
+    """The learner that a recipe names, on a design."""
+    from ppdm_dask.mine import NaiveBayes
+
+    learners = {"naive-bayes": NaiveBayes}
+    parameters = {key: value for key, value in mine.items() if key != "learner"}
+    learner: Learner = learners[mine["learner"]](design, target, **parameters)
+    return learner
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the repeats of one cell have in common.
+
+    Parameters
+    ----------
+    sample : Sample
+    design : Design
+    mine : mapping
+        ``learner`` and its parameters.
+    seed : int
+        Entropy of the run.
+    key : int
+        Key of the cell.
+    """
+
+    sample: Sample
+    design: Design
+    mine: Mapping[str, Any]
+    seed: int
+    key: int
+
+    def stream(self, repeat: int, role: int) -> SimulationStream:
+        """The stream of a role in a repeat."""
+        return SimulationStream(self.seed, (self.key, repeat, role))
+
+
+class Engine(Protocol):
+    """A way to run the repeats of a cell; all give the same numbers."""
+
+    def run(self, start: int, stop: int) -> Results:
+        """Results of repeats ``start .. stop - 1``."""
+        ...  # pragma: no cover
+
+
+@dataclass(frozen=True, eq=False)
+class PlainEngine:
+    """The package's own path, a repeat at a time: what a user would type."""
+
+    setting: Setting
+
+    def run(self, start: int, stop: int) -> Results:
+        """Results of repeats ``start .. stop - 1``."""
+        rows = [self._trial(repeat) for repeat in range(start, stop)]
+        return {
+            name: np.array([row[name] for row in rows]).astype(dtype)
+            for name, dtype in DTYPES.items()
+        }
+
+    def _trial(self, repeat: int) -> dict[str, float]:
+        setting, sample = self.setting, self.setting.sample
+        train, test = sample.parts(setting.seed, repeat)
+        reports = setting.design.disguise(sample.records, setting.stream(repeat, DISGUISE))
+        model = build_learner(setting.mine, setting.design, sample.target)
+        model.fit(reports.take(train))
+        disguised = reports.take(test)
+        accuracy = model.score_disguised(disguised, setting.stream(repeat, SCORE))
+        return {
+            "correct": model.count_correct(sample.records.take(test)),
+            "correct_disguised": model.count_correct(disguised),
+            "accuracy_disguised": accuracy.value,
+            "floored": model.floored_,
+        }

@@ -1,0 +1,188 @@
+"""Registry of the result variables; each is declared once, in the order of the run's digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DIMENSIONS", "GRID", "REGISTRY", "Variable", "variable"]
+
+GRID = "*"
+"""Stands for the axes of the recipe's grid, in their order."""
+
+DIMENSIONS = ("data", "repeat", "split", "column", "w_a")
+"""Dimensions that are not axes of a grid."""
+
+CELL = ("data", GRID)
+TRIAL = ("data", GRID, "repeat")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A result variable.
+
+    Parameters
+    ----------
+    name : str
+    dims : tuple of str
+        ``GRID`` stands for the axes of the recipe's grid.
+    dtype : {"int32", "float64", "str"}
+    units : str
+        What is counted; "1" for shares and proportions.
+    doc : str
+        What the numbers are, and what stands where there is none.
+    kind : {"measured", "optional", "derived"}
+        Whether the trials give it, may give it, or it is computed from the measured ones.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: Literal["int32", "float64", "str"]
+    units: str
+    doc: str
+    kind: Literal["measured", "optional", "derived"] = "measured"
+
+    def dimensions(self, grid: Iterable[str]) -> tuple[str, ...]:
+        """Return the dimensions, with the axes of a grid in their place."""
+        grid = tuple(grid)
+        return tuple(d for dim in self.dims for d in (grid if dim == GRID else (dim,)))
+
+    def empty(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """Return an array that says everywhere that there is no number."""
+        if self.dtype == "str":
+            return np.full(shape, "", dtype=object)
+        return np.full(shape, -1 if self.dtype == "int32" else np.nan, dtype=self.dtype)
+
+
+def _moments(prefix: str, what: str) -> tuple[Variable, ...]:
+    """Mean and variance over the repeats, with their standard errors."""
+    texts = {
+        "mean": f"Mean of {what} over the repeats; NaN where undefined.",
+        "mean_se": f"Standard error of the mean of {what}; NaN below two repeats.",
+        "variance": f"Sample variance (n - 1) of {what} over the repeats; NaN below two repeats.",
+        "variance_se": f"Standard error of that variance, from the fourth central moment of {what}"
+        "; NaN below two repeats.",
+    }
+    return tuple(
+        Variable(f"{prefix}_{name}", CELL, "float64", "1", doc, "derived")
+        for name, doc in texts.items()
+    )
+
+
+REGISTRY: tuple[Variable, ...] = (
+    Variable("n_train", ("data",), "int32", "records", "Records in the training part."),
+    Variable("n_test", ("data",), "int32", "records", "Records in the test part."),
+    Variable(
+        "benchmark_correct",
+        ("data", "split"),
+        "int32",
+        "records",
+        "Test records that the learner predicts correctly when the training part is undisguised, "
+        "for the fixed split or for that of each repeat.",
+    ),
+    Variable(
+        "majority_correct",
+        ("data", "split"),
+        "int32",
+        "records",
+        "Test records of the class that is the most frequent in the training part.",
+    ),
+    Variable(
+        "undefined",
+        CELL,
+        "str",
+        "",
+        "Why nothing can be estimated in the cell; empty where something can.",
+    ),
+    Variable(
+        "correct",
+        TRIAL,
+        "int32",
+        "records",
+        "Correct predictions on the clean test part; -1 where undefined or not computed yet.",
+    ),
+    Variable(
+        "correct_disguised",
+        TRIAL,
+        "int32",
+        "reports",
+        "Reports of the disguised test part whose reported class is the one predicted for them; "
+        "-1 where undefined or not computed yet.",
+    ),
+    Variable(
+        "accuracy_disguised",
+        TRIAL,
+        "float64",
+        "1",
+        "Unbiased estimate of the accuracy from the disguised test part; it may leave [0, 1]. "
+        "NaN where undefined or not computed yet.",
+    ),
+    Variable(
+        "floored",
+        TRIAL,
+        "int32",
+        "estimates",
+        "Estimated joint proportions of class and attribute that were raised to the learner's "
+        "floor; -1 where undefined or not computed yet.",
+    ),
+    Variable(
+        "pse_attribute",
+        ("column", GRID),
+        "float64",
+        "1",
+        "PSE of each attribute: expected Gini impurity of its posterior given its own report, "
+        "under the attribute's distribution in the data.",
+        "optional",
+    ),
+    Variable(
+        "pse_curve",
+        ("w_a", GRID),
+        "float64",
+        "1",
+        "PSE of a binary attribute that has the value 1 with probability w_a.",
+        "optional",
+    ),
+    Variable("completed", CELL, "int32", "repeats", "Repeats that are computed.", "derived"),
+    Variable(
+        "benchmark",
+        ("data",),
+        "float64",
+        "1",
+        "Accuracy on the clean test part when the training part is undisguised; the mean over "
+        "the repeats where each has its own split.",
+        "derived",
+    ),
+    Variable(
+        "majority",
+        ("data",),
+        "float64",
+        "1",
+        "Accuracy of always predicting the training part's most frequent class; the mean over "
+        "the repeats where each has its own split.",
+        "derived",
+    ),
+    *_moments("accuracy", "the accuracy on the clean test part"),
+    *_moments("disguised", "the accuracy estimated from the disguised test part"),
+    Variable(
+        "floored_mean", CELL, "float64", "estimates", "Mean of floored over the repeats.", "derived"
+    ),
+    Variable(
+        "pse",
+        CELL,
+        "float64",
+        "1",
+        "PSE of the whole record: the minimum of pse_attribute over its attributes.",
+        "derived",
+    ),
+)
+
+_BY_NAME = {variable.name: variable for variable in REGISTRY}
+
+
+def variable(name: str) -> Variable:
+    """Return the declaration of a variable; KeyError for a name that is not in the registry."""
+    return _BY_NAME[name]

@@ -1,0 +1,67 @@
+"""Bit planes: record i is bit ``i % 64`` of word ``i // 64``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.kernels import kernel
+
+__all__ = ["bernoulli_plane", "bernoulli_plane_plain", "pack_plane"]
+
+Words = npt.NDArray[np.uint64]
+
+
+def pack_plane(bits: npt.NDArray[Any]) -> Words:
+    """Pack n zeros and ones into ``ceil(n / 64)`` words; the spare bits are zero."""
+    padded = np.zeros(-(-len(bits) // 64) * 64, dtype=np.uint8)
+    padded[: len(bits)] = bits
+    return np.packbits(padded, bitorder="little").view("<u8").astype(np.uint64)
+
+
+@kernel
+def bernoulli_plane(words: Words, digits: npt.NDArray[np.uint8], out: Words) -> int:
+    """Fill a plane with Bernoulli bits from uniform words; number of words used, or -1 if too few.
+
+    A lane is one as soon as its uniform falls below the probability: its digits are compared with
+    the probability's until they differ.  A word of lanes draws until all are decided.
+    """
+    zero = np.uint64(0)
+    used = 0
+    for i in range(out.size):
+        undecided = ~zero
+        ones = zero
+        for d in range(digits.size):
+            if used == words.size:
+                return -1
+            word = words[used]
+            used += 1
+            if digits[d]:
+                ones |= undecided & ~word
+                undecided &= word
+            else:
+                undecided &= ~word
+            if undecided == zero:
+                break
+        out[i] = ones
+    return used
+
+
+def bernoulli_plane_plain(words: list[int], digits: list[int], n_words: int) -> list[list[bool]]:
+    """Plain statement of :func:`bernoulli_plane`, a lane at a time: 0.b1b2b3... < 0.d1d2d3..."""
+    position = 0
+    plane = []
+    for _ in range(n_words):
+        seen: list[list[int]] = [[] for _ in range(64)]
+        while True:
+            depth = len(seen[0])
+            prefix = digits[:depth]
+            if depth == len(digits) or all(bits != prefix for bits in seen):
+                break
+            for lane, bits in enumerate(seen):
+                bits.append(words[position] >> lane & 1)
+            position += 1
+        plane.append([bits < digits[: len(bits)] for bits in seen])
+    return plane

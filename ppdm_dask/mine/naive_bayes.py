@@ -1,0 +1,226 @@
+"""Naive Bayes from disguised reports.  [ZhanMatwin]_, sections 2.3 and 2.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.estimate import Proportion, invert
+from ppdm_dask.mine.scoring import score_disguised
+from ppdm_dask.records import Records, Reports
+from ppdm_dask.tables import ContingencyTable, count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["TIE", "NaiveBayes", "first_largest"]
+
+Floats = npt.NDArray[np.float64]
+
+TIE = 1e-9
+"""Log scores closer than this tie, and the class that comes first wins."""
+
+
+def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
+    """Position of the largest score in each row; within ``TIE`` of it, the one that comes first."""
+    best = scores.max(axis=1, keepdims=True)
+    first: npt.NDArray[np.int64] = np.argmax(scores >= best - TIE, axis=1)
+    return first
+
+
+class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Naive Bayes classifier of categorical attributes, fitted to disguised reports.
+
+    The joint proportions of class and attribute, P(c) and P(a, c), are estimated without bias by
+    inverting the design.  Estimates that are too small for a logarithm, negative ones among them,
+    are raised to a floor, and the conditionals P(a | c) are renormalised; how many were raised is
+    recorded.
+
+    Parameters
+    ----------
+    design : Design
+        The design that made the reports; ``Identity`` for undisguised records.
+    target : str
+        The attribute to predict; the other attributes of the reports are the features.
+    floor : "1/n" or float, default "1/n"
+        Smallest estimated proportion: one record in n, or a number in (0, 1).
+
+    Attributes
+    ----------
+    classes_ : array of str
+        Labels of the target's categories.
+    feature_names_in_ : array of str
+    class_log_prior_ : array, shape (n_classes,)
+    feature_log_prob_ : dict of str to array, shape (n_categories, n_classes)
+        log P(a | c) by attribute.
+    n_reports_ : int
+    floor_ : float
+        The floor as a proportion.
+    floored_ : int
+        Joint estimates P(a, c) that were raised to the floor.
+    floored_share_ : float
+        The same as a share of all joint estimates.
+
+    Examples
+    --------
+    >>> import ppdm_dask as pp
+    >>> frame = pp.datasets.load("breast-cancer")
+    >>> book = pp.Codebook.from_toml(pp.resources.codebook_path("breast-cancer"))
+    >>> records = book.binarise(frame, "midrange").encode(frame)
+    >>> design = pp.UnrelatedQuestion(records.codebook.names, q=0.6)
+    >>> reports = design.disguise(records, pp.Stream.from_seed(1))
+    >>> model = pp.NaiveBayes(design, target="class").fit(reports)
+    >>> model.score(records) > 0.9
+    True
+    """
+
+    def __init__(self, design: Design, target: str, floor: str | float = "1/n") -> None:
+        self.design = design
+        self.target = target
+        self.floor = floor
+
+    def fit(self, reports: Reports, y: None = None) -> Self:
+        """Fit to reports; the target is one of their attributes, so ``y`` stays None.
+
+        Raises
+        ------
+        NotInvertible
+            Where the design allows no estimate.
+        RecordsError
+            If the target is no attribute of the reports, or they were made by another design.
+        """
+        if not isinstance(reports, Records):
+            raise RecordsError(f"fit: got {type(reports).__name__}; Reports are needed", reports)
+        names = reports.codebook.names
+        if self.target not in names:
+            raise RecordsError(
+                f"target: got {self.target!r}; the attributes are: {', '.join(names)}", self.target
+            )
+        pairs = [(self.target, name) for name in names if name != self.target]
+        if not pairs:
+            raise RecordsError("naive Bayes needs at least one attribute besides the target", names)
+        return self.fit_tables([count(reports, self.design, pair) for pair in pairs], names)
+
+    def fit_tables(
+        self, tables: Iterable[ContingencyTable], names: Iterable[str] | None = None
+    ) -> Self:
+        """Fit to one table of reports a feature, each covering the target and that feature.
+
+        Parameters
+        ----------
+        tables : iterable of ContingencyTable
+            As counted by ``count(reports, design, (target, feature))``, possibly summed over
+            partitions.
+        names : iterable of str, optional
+            All attributes in the order of their tables; from the tables' second axes by default.
+        """
+        tables = list(tables)
+        if names is None:
+            features = [table.attributes[1] for table in tables]
+        else:
+            features = [name for name in names if name != self.target]
+        if not tables or not tables[0].n:
+            raise RecordsError("there are no reports to fit; at least one is needed", tables)
+        self.n_reports_ = tables[0].n
+        self.floor_ = self._floor(self.n_reports_)
+        target = tables[0].codebook[self.target]
+        self.classes_ = np.array(target.categories, dtype=object)
+        self.feature_names_in_ = np.array(features, dtype=object)
+        self.feature_log_prob_ = {}
+        self.floored_ = 0
+        n_joint = 0
+        prior = invert(tables[0], self.design).marginal([self.target]).values
+        for name, table in zip(features, tables, strict=True):
+            joint = invert(table, self.design).marginal([name, self.target]).values
+            self.floored_ += int((joint < self.floor_).sum())
+            n_joint += joint.size
+            raised = np.maximum(joint, self.floor_)
+            self.feature_log_prob_[name] = np.log(raised / raised.sum(axis=0))
+        raised = np.maximum(prior, self.floor_)
+        self.class_log_prior_ = np.log(raised / raised.sum())
+        self.floored_share_ = self.floored_ / n_joint
+        return self
+
+    def _floor(self, n: int) -> float:
+        if self.floor == "1/n":
+            return 1 / n
+        if isinstance(self.floor, str) or not 0 < self.floor < 1:
+            raise InputError(
+                f"floor: got {self.floor!r}; '1/n' or a number between 0 and 1 is needed",
+                self.floor,
+            )
+        return float(self.floor)
+
+    def _scores(self, codes: npt.NDArray[Any], columns: list[int]) -> Floats:
+        scores = np.tile(self.class_log_prior_, (len(codes), 1))
+        for name, column in zip(self.feature_names_in_, columns, strict=True):
+            scores += self.feature_log_prob_[name][codes[:, column]]
+        return scores
+
+    def _joint_scores(self, X: Records | pd.DataFrame) -> Floats:
+        check_is_fitted(self)
+        if not isinstance(X, Records):
+            raise RecordsError(
+                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
+            )
+        return self._scores(X.codes, [X.codebook.index(name) for name in self.feature_names_in_])
+
+    def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
+        """Predicted codes of the target, shape (n,); the target itself is not looked at."""
+        return first_largest(self._joint_scores(X))
+
+    def predict(self, X: Records) -> npt.NDArray[Any]:
+        """Predicted labels of the target, shape (n,)."""
+        labels: npt.NDArray[Any] = self.classes_[self.predict_codes(X)]
+        return labels
+
+    def predict_proba(self, X: Records) -> Floats:
+        """Posterior class probabilities under the fitted model, shape (n, n_classes)."""
+        scores = self._joint_scores(X)
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        result: Floats = odds / odds.sum(axis=1, keepdims=True)
+        return result
+
+    def count_correct(self, X: Records) -> int:
+        """Records whose target is predicted correctly."""
+        return int((self.predict_codes(X) == X.column(self.target)).sum())
+
+    def score(self, X: Records, y: None = None) -> float:
+        """Share of undisguised records whose target is predicted correctly."""
+        return self.count_correct(X) / len(X)
+
+    def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Proportion:
+        """Unbiased accuracy on the truth behind disguised test reports.
+
+        For the unrelated-question design on the whole record it is
+        ``P(cc) = (P*(cc) - (1 - q) P_Y(cc)) / q``, section 2.4 of [ZhanMatwin]_; the value may
+        leave [0, 1].
+
+        Parameters
+        ----------
+        reports : Reports
+            Disguised by the same design, independent of the training reports.
+        stream : Stream, optional
+            Needed only where the disguised attributes have over 2**20 joint categories: the sum
+            over them is then sampled.
+        """
+        check_is_fitted(self)
+        names = reports.codebook.names
+        columns = [names.index(name) for name in self.feature_names_in_]
+        target = names.index(self.target)
+
+        def correct(codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+            hits: npt.NDArray[np.bool_]
+            hits = first_largest(self._scores(codes, columns)) == codes[:, target]
+            return hits
+
+        return score_disguised(correct, reports, self.design, stream)

@@ -1,0 +1,122 @@
+"""The accuracy of a classifier on the truth behind disguised test reports, for any design.
+
+``A(y) = sum_x B[x, y] 1[prediction(x) = class(x)]`` has expectation 1[prediction = class] at the
+truth, so its mean over reports is unbiased.  It is never clipped: an accuracy above 1 is noise
+that must be seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.estimate import Proportion
+from ppdm_dask.records import code_dtype
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.randomness import Stream
+    from ppdm_dask.records import Reports
+
+__all__ = ["score_disguised"]
+
+Floats = npt.NDArray[np.float64]
+Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
+
+ENUMERATED = 1 << 20
+"""Evaluations of the classifier up to which the sum over the truth is exact."""
+
+DRAWS = 32
+
+
+def score_disguised(
+    correct: Correct, reports: Reports, design: Design, stream: Stream | None = None
+) -> Proportion:
+    """Estimate the accuracy on the truth behind test reports.
+
+    Parameters
+    ----------
+    correct : callable
+        ``correct(codes)``: for coded records over the reports' attributes, is the prediction right?
+    reports : Reports
+        Test reports.
+    design : Design
+        The design that made them.
+    stream : Stream, optional
+        Samples the sum over the truth where it is too long to enumerate.
+
+    Returns
+    -------
+    Proportion
+        Its standard error is that of the population behind the test records.
+    """
+    if not len(reports):
+        raise RecordsError("there are no test reports; at least one is needed", reports)
+    if reports.design_digest != design.digest:
+        raise RecordsError("the test reports were made by another design", design)
+    names = reports.codebook.names
+    columns = [names.index(name) for name in design.attributes]
+    others = [i for i in range(len(names)) if i not in columns]
+    rest, which = np.unique(reports.codes[:, others], axis=0, return_inverse=True)
+    which = which.ravel()
+    if design.n_true * max(len(rest), 1) <= ENUMERATED:
+        weights = _enumerate(correct, reports.codes, design, columns, others, rest, which)
+    elif stream is not None:
+        weights = _sample(correct, reports.codes, design, columns, stream)
+    else:
+        raise InputError(
+            f"scoring sums over {design.n_true} joint categories for {len(rest)} undisguised "
+            f"patterns, more than {ENUMERATED} terms: give a stream to sample them",
+            design,
+        )
+    n = len(weights)
+    mean = math.fsum(weights) / n
+    error = math.nan
+    if n > 1:
+        square = math.fsum(weights**2) / n
+        error = math.sqrt(max(square - mean**2, 0.0) / (n - 1))
+    return Proportion(mean, error, n, "population")
+
+
+def _enumerate(
+    correct: Correct,
+    codes: npt.NDArray[Any],
+    design: Design,
+    columns: list[int],
+    others: list[int],
+    rest: npt.NDArray[Any],
+    which: npt.NDArray[np.int64],
+) -> Floats:
+    """A(y) exactly: B transposed, applied to the classifier's table of hits."""
+    domain = np.indices(design.shape, dtype=code_dtype(max(design.shape)))
+    truth = np.empty((design.n_true, codes.shape[1]), dtype=codes.dtype, order="F")
+    truth[:, columns] = domain.reshape(len(design.shape), -1).T
+    joint = design.joint(codes[:, columns])
+    weights = np.empty(len(codes))
+    for pattern, values in enumerate(rest):
+        truth[:, others] = values
+        table = design.invert_transposed(correct(truth).astype(float))
+        rows = which == pattern
+        weights[rows] = table[joint[rows]]
+    return weights
+
+
+def _sample(
+    correct: Correct,
+    codes: npt.NDArray[Any],
+    design: Design,
+    columns: list[int],
+    stream: Stream,
+) -> Floats:
+    """A(y) without bias: x is drawn in proportion to |B e_y| and carries its sign."""
+    weights = np.zeros(len(codes))
+    for draw in range(DRAWS):
+        truth = np.array(codes, order="F")
+        truth[:, columns], factor = design.sample_inverse(codes[:, columns], stream.child(draw))
+        weights += factor * correct(truth)
+    return weights / DRAWS

@@ -1,0 +1,182 @@
+"""A pool of worker processes on this machine, by Dask: all of it on the loopback interface."""
+
+# Dask has annotated few of its functions.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Literal
+
+import dask
+from distributed import Client, LocalCluster, Nanny
+from distributed.core import Status
+from distributed.system import MEMORY_LIMIT
+
+from ppdm_dask.parallel.perform import THREAD_VARIABLES
+from ppdm_dask.parallel.surroundings import (
+    PROCESS_NAME,
+    environment_kept,
+    interrupts_blocked,
+    logging_to,
+    main_hidden,
+)
+
+__all__ = ["Pool", "borrowed_pool", "local_pool"]
+
+HOST = "127.0.0.1"
+MEMORY_SHARE = 0.9
+
+ENVIRONMENT = {
+    **dict.fromkeys(THREAD_VARIABLES, "1"),
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+    # A worker configures its logging from the environment, before anything else reaches it.
+    "DASK_LOGGING__DISTRIBUTED": "critical",
+}
+# What else Dask sets in the process that starts the workers.
+LEAKED = ("PYTHONHASHSEED", "DASK_PARENT")
+
+SETTINGS = {
+    # A batch whose worker died this many times and once more is suspect; 0 would blame bystanders.
+    "distributed.scheduler.allowed-failures": 3,
+    "distributed.scheduler.no-workers-timeout": "60s",
+    "distributed.deploy.lost-worker-timeout": "60s",
+    "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
+    # Batches hold little; a worker that outgrows its limit is ended, never paused or spilled.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": 0.95,
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.multiprocessing-method": "spawn",
+}
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Worker processes and the connection to them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connection to the scheduler.
+    workers : int
+        How many workers there should be.
+    mend : callable
+        Starts workers anew whose nanny has given up.
+    last_death : callable
+        How the worker process ended that ended last; an empty text if that is not known.
+    log : Path or None
+        File of this machine that takes what workers write to standard error.
+    """
+
+    client: Client
+    workers: int
+    mend: Callable[[], None]
+    last_death: Callable[[], str]
+    log: Path | None
+
+
+@contextmanager
+def borrowed_pool(client: Client) -> Iterator[Pool]:
+    """Pool behind a client that belongs to the caller, who also closes it."""
+    workers = max(1, sum(client.nthreads().values()))
+    yield Pool(client, workers, lambda: None, lambda: "", None)
+
+
+@contextmanager
+def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iterator[Pool]:
+    """Start worker processes of one thread each, and end them at the end of the context.
+
+    The context is entered before the workers are up; batches wait for them.
+
+    Parameters
+    ----------
+    workers : int
+        Number of worker processes, 1 or more.
+    log : Path
+        File that takes the log of Dask's parts.
+    memory_limit : int, optional
+        Bytes a worker may use; the workers share nine tenths of the memory by default.
+    """
+    limit = memory_limit or int(MEMORY_LIMIT * MEMORY_SHARE / workers)
+    with ExitStack() as stack:
+        stack.enter_context(logging_to(log))
+        stack.enter_context(environment_kept([*ENVIRONMENT, *LEAKED]))
+        stack.enter_context(main_hidden())
+        stack.enter_context(dask.config.set(SETTINGS))
+        # Starting it unblocks signals in the thread that does; here that does no harm.
+        resource_tracker.ensure_running()
+        stack.callback(_kill_left, {child.pid for child in multiprocessing.active_children()})
+        with interrupts_blocked():
+            cluster = LocalCluster(
+                n_workers=0,
+                threads_per_worker=1,
+                worker_class=_PromptNanny,
+                host=HOST,
+                dashboard_address=f"{HOST}:0",
+                silence_logs=False,
+                memory_limit=limit,
+                env=ENVIRONMENT,
+            )
+            stack.callback(_close, cluster)
+            client = Client(cluster, set_as_default=False)
+            stack.callback(client.close, timeout=2)
+        cluster.scale(workers)
+
+        def mend() -> None:
+            cluster.sync(_forget_failed, cluster, callback_timeout=10)
+            cluster.scale(workers)
+
+        deaths = _Deaths()
+        nanny = logging.getLogger("distributed.nanny")
+        nanny.addHandler(deaths)
+        stack.callback(nanny.removeHandler, deaths)
+        yield Pool(client, workers, mend, lambda: deaths.last, log)
+
+
+class _Deaths(logging.Handler):
+    """Remembers what nannies say of the end of worker processes; they tell nobody else."""
+
+    last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message.startswith("Worker process"):
+            self.last = message
+
+
+async def _forget_failed(cluster: LocalCluster) -> None:
+    for name, nanny in list(cluster.workers.items()):
+        if nanny.status in (Status.closed, Status.failed):
+            del cluster.workers[name]
+
+
+class _PromptNanny(Nanny):
+    """Nanny that gives an idle worker time to leave, and kills one in the middle of a batch."""
+
+    async def close(  # type: ignore[override]
+        self, timeout: float = 1.0, reason: str = "the run is over"
+    ) -> Literal["OK"]:
+        return await super().close(timeout=min(timeout, 1.0), reason=reason)
+
+
+def _close(cluster: LocalCluster) -> None:
+    try:
+        cluster.close(timeout=4)
+    except Exception:
+        logging.getLogger("distributed").exception("The cluster did not close in time")
+
+
+def _kill_left(strangers: set[int | None]) -> None:
+    """Kill worker processes that outlived their nanny."""
+    for child in multiprocessing.active_children():
+        if child.pid not in strangers and child.name.startswith(PROCESS_NAME):
+            child.kill()

@@ -1,0 +1,160 @@
+"""Doing all that is missing of a run: in this process, or on workers where they are worth it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from ppdm_dask.errors import InputError, RunInterrupted
+from ppdm_dask.experiments.plan import Cell, Work
+from ppdm_dask.parallel.batches import TrialError, summarise
+from ppdm_dask.parallel.interrupt import Interruption, Stopped
+from ppdm_dask.parallel.ledger import Ledger
+from ppdm_dask.parallel.perform import Performer
+from ppdm_dask.parallel.progress import Progress
+from ppdm_dask.parallel.tally import Outcome, Tally
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from ppdm_dask.parallel.client import Pool
+
+__all__ = ["Outcome", "execute"]
+
+# Below this, starting workers costs more than they save.
+WORTH_WORKERS_SECONDS = 5.0
+
+
+def execute(
+    work: Work,
+    cells: Sequence[Cell],
+    ledger: Ledger,
+    *,
+    workers: int | None = None,
+    batch_seconds: float = 0.5,
+    progress: Callable[[Progress], None] | None = None,
+    client: Client | None = None,
+    stall_seconds: float = 600.0,
+) -> Outcome:
+    """Compute the repeats that the ledger lacks, and store them batch by batch.
+
+    What comes out does not depend on ``workers``, ``batch_seconds`` or on how often a run was
+    stopped and resumed, as long as the work keeps its promise.
+
+    Parameters
+    ----------
+    work : Work
+        The computation; has to be picklable unless ``workers`` is 0.
+    cells : sequence of Cell
+        Grid points, with different ids and different parameters.
+    ledger : Ledger
+        Open for writing.
+    workers : int, optional
+        Number of worker processes; 0 stays in this process. By default the run begins here and
+        starts a worker for each core as soon as more than 5 seconds of work are left.
+    batch_seconds : float
+        Time that a batch should take, above 0. Batches cost about 2 ms each on workers.
+    progress : callable, optional
+        Called with a :class:`~ppdm_dask.parallel.progress.Progress` after each batch.
+    client : distributed.Client, optional
+        Connection to a cluster that is to do the work; it stays open. Excludes ``workers``.
+    stall_seconds : float
+        Time without a finished batch after which workers count as stuck and are replaced.
+
+    Returns
+    -------
+    Outcome
+        What was done, and which batches were quarantined.
+
+    Raises
+    ------
+    RunInterrupted
+        On SIGINT or SIGTERM; what was finished is stored, and workers have ended.
+    TrialError
+        If the work raised an exception.
+    InputError
+        If an argument is out of its range, or two cells are the same.
+    PPDMError
+        If workers cannot be kept alive, or the ledger refuses a result.
+    """
+    _check(cells, workers, batch_seconds, client)
+    tally = Tally(cells, ledger, batch_seconds, progress)
+    with Interruption() as stop:
+        try:
+            if tally.planner.unfinished and client is None and not workers:
+                _run_here(tally, work, stop, may_leave=workers is None and _cores() > 1)
+            if tally.planner.unfinished:
+                _run_on_workers(tally, work, stop, workers, client, stall_seconds)
+        except Stopped as stopped:
+            raise RunInterrupted(
+                f"stopped by {stopped.args[0].name} with {tally.done} of {tally.total} repeats "
+                "stored; the same command goes on from there",
+                tally.outcome(),
+            ) from None
+    return tally.outcome()
+
+
+def _check(
+    cells: Sequence[Cell], workers: int | None, batch_seconds: float, client: Client | None
+) -> None:
+    if workers is not None and workers < 0:
+        raise InputError(f"workers is {workers}; it must be 0 or more", workers)
+    if not 0 < batch_seconds < float("inf"):
+        raise InputError(f"batch_seconds is {batch_seconds}; it must be above 0", batch_seconds)
+    if workers is not None and client is not None:
+        raise InputError("give workers or client, not both", workers)
+    ids: set[str] = set()
+    keys: dict[int, str] = {}
+    for cell in cells:
+        if cell.repeats < 1:
+            raise InputError(f"cell {cell.id}: {cell.repeats} repeats; at least 1", cell)
+        if cell.id in ids:
+            raise InputError(f"two cells are called {cell.id}; ids must differ", cell)
+        ids.add(cell.id)
+        twin = keys.setdefault(cell.key, cell.id)
+        if twin != cell.id:
+            raise InputError(f"cells {twin} and {cell.id} have the same parameters", cell)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _run_here(tally: Tally, work: Work, stop: Interruption, *, may_leave: bool) -> None:
+    """Work in this process; leave what is worth workers to them, if that is allowed."""
+    tally.enter("synchronous")
+    with Performer(work) as performer:
+        while not (may_leave and tally.planner.remaining_seconds() > WORTH_WORKERS_SECONDS):
+            batch = tally.planner.next()
+            if batch is None:
+                return
+            try:
+                with stop.at_once():
+                    result = performer.perform(batch.cell, batch.start, batch.stop)
+            except Exception as error:
+                raise TrialError(f"{batch}: {summarise(error)}", batch) from error
+            tally.store(batch, result)
+
+
+def _run_on_workers(
+    tally: Tally,
+    work: Work,
+    stop: Interruption,
+    workers: int | None,
+    client: Client | None,
+    stall_seconds: float,
+) -> None:
+    # Loading Dask takes half a second, which a short run need not spend.
+    from dask.system import CPU_COUNT
+
+    from ppdm_dask.parallel.client import borrowed_pool, local_pool
+    from ppdm_dask.parallel.dispatch import Dispatcher
+
+    def connect() -> AbstractContextManager[Pool]:
+        if client is not None:
+            return borrowed_pool(client)
+        return local_pool(workers or CPU_COUNT, tally.ledger.path.with_name("workers.log"))
+
+    Dispatcher(tally, work, stop, connect, stall_seconds).run()

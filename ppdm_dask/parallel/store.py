@@ -1,0 +1,152 @@
+"""The SQLite file under a ledger: opening and checking it, and telling its faults in one line."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ppdm_dask.errors import RunFolderError
+
+__all__ = ["close_store", "open_store", "reported", "transaction"]
+
+APPLICATION_ID = 0x50504452
+VERSION = 1
+
+# Cell keys need 64 unsigned bits and SQLite's integers are signed, hence hexadecimal text.
+SCHEMA = """
+CREATE TABLE cells (
+    key TEXT PRIMARY KEY,
+    id TEXT NOT NULL,
+    params TEXT NOT NULL,
+    layout TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE batches (
+    cell TEXT NOT NULL REFERENCES cells (key),
+    start INTEGER NOT NULL CHECK (start >= 0),
+    stop INTEGER NOT NULL CHECK (stop > start),
+    seconds REAL NOT NULL,
+    checksum INTEGER NOT NULL,
+    payload BLOB NOT NULL,
+    PRIMARY KEY (cell, start)
+);
+"""
+
+
+@contextmanager
+def reported(path: Path) -> Iterator[None]:
+    """Turn what SQLite says of a file into one line that names it.
+
+    Raises
+    ------
+    RunFolderError
+        In place of any error of SQLite.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise RunFolderError(f"{path}: this ledger cannot be used ({error})", path) from error
+    except sqlite3.DatabaseError as error:
+        raise RunFolderError(
+            f"{path}: not a ledger, or damaged ({error}); move it away to begin the run anew", path
+        ) from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of the statements inside, or none of them."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def open_store(path: Path, *, readonly: bool) -> sqlite3.Connection:
+    """Connect to a ledger's file and check it; a writer makes the tables where there are none.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is another program's, or of another version.
+    sqlite3.Error
+        If SQLite cannot read it.
+    """
+    connection = _connect_reader(path) if readonly else _connect(path)
+    try:
+        empty = _recognise(connection, path)
+        if not readonly:
+            _prepare(connection, empty)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def close_store(connection: sqlite3.Connection, *, readonly: bool) -> None:
+    """Close, leaving a single file that can be copied and read from anywhere."""
+    if not readonly:
+        # Refused while somebody reads; then the next writer does it.
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+
+
+def _connect(address: str | Path) -> sqlite3.Connection:
+    # Statements commit by themselves unless a transaction is opened by name.
+    return sqlite3.connect(
+        address, timeout=10.0, isolation_level=None, uri=isinstance(address, str)
+    )
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    address = path.absolute().as_uri() + "?mode=ro"
+    connection = _connect(address)
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        log = path.with_name(path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        # A folder that cannot be written has no room for the shared memory of a write-ahead log;
+        # where that log is empty, the file alone is the whole ledger.
+        connection = _connect(address + "&immutable=1")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _recognise(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file is still empty; an error if it is anything but a ledger."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    empty: bool = connection.execute("PRAGMA schema_version").fetchone()[0] == 0
+    if application != (0 if empty else APPLICATION_ID):
+        raise RunFolderError(f"{path}: this SQLite file is not a ledger of a run", path)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if not empty and version != VERSION:
+        raise RunFolderError(
+            f"{path}: a ledger of version {version}; this program reads version {VERSION}", path
+        )
+    return empty
+
+
+def _prepare(connection: sqlite3.Connection, empty: bool) -> None:
+    damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if damage != "ok":
+        raise sqlite3.DatabaseError(str(damage).splitlines()[-1])
+    connection.execute("PRAGMA journal_mode = WAL")
+    # NORMAL survives the end of the process at any point. A power cut may take the last batches
+    # with it, never tear one; they are then computed again.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if empty:
+        connection.executescript(
+            f"BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION_ID};"
+            f"PRAGMA user_version = {VERSION}; COMMIT;"
+        )

@@ -1,0 +1,129 @@
+"""What happens in a worker process: the work arrives as a plugin, batches as three numbers."""
+
+# Dask has annotated few of its functions.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from distributed import WorkerPlugin, get_worker
+from distributed.protocol import pickle as by_value
+
+from ppdm_dask.errors import InputError
+from ppdm_dask.experiments.plan import Cell, Work
+from ppdm_dask.parallel.batches import summarise
+from ppdm_dask.parallel.perform import Performer, Result
+
+__all__ = ["Failure", "WorkPlugin", "perform_batch"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of the work, told as a value: what a future raises is Dask's own trouble.
+
+    Parameters
+    ----------
+    summary : str
+        Type and message, one line.
+    traceback : str
+        As Python prints it.
+    pickled : bytes or None
+        The exception, if it can be pickled.
+    """
+
+    summary: str
+    traceback: str
+    pickled: bytes | None
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Describe an exception."""
+        try:
+            pickled = pickle.dumps(error)
+            pickle.loads(pickled)
+        except Exception:
+            pickled = None
+        return cls(summarise(error), "".join(traceback.format_exception(error)), pickled)
+
+    def restore(self) -> BaseException | None:
+        """Bring the exception back, with the worker's traceback as a note; None if it cannot be."""
+        if self.pickled is None:
+            return None
+        try:
+            error = pickle.loads(self.pickled)
+        except Exception:
+            return None
+        if not isinstance(error, BaseException):
+            return None
+        error.add_note(f"In a worker process:\n{self.traceback}")
+        return error
+
+
+class WorkPlugin(WorkerPlugin):
+    """Carries the work to each worker once, and to a worker that was started in place of another.
+
+    Parameters
+    ----------
+    work : Work
+        The computation; pickled here (by value what a script defines), unpickled by a worker's
+        first batch.
+    cells : sequence of Cell
+        Batches name a cell by its position.
+    name : str
+        Under which a worker keeps the plugin.
+    log : str or None
+        File of this machine that takes what the worker process writes to its standard error.
+
+    Raises
+    ------
+    InputError
+        If the work cannot be pickled.
+    """
+
+    def __init__(self, work: Work, cells: Sequence[Cell], name: str, log: str | None) -> None:
+        self.name = name
+        self.cells = tuple(cells)
+        self.log = log
+        try:
+            self._pickled: bytes = by_value.dumps(work)
+        except Exception as error:
+            raise InputError(
+                f"this work cannot be sent to other processes ({summarise(error)}); "
+                "make it picklable, or use workers=0",
+                work,
+            ) from error
+        self._performer: Performer | None = None
+
+    def setup(self, worker: Any) -> None:
+        """Send standard error to the log; a crash then tells its story there, not on a terminal."""
+        if self.log is not None:
+            descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
+
+    def perform(self, index: int, start: int, stop: int) -> Result:
+        """Do repeats of the cell at position ``index``."""
+        if self._performer is None:
+            self._performer = Performer(by_value.loads(self._pickled))
+        return self._performer.perform(self.cells[index], start, stop)
+
+
+def perform_batch(name: str, index: int, start: int, stop: int) -> Result | Failure:
+    """Task of one batch.
+
+    Raises
+    ------
+    KeyError
+        If the worker lacks the plugin, so that the batch has to be sent again.
+    """
+    plugin = cast(WorkPlugin, get_worker().plugins[name])
+    try:
+        return plugin.perform(index, start, stop)
+    except BaseException as error:
+        return Failure.of(error)

@@ -1,0 +1,164 @@
+"""How much a report tells about the truth behind it.
+
+Every measure needs the adversary's prior.  On a whole block it is the joint prior of the block,
+seen by an adversary who knows the whole report; :func:`per_attribute` takes the adversary who
+looks at one reported attribute and knows that attribute's prior.  The two differ, and results say
+which was taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import DesignError
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+
+__all__ = [
+    "attribute_channel",
+    "epsilon",
+    "map_privacy",
+    "max_posterior",
+    "per_attribute",
+    "posterior",
+    "pse",
+    "pse_unrelated",
+]
+
+Floats = npt.NDArray[np.float64]
+
+
+def _prior(design: Design, prior: npt.ArrayLike) -> Floats:
+    p = np.asarray(prior, dtype=float).reshape(-1)
+    if p.size != design.n_true:
+        raise DesignError(
+            f"prior: {p.size} categories; {design.n_true} are needed for "
+            f"{', '.join(design.attributes)}",
+            prior,
+        )
+    if not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
+        raise DesignError("prior: probabilities that sum to 1 are needed", prior)
+    return p
+
+
+def posterior(design: Design, prior: npt.ArrayLike) -> Floats:
+    """P(x | y), shape (reported symbols, true categories); nan where y cannot occur."""
+    joint = design.matrix() * _prior(design, prior)
+    total = joint.sum(axis=1, keepdims=True)
+    result: Floats = np.divide(joint, total, out=np.full_like(joint, np.nan), where=total > 0)
+    return result
+
+
+def map_privacy(design: Design, prior: npt.ArrayLike) -> float:
+    """MAP privacy: how often the best guess is wrong, 1 - sum_y max_x P[y, x] p[x].
+
+    In [0, 1 - max p]; section III of [HuangDu]_.
+    """
+    return 1.0 - math.fsum(design.posterior_summary(_prior(design, prior)).largest)
+
+
+def max_posterior(design: Design, prior: npt.ArrayLike) -> float:
+    """max over x and possible y of P(x | y), in [max p, 1].  Eq. (9) of [HuangDu]_."""
+    summary = design.posterior_summary(_prior(design, prior))
+    possible = summary.total > 0
+    return float((summary.largest[possible] / summary.total[possible]).max())
+
+
+def pse(design: Design, prior: npt.ArrayLike) -> float:
+    """Expected Gini impurity of the posterior: sum_y sum_x P(x, y) (1 - P(x | y)), in [0, 1 - 1/n].
+
+    For one binary attribute under the unrelated-question design it is the PSE of [ZhanMatwin]_,
+    section 4, in its corrected form (:func:`pse_unrelated`).
+    """
+    summary = design.posterior_summary(_prior(design, prior))
+    possible = summary.total > 0
+    kept = summary.squares[possible] / summary.total[possible]
+    # Rounding can leave -1e-16 where the truth is certain.
+    return max(math.fsum(summary.total[possible] - kept), 0.0)
+
+
+def pse_unrelated(w_a: npt.ArrayLike, w_y: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
+    """PSE of one binary attribute in closed form: Eq. (2) of [ZhanMatwin]_, corrected.
+
+    Parameters
+    ----------
+    w_a, w_y : array_like in [0, 1]
+        P(A = 1) of the private and P(Y = 1) of the personal attribute.
+    q : array_like in [0, 1]
+        Probability of the private question.
+
+    Notes
+    -----
+    The printed equation takes ``(1 - q)(1 - W_y)`` for Pr(R = 1 | O = 0); it is ``(1 - q) W_y``.
+    """
+    w_a, w_y, q = (np.asarray(v, dtype=float) for v in (w_a, w_y, q))
+    r11, r10 = q + (1 - q) * w_y, (1 - q) * w_y
+    r00, r01 = q + (1 - q) * (1 - w_y), (1 - q) * (1 - w_y)
+    p1 = w_a * r11 + (1 - w_a) * r10
+    p0 = 1 - p1
+    shape = np.broadcast(w_a, w_y, q).shape
+    ones = np.divide(r11 * r10, p1, out=np.zeros(shape), where=p1 > 0)
+    zeros = np.divide(r00 * r01, p0, out=np.zeros(shape), where=p0 > 0)
+    result: Floats = 2 * w_a * (1 - w_a) * (ones + zeros)
+    return result
+
+
+def epsilon(design: Design) -> float:
+    """Log of max over y, x, x' of P[y, x] / P[y, x']; inf where a possible report rules x out."""
+    low, high = design.likelihood_range()
+    possible = high > 0
+    if (low[possible] <= 0).any():
+        return math.inf
+    return float(np.log(high[possible] / low[possible]).max())
+
+
+def attribute_channel(
+    design: Design, attribute: str, prior: npt.ArrayLike
+) -> tuple[Design, Floats]:
+    """What an adversary sees who looks at one reported attribute, and that attribute's prior.
+
+    Parameters
+    ----------
+    design : Design
+        A block.
+    attribute : str
+    prior : array_like, shape of the block
+        Joint prior; where the block is not lumpable the channel of one attribute depends on it.
+    """
+    p = _prior(design, prior)
+    own = design.summed_over([attribute], p)
+    lumped = design.marginal([attribute])
+    if lumped is not None:
+        return lumped, own
+    from ppdm_dask.designs.matrix import RRMatrix
+
+    axis = design.attributes.index(attribute)
+    d = len(design.shape)
+    joint = (design.matrix() * p).reshape(design.shape * 2)
+    others = tuple(i for i in range(2 * d) if i not in (axis, d + axis))
+    both = joint.sum(axis=others)
+    # A category without prior mass has no conditional law; any column leaves the measures alone.
+    P = np.divide(both, own, out=np.full_like(both, 1 / len(own)), where=own > 0)
+    return RRMatrix(attribute, P / P.sum(axis=0)), own
+
+
+def per_attribute(
+    measure: Callable[[Design, Floats], float], design: Design, prior: npt.ArrayLike
+) -> dict[str, float]:
+    """A measure for the adversary who sees one reported attribute, for each attribute of a block.
+
+    Examples
+    --------
+    >>> from ppdm_dask import UnrelatedQuestion, privacy
+    >>> block = UnrelatedQuestion(["a", "b"], q=0.6)
+    >>> result = privacy.per_attribute(privacy.pse, block, [[0.15, 0.35], [0.15, 0.35]])
+    >>> {name: round(value, 6) for name, value in result.items()}
+    {'a': 0.32, 'b': 0.285207}
+    """
+    return {name: measure(*attribute_channel(design, name, prior)) for name in design.attributes}

@@ -1,0 +1,193 @@
+"""Keyed, order-free random draws for simulations, and a cryptographic source for real disguises.
+
+A draw is never taken from a shared, advancing generator.  A :class:`Stream` is a key; each use
+derives a single-use :class:`Source` from it, so that the numbers do not depend on who drew before.
+ Sources serve one list of draws each, in the order of records, and every list has the prefix
+ property: the
+draws of the first records are the same however many follow.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import InputError
+
+__all__ = [
+    "LOGICAL_BLOCK",
+    "CryptographicStream",
+    "SimulationStream",
+    "Source",
+    "Stream",
+    "binary_digits",
+    "exact",
+    "unpack_plane",
+]
+
+LOGICAL_BLOCK = 65_536
+"""Records a keyed block, by global position: draws depend on it, never on partitions."""
+
+_MAX_DIGITS = 256
+
+Words = npt.NDArray[np.uint64]
+
+
+def exact(probability: float | str | Fraction) -> Fraction:
+    """The rational number a person means by a decimal: ``0.8`` is 4/5, not the nearest double."""
+    if isinstance(probability, Fraction):
+        return probability
+    return Fraction(repr(float(probability)) if not isinstance(probability, str) else probability)
+
+
+@lru_cache(maxsize=1024)
+def binary_digits(probability: Fraction) -> npt.NDArray[np.uint8]:
+    """Binary digits of a probability in [0, 1), most significant first, trailing zeros dropped.
+
+    Expansions are cut after 256 digits; a Bernoulli draw looks that far with probability 2**-256.
+    """
+    if not 0 <= probability < 1:
+        raise InputError(f"probability is {probability}; it must be in [0, 1)", probability)
+    whole = (probability.numerator << _MAX_DIGITS) // probability.denominator
+    text = f"{whole:0{_MAX_DIGITS}b}".rstrip("0")
+    digits = np.frombuffer(text.encode(), dtype=np.uint8) - np.uint8(ord("0"))
+    digits.flags.writeable = False
+    return digits
+
+
+def unpack_plane(plane: Words, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    """Bits start .. stop - 1 of a plane: bit ``i % 64`` of word ``i // 64`` is record i's."""
+    bits = np.unpackbits(plane.astype("<u8", copy=False).view(np.uint8), bitorder="little")
+    return bits[start:stop].view(np.bool_)
+
+
+class Source:
+    """One list of draws, in the order of records; use it once.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(n)`` returns the next n uniform 64-bit words.
+    """
+
+    def __init__(self, draw: Callable[[int], Words]) -> None:
+        self._draw = draw
+
+    def words(self, n: int) -> Words:
+        """Uniform 64-bit words, shape (n,)."""
+        return self._draw(n)
+
+    def bernoulli(self, probability: Fraction, n: int) -> Words:
+        """Plane of n Bernoulli bits, 64 a word; the last word is drawn whole.
+
+        The bits of the uniform are compared with the digits of the probability until every lane of
+        a word is decided, so the probability is met to 2**-256.
+        """
+        n_words = -(-n // 64)
+        if probability >= 1:
+            if probability > 1:
+                raise InputError(f"probability is {probability}; it must be in [0, 1]", probability)
+            return np.full(n_words, np.uint64(0xFFFFFFFFFFFFFFFF))
+        from ppdm_dask.kernels.planes import bernoulli_plane
+
+        digits = binary_digits(probability)
+        plane = np.zeros(n_words, dtype=np.uint64)
+        words = self._draw(8 * n_words + 64)
+        while bernoulli_plane(words, digits, plane) < 0:
+            words = np.concatenate([words, self._draw(n_words + 64)])
+        return plane
+
+    def below(self, m: int, n: int) -> npt.NDArray[np.int64]:
+        """Integers uniform on ``0 .. m - 1``, shape (n,), one word each (bias under m / 2**64)."""
+        if not 1 <= m < 1 << 32:
+            raise InputError(f"{m} outcomes; 1 to 2**32 - 1 can be drawn", m)
+        words = self._draw(n)
+        high, low = words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)
+        factor = np.uint64(m)
+        product = high * factor + ((low * factor) >> np.uint64(32))
+        return (product >> np.uint64(32)).astype(np.int64)
+
+
+class Stream(ABC):
+    """Where random draws come from; see :meth:`from_entropy` and :meth:`from_seed`."""
+
+    simulated: bool
+
+    @staticmethod
+    def from_entropy() -> CryptographicStream:
+        """Cryptographic draws for a real disguise; nothing can repeat or undo them."""
+        return CryptographicStream()
+
+    @staticmethod
+    def from_seed(seed: int) -> SimulationStream:
+        """Repeatable draws for a simulation; whoever knows the seed can undo the disguise."""
+        return SimulationStream(seed)
+
+    @abstractmethod
+    def child(self, *key: int) -> Stream:
+        """The stream below this one under a key of non-negative integers."""
+
+    @abstractmethod
+    def source(self, *key: int) -> Source:
+        """A single-use source of draws under a key of non-negative integers."""
+
+
+class CryptographicStream(Stream):
+    """ChaCha20 keyed anew by the operating system for each source; the key is thrown away.
+
+    There is no seed: keys that children and sources are asked under make no difference.
+    """
+
+    simulated = False
+
+    def child(self, *key: int) -> CryptographicStream:
+        return self
+
+    def source(self, *key: int) -> Source:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+        cipher = Cipher(algorithms.ChaCha20(os.urandom(32), bytes(16)), mode=None)
+        encryptor = cipher.encryptor()
+
+        def draw(n: int) -> Words:
+            return np.frombuffer(encryptor.update(bytes(8 * n)), dtype="<u8").astype(np.uint64)
+
+        return Source(draw)
+
+
+class SimulationStream(Stream):
+    """SFC64 seeded by ``SeedSequence(entropy, spawn_key=key)``: the same key, the same draws.
+
+    Parameters
+    ----------
+    entropy : int
+        Seed of the run, 0 or more.
+    key : tuple of int
+        Path of non-negative integers below the seed.
+    """
+
+    simulated = True
+
+    def __init__(self, entropy: int, key: tuple[int, ...] = ()) -> None:
+        if entropy < 0:
+            raise InputError(f"seed is {entropy}; it must be 0 or more", entropy)
+        self.entropy = entropy
+        self.key = key
+
+    def child(self, *key: int) -> SimulationStream:
+        return SimulationStream(self.entropy, self.key + key)
+
+    def source(self, *key: int) -> Source:
+        sequence = np.random.SeedSequence(self.entropy, spawn_key=self.key + key)
+        generator = np.random.SFC64(sequence)
+
+        def draw(n: int) -> Words:
+            return generator.random_raw(n)
+
+        return Source(draw)

@@ -1,0 +1,199 @@
+"""Typography and colours of the figures, and labels that keep clear of one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "MARKERS",
+    "WORDS",
+    "new_figure",
+    "save",
+    "spread",
+    "styled",
+    "write_labels",
+]
+
+SIZE = (7.2, 4.6)
+"""Inches; at 100 dots an inch about the width of a page of text on a screen."""
+
+DPI = 200
+
+# Okabe and Ito's palette, which the common kinds of colour blindness tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+GREY = "#5A5A5A"
+
+WORDS = {
+    "q": "probability $q$ of the true record",
+    "theta": "probability $\\theta$ of a truthful answer",
+}
+"""Axes of a grid in words, with the paper's letter."""
+
+_RC: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "axes.labelsize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.7,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "black",
+    "ytick.labelcolor": "black",
+    "lines.linewidth": 1.7,
+    "lines.markersize": 5,
+    "errorbar.capsize": 2.5,
+    "legend.framealpha": 1.0,
+    "legend.edgecolor": "white",
+    "legend.fancybox": False,
+    "legend.fontsize": 9.5,
+    "savefig.facecolor": "white",
+    # The same figure is the same file: ids in an SVG come from this text.
+    "svg.hashsalt": "ppdm_dask",
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw and save under this style, whatever matplotlib's settings are outside."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_RC)
+        yield
+
+
+def new_figure(title: str, below: str, right: float = 0.97) -> tuple[Figure, Axes]:
+    """Make a figure with one pair of axes.
+
+    Parameters
+    ----------
+    title, below : str
+        The title and a line of explanation below it.
+    right : float
+        Right edge of the axes, as a share of the width; leaves room for labels beside them.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE)
+    FigureCanvasAgg(figure)
+    left = 0.105
+    axes = figure.add_axes((left, 0.125, right - left, 0.735))
+    figure.text(left, 0.945, title, fontsize=12, fontweight="bold", va="center")
+    figure.text(left, 0.895, below, fontsize=9.5, color=GREY, va="center")
+    return figure, axes
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and SVG, each whole or not at all.
+
+    Raises
+    ------
+    RunFolderError
+        If the folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"{folder}: cannot be made: {error.strerror}", folder) from None
+    written = []
+    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+        path = folder / f"{name}.{kind}"
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+        written.append(path)
+    return written
+
+
+def spread(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move positions apart to at least `gap`, in their order and as little as is simple.
+
+    Parameters
+    ----------
+    positions : sequence of float
+    gap : float
+        Smallest distance between two labels.
+    low, high : float
+        Where labels may be.
+
+    Returns
+    -------
+    list of float
+        New positions, in the order given.
+    """
+    order = np.argsort(np.asarray(positions), kind="stable")
+    # Blocks of labels that touch: each is centred on the mean of what it holds.
+    blocks: list[list[int]] = []
+    centres: list[float] = []
+    for i in order:
+        blocks.append([int(i)])
+        centres.append(float(positions[i]))
+        while len(blocks) > 1:
+            reach = gap * (len(blocks[-2]) + len(blocks[-1])) / 2
+            if centres[-1] - centres[-2] >= reach - 1e-12:
+                break
+            merged = blocks[-2] + blocks[-1]
+            blocks[-2:] = [merged]
+            centre = float(np.mean([positions[k] for k in merged]))
+            half = gap * (len(merged) - 1) / 2
+            centres[-2:] = [min(max(centre, low + half), max(low + half, high - half))]
+    moved: dict[int, float] = {}
+    for block, centre in zip(blocks, centres, strict=True):
+        for place, i in enumerate(block):
+            moved[i] = centre + gap * (place - (len(block) - 1) / 2)
+    return [moved[i] for i in range(len(positions))]
+
+
+def write_labels(
+    axes: Axes, labels: Sequence[tuple[float, str, Any]], x: float, align: str = "left"
+) -> None:
+    """Write labels one above the other, each at its height or close to it.
+
+    Parameters
+    ----------
+    axes : Axes
+        With final limits.
+    labels : sequence of (height, text, colour)
+        Heights in data units.
+    x : float
+        Where the labels begin or, with ``align="right"``, end: a share of the axes' width.
+    align : {"left", "right"}
+    """
+    to_axes = axes.transData + axes.transAxes.inverted()
+    left = axes.get_xlim()[0]
+    heights = [float(to_axes.transform((left, height))[1]) for height, _, _ in labels]
+    places = spread(heights, gap=0.05, low=0.0, high=1.0)
+    for y, (_, text, colour) in zip(places, labels, strict=True):
+        axes.text(
+            x,
+            y,
+            text,
+            transform=axes.transAxes,
+            color=colour,
+            fontsize=9,
+            horizontalalignment=align,
+            verticalalignment="center",
+        )

@@ -1,0 +1,62 @@
+"""Where recipes and codebooks lie, in a checkout and in an installed package."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+from ppdm_dask.errors import PPDMError, RecipeError
+
+__all__ = ["pipelines_dir", "recipe_path", "recipes"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def pipelines_dir() -> Path:
+    """Folder of the recipes that come with the package.
+
+    Raises
+    ------
+    PPDMError
+        If the installation has lost its data files.
+    """
+    # A wheel carries the folder inside the package; a checkout has it beside the package.
+    for folder in (_PACKAGE / "_data" / "pipelines", _PACKAGE.parent / "pipelines"):
+        if folder.is_dir():
+            return folder
+    raise PPDMError(f"{_PACKAGE}: no recipes found; install the package again", _PACKAGE)
+
+
+def recipes() -> list[str]:
+    """Names of the recipes that come with the package, sorted."""
+    return sorted(path.stem for path in pipelines_dir().glob("*.toml"))
+
+
+def recipe_path(name_or_path: str | os.PathLike[str]) -> Path:
+    """File of a recipe.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A bare name, such as "electronic-surveys", means a recipe of the package. Whatever ends in
+        ``.toml``, has a folder in it or is a path object is taken as the path of a file, as it is.
+
+    Raises
+    ------
+    RecipeError
+        If no recipe of the package has that name.
+    """
+    path = Path(name_or_path)
+    if not isinstance(name_or_path, str) or path.suffix == ".toml" or path.name != name_or_path:
+        return path
+    names = recipes()
+    if name_or_path in names:
+        return pipelines_dir() / f"{name_or_path}.toml"
+    close = difflib.get_close_matches(name_or_path, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise RecipeError(
+        f"no recipe is called {name_or_path!r}; {hint}there are: {', '.join(names)}; "
+        "or give the path of a .toml file",
+        name_or_path,
+    )

@@ -1,0 +1,80 @@
+"""Works for the tests; worker processes import this module by its name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.experiments.plan import Cell
+
+
+def make_cells(n_cells: int, repeats: int) -> list[Cell]:
+    return [Cell(f"q={q}", {"q": q}, repeats) for q in range(n_cells)]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Random numbers keyed by (seed, cell, repeat); a line in ``record`` for each repeat done."""
+
+    seed: int = 7
+    seconds: float = 0.0
+    record: str = ""
+
+    def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
+        generators = [
+            np.random.default_rng(np.random.SeedSequence((self.seed, cell.key, repeat)))
+            for repeat in range(start, stop)
+        ]
+        time.sleep(self.seconds * (stop - start))
+        for repeat in range(start, stop):
+            self.happen(cell, repeat)
+        return {
+            "correct": np.array([g.integers(1000) for g in generators], np.int32),
+            "pair": np.array([g.random(2) for g in generators]).reshape(stop - start, 2),
+        }
+
+    def happen(self, cell: Cell, repeat: int) -> None:
+        if self.record:
+            # One write to a file opened for appending is never torn or mixed with another.
+            line = f"{cell.id} {repeat} {os.getpid()}\n".encode()
+            descriptor = os.open(self.record, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.write(descriptor, line)
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Deadly(Draws):
+    """Some repeats end the process that does them: always, or the first time alone."""
+
+    deadly: tuple[tuple[str, int], ...] = ()
+    once: str = ""
+
+    def happen(self, cell: Cell, repeat: int) -> None:
+        if (cell.id, repeat) in self.deadly:
+            if not self.once:
+                os.kill(os.getpid(), signal.SIGKILL)
+            flag = Path(self.once) / f"{cell.id}-{repeat}"
+            if not flag.exists():
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        super().happen(cell, repeat)
+
+
+@dataclass(frozen=True)
+class Faulty(Draws):
+    """One repeat raises an exception."""
+
+    cell: str = "q=1"
+    repeat: int = 5
+
+    def happen(self, cell: Cell, repeat: int) -> None:
+        if (cell.id, repeat) == (self.cell, self.repeat):
+            raise ZeroDivisionError("no records in the training part")
+        super().happen(cell, repeat)

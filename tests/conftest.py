@@ -1,0 +1,41 @@
+"""What every test module can ask for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: the first example may compile a kernel. Fixed examples where a failure must repeat.
+settings.register_profile("ppdm", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("ppdm")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Folder of the checkout."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def fresh_python(tmp_path: Path) -> Callable[[str], str]:
+    """Run code in a new interpreter, outside the checkout; what it printed."""
+
+    def run(code: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

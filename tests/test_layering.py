@@ -1,0 +1,142 @@
+"""Who may import whom, and what an import may cost."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import ppdm_dask
+
+PACKAGE = Path(ppdm_dask.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+# Third-party packages, and the one subpackage that may import each.
+ROOMS = {"dask": "parallel", "distributed": "parallel", "deap": "search"}
+
+HEAVY = ("dask", "deap", "distributed", "matplotlib", "numba", "pandas", "sklearn", "xarray")
+
+CORE = (
+    "codebook",
+    "datasets",
+    "designs",
+    "estimate",
+    "mine",
+    "privacy",
+    "randomness",
+    "records",
+    "tables",
+)
+
+REPORT_LOADED = "import sys; print(*sorted(name.partition('.')[0] for name in set(sys.modules)))"
+
+FreshPython = Callable[[str], str]
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Top-level packages that a module imports, wherever in the module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_import_of_the_package_is_light(fresh_python: FreshPython) -> None:
+    loaded = fresh_python(f"import ppdm_dask; {REPORT_LOADED}").split()
+    assert "ppdm_dask" in loaded
+    assert not {"numpy", *HEAVY}.intersection(loaded)
+
+
+def test_the_core_loads_no_scheduler_search_or_labelled_arrays(fresh_python: FreshPython) -> None:
+    modules = ", ".join(f"ppdm_dask.{name}" for name in CORE)
+    loaded = fresh_python(f"import {modules}; {REPORT_LOADED}").split()
+    assert "numpy" in loaded
+    assert not {"dask", "distributed", "deap", "xarray", "matplotlib"}.intersection(loaded)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import runpy; sys.argv = ['ppdm', '--help']; "
+        "run = lambda: runpy.run_module('ppdm_dask', run_name='__main__')",
+        "import ppdm_dask.cli; sys.argv = ['ppdm', '--help']; run = ppdm_dask.cli.main",
+    ],
+    ids=["python -m ppdm_dask", "ppdm"],
+)
+def test_help_imports_nothing_heavy(fresh_python: FreshPython, start: str) -> None:
+    code = f"""
+import sys
+{start}
+try:
+    code = run()
+except SystemExit as end:
+    code = end.code
+assert code in (None, 0), code
+{REPORT_LOADED}
+"""
+    *text, loaded = fresh_python(code).splitlines()
+    assert any("run" in line for line in text), "the help does not list the command run"
+    assert not {"numpy", *HEAVY}.intersection(loaded.split())
+
+
+@pytest.mark.parametrize("name", ppdm_dask.__all__)
+def test_public_name_resolves(name: str) -> None:
+    value = getattr(ppdm_dask, name)
+    assert name in dir(ppdm_dask)
+    if name not in {"__version__", "datasets", "privacy"}:
+        assert value.__name__ == name
+        assert value.__module__.partition(".")[0] == "ppdm_dask"
+
+
+def test_public_names_are_sorted_and_unique() -> None:
+    assert list(ppdm_dask.__all__) == sorted(set(ppdm_dask.__all__))
+
+
+def test_type_checkers_see_the_public_names() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    guarded = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module
+        for node in guarded.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert {*seen, "__version__"} == set(ppdm_dask.__all__)
+    for name, module in seen.items():
+        assert module is not None
+        if module != "ppdm_dask":
+            assert getattr(import_module(module), name) is getattr(ppdm_dask, name)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'ppdm_dask' has no attribute 'Warnr'"):
+        ppdm_dask.Warnr  # noqa: B018
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_module_keeps_to_its_room(path: Path) -> None:
+    text = path.read_text()
+    lines = text.count("\n")
+    assert lines < 300, "a module of 300 lines is split by subject"
+    tree = ast.parse(text)
+    imported = set(imports(tree))
+    room = path.relative_to(PACKAGE).parts[0]
+    for package, home in ROOMS.items():
+        assert room == home or package not in imported, f"{package} is imported below {home}/ alone"
+    assert "random" not in imported, "draws come from ppdm_dask.randomness"
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert "hash" not in called, "hash() differs from process to process"
+
+
+def test_rooms_are_guarded() -> None:
+    # The check above must see what it forbids, at the top of a module and inside a function.
+    tree = ast.parse("import dask.array as da\ndef f():\n    from distributed.utils import x\n")
+    assert set(imports(tree)) == {"dask", "distributed"}
