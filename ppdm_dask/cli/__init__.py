@@ -59,6 +59,10 @@ def _call(arguments: list[str]) -> int:
         return BAD_INPUT if isinstance(error, InputError) else WRONG
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # the parser's answer to one
+            return BROKEN_PIPE
+        raise
     if code == INTERRUPTED:  # the parser's answer to Ctrl-C outside a run
         _interrupted(arguments, "interrupted")
     return int(code or 0)

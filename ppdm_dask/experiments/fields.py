@@ -71,6 +71,9 @@ class Table:
 
     def error(self, key: str, value: object, right: str) -> RecipeError:
         """Return the exception for a value: what is there, and what would be right."""
+        if value is None and (guess := get_close_matches(key, self._rest, n=1)):
+            # A key that is missing because it was misspelt.
+            return self._unknown(guess[0], key)
         got = "nothing" if value is None else show(value)
         return RecipeError(f"{self.source}: {self.dotted(key)}: got {got}; {right}", value)
 
@@ -188,10 +191,15 @@ class Table:
 
     def done(self) -> None:
         """Complain about the first key that nobody asked for."""
-        for key, value in self._rest.items():
+        for key in self._rest:
             guess = get_close_matches(key, self._asked, n=1)
-            hint = f"did you mean {show(guess[0])}?" if guess else f"known: {_listed(self._asked)}"
-            raise self.error(key, value, f"there is no such key; {hint}")
+            raise self._unknown(key, guess[0] if guess else None)
+
+    def _unknown(self, key: str, meant: str | None) -> RecipeError:
+        hint = f"did you mean {show(meant)}?" if meant else f"known: {_listed(self._asked)}"
+        value = self._rest[key]
+        what = f"got {show(value)}; there is no such key, {hint}"
+        return RecipeError(f"{self.source}: {self.dotted(key)}: {what}", value)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

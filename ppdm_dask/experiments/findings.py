@@ -52,7 +52,8 @@ def findings(ds: xr.Dataset) -> list[str]:
 
     Along the grid's first axis, on which the largest value disguises least, the mean accuracy is
     expected to rise and its variance to fall.  A reversal counts where it exceeds ``ERRORS``
-    standard errors of the difference; cells with fewer than ``FEWEST`` repeats are passed over.
+    standard errors of the difference between its two ends; cells with fewer than ``FEWEST``
+    repeats are passed over.
 
     Parameters
     ----------
@@ -72,9 +73,27 @@ def findings(ds: xr.Dataset) -> list[str]:
                 f"{name}: on the test part the undisguised learner ({benchmark:.4f}) scores below "
                 f"the majority class ({majority:.4f})."
             )
+        found += _constant_attributes(ds, str(name))
         for line in _lines(ds.isel(data=i), str(name)):
             found += [*_above_the_end(line), *_falls(line), *_rises(line), *_disagreements(line)]
     return found
+
+
+def _constant_attributes(ds: xr.Dataset, name: str) -> Iterator[str]:
+    """Name the attributes that no design can hide, since they never vary."""
+    if "pse_attribute" not in ds:
+        return
+    columns = [str(column) for column in ds["column"].to_numpy()]
+    constant = [
+        column.partition("/")[2]
+        for column, pse in zip(columns, ds["pse_attribute"].to_numpy(), strict=True)
+        if column.startswith(f"{name}/") and not pse.any()
+    ]
+    if constant:
+        yield (
+            f"{name}: only one category occurs of {', '.join(constant)}, "
+            "so the PSE of the whole record is 0."
+        )
 
 
 def _lines(entry: xr.Dataset, name: str) -> Iterator[_Line]:
@@ -118,23 +137,26 @@ def _above_the_end(line: _Line) -> Iterator[str]:
 
 def _falls(line: _Line) -> Iterator[str]:
     mean, se = line.column("accuracy_mean"), line.column("accuracy_mean_se")
-    steps = pairwise(zip(mean, se, strict=True))
-    for first, last in _runs([_beyond(*before, *after) for before, after in steps]):
-        yield (
-            f"{line.name}: mean accuracy falls from {mean[first]:.4f} at {line.where(first)} "
-            f"to {mean[last + 1]:.4f} at {line.where(last + 1)}, where it is expected to rise."
-        )
+    for first, last in _runs([after < before for before, after in pairwise(mean)]):
+        end = last + 1
+        # A fall down to the end of the axis is told by `_above_the_end`.
+        if end < len(mean) - 1 and _beyond(mean[first], se[first], mean[end], se[end]):
+            yield (
+                f"{line.name}: mean accuracy falls from {mean[first]:.4f} at {line.where(first)} "
+                f"to {mean[end]:.4f} at {line.where(end)}, where it is expected to rise."
+            )
 
 
 def _rises(line: _Line) -> Iterator[str]:
     variance, se = line.column("accuracy_variance"), line.column("accuracy_variance_se")
-    steps = pairwise(zip(variance, se, strict=True))
-    for first, last in _runs([_beyond(*after, *before) for before, after in steps]):
-        yield (
-            f"{line.name}: variance of accuracy rises from {variance[first]:.2e} at "
-            f"{line.where(first)} to {variance[last + 1]:.2e} at {line.where(last + 1)}, "
-            "where it is expected to fall."
-        )
+    for first, last in _runs([after > before for before, after in pairwise(variance)]):
+        end = last + 1
+        if _beyond(variance[end], se[end], variance[first], se[first]):
+            yield (
+                f"{line.name}: variance of accuracy rises from {variance[first]:.2e} at "
+                f"{line.where(first)} to {variance[end]:.2e} at {line.where(end)}, "
+                "where it is expected to fall."
+            )
 
 
 def _disagreements(line: _Line) -> Iterator[str]:

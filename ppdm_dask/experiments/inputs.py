@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppdm_dask.codebook import Codebook
-from ppdm_dask.errors import DataError, RecipeError
+from ppdm_dask.errors import CodebookError, DataError, RecipeError
 from ppdm_dask.experiments.recipe import DataEntry, Recipe
 from ppdm_dask.records import Records
 
@@ -85,9 +85,13 @@ def prepare(recipe: Recipe, entry: DataEntry) -> Prepared:
             what = f"data[{recipe.data.index(entry)}].records: got {entry.records}"
             raise RecipeError(f"{recipe.source}: {what}; the data have {len(frame)}", entry)
         frame = frame.iloc[: entry.records]
-    if entry.binarise is not None:
-        codebook = codebook.binarise(frame, entry.binarise)
-    return Prepared(entry, codebook.encode(frame), sha256)
+    try:
+        if entry.binarise is not None:
+            codebook = codebook.binarise(frame, entry.binarise)
+        return Prepared(entry, codebook.encode(frame), sha256)
+    except CodebookError as error:
+        what = f"{recipe.path(entry.codebook)}: does not fit the data of {entry.id!r}: {error}"
+        raise CodebookError(what, error.subject) from None
 
 
 def prepare_all(recipe: Recipe) -> tuple[Prepared, ...]:

@@ -109,7 +109,7 @@ def _check(
     keys: dict[int, str] = {}
     for cell in cells:
         if cell.repeats < 1:
-            raise InputError(f"cell {cell.id}: {cell.repeats} repeats; at least 1", cell)
+            raise InputError(f"cell {cell.id}: {cell.repeats} repeats; at least 1 is needed", cell)
         if cell.id in ids:
             raise InputError(f"two cells are called {cell.id}; ids must differ", cell)
         ids.add(cell.id)

@@ -76,7 +76,7 @@ def open_store(path: Path, *, readonly: bool) -> sqlite3.Connection:
     sqlite3.Error
         If SQLite cannot read it.
     """
-    connection = _connect_reader(path) if readonly else _connect(path)
+    connection = _connect(path, readonly=readonly)
     try:
         empty = _recognise(connection, path)
         if not readonly:
@@ -97,30 +97,10 @@ def close_store(connection: sqlite3.Connection, *, readonly: bool) -> None:
     connection.close()
 
 
-def _connect(address: str | Path) -> sqlite3.Connection:
+def _connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
+    address = path.absolute().as_uri() + ("?mode=ro" if readonly else "")
     # Statements commit by themselves unless a transaction is opened by name.
-    return sqlite3.connect(
-        address, timeout=10.0, isolation_level=None, uri=isinstance(address, str)
-    )
-
-
-def _connect_reader(path: Path) -> sqlite3.Connection:
-    address = path.absolute().as_uri() + "?mode=ro"
-    connection = _connect(address)
-    try:
-        connection.execute("PRAGMA schema_version").fetchone()
-    except sqlite3.OperationalError:
-        connection.close()
-        log = path.with_name(path.name + "-wal")
-        if log.exists() and log.stat().st_size:
-            raise
-        # A folder that cannot be written has no room for the shared memory of a write-ahead log;
-        # where that log is empty, the file alone is the whole ledger.
-        connection = _connect(address + "&immutable=1")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return sqlite3.connect(address, uri=True, timeout=10.0, isolation_level=None)
 
 
 def _recognise(connection: sqlite3.Connection, path: Path) -> bool:

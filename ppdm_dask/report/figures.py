@@ -24,6 +24,9 @@ __all__ = ["draw_figures"]
 NORMAL_95 = 1.959964
 """Half-width of a 95 % interval in standard errors."""
 
+LABELS = 0.42
+"""Room for labels at the left of the curves of privacy, in widths of the axis."""
+
 # A ring around a dot: both parts show where they agree.
 PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "accuracy": ("clean test part", {"linestyle": "-", "markersize": 4.5}),
@@ -162,7 +165,7 @@ def _privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
 
     below = (
         "grey: one binary attribute, 1 with probability $W_a$; "
-        "colour: the data's least private attribute"
+        "colour: each data set's least private"
     )
     canvas, axes = style.new_figure(figure.title, below)
     labels: list[tuple[float, str, Any]] = []
@@ -179,7 +182,7 @@ def _privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         if "pse" in line.cells:
             pse = line.column("pse")
             axes.plot(line.x, pse, color=line.colour, marker=line.marker, markersize=4.5)
-            labels.append((float(pse[0]), line.name, line.colour))
+            labels.append((float(pse[0]), _least_private(ds, line), line.colour))
     axes.set_ylim(bottom=0)
     axes.set_xlabel(style.WORDS.get(axis, axis))
     axes.set_ylabel("PSE: probability that a guess is wrong")
@@ -187,10 +190,21 @@ def _privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     width = float(np.ptp(x)) or 1.0
     inside = 1e-9 * width
     ticks = [t for t in axes.get_xticks() if x.min() - inside <= t <= x.max() + inside]
-    axes.set_xlim(x.min() - 0.26 * width, x.max() + 0.02 * width)
+    axes.set_xlim(x.min() - LABELS * width, x.max() + 0.02 * width)
     axes.set_xticks(ticks)
-    style.write_labels(axes, labels, x=0.24 / 1.28, align="right")
+    style.write_labels(axes, labels, x=(LABELS - 0.02) / (LABELS + 1.02), align="right")
     return style.save(canvas, folder, figure.id)
+
+
+def _least_private(ds: xr.Dataset, line: _Series) -> str:
+    """Name a line after its data entry and the attribute with the smallest PSE."""
+    entry = f"{line.cells['data'].item()}/"
+    columns = ds["column"].to_numpy()
+    own = [i for i, column in enumerate(columns) if str(column).startswith(entry)]
+    pse = ds["pse_attribute"].isel(column=own)
+    by_attribute = pse.mean([dim for dim in pse.dims if dim != "column"]).to_numpy()
+    least = int(np.argmin(by_attribute))
+    return f"{line.name}: {str(columns[own[least]]).removeprefix(entry)}"
 
 
 def _repeats(series: list[_Series]) -> str:

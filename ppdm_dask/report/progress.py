@@ -76,7 +76,10 @@ class ProgressReporter:
             if self._task is None:
                 # What was there before the start must not count as speed.
                 self._task = self._bar.add_task(
-                    self.title, total=progress.total_repeats, completed=progress.resumed_repeats
+                    self.title,
+                    total=progress.total_repeats,
+                    completed=progress.resumed_repeats,
+                    mode=progress.mode,
                 )
             self._bar.update(self._task, completed=progress.done_repeats, mode=progress.mode)
         elif first:

@@ -185,7 +185,7 @@ def write_labels(
     to_axes = axes.transData + axes.transAxes.inverted()
     left = axes.get_xlim()[0]
     heights = [float(to_axes.transform((left, height))[1]) for height, _, _ in labels]
-    places = spread(heights, gap=0.05, low=0.0, high=1.0)
+    places = spread(heights, gap=0.05, low=0.03, high=1.0)
     for y, (_, text, colour) in zip(places, labels, strict=True):
         axes.text(
             x,

@@ -90,11 +90,11 @@ def entry_table(ds: xr.Dataset, i: int) -> Table:
 def undefined_notes(ds: xr.Dataset) -> list[str]:
     """Say why cells are undefined, each reason once."""
     axes = grid_axes(ds)
-    notes: dict[str, list[str]] = {}
-    for row in _rows(ds, 0):
+    notes: dict[str, dict[str, None]] = {}  # the inner one as a set that keeps its order
+    for row in (row for i in range(ds.sizes["data"]) for row in _rows(ds, i)):
         if row["undefined"]:
             where = ", ".join(f"{axis} = {_plain(row[axis])}" for axis in axes)
-            notes.setdefault(row["undefined"], []).append(where)
+            notes.setdefault(row["undefined"], {})[where] = None
     return [f"undefined at {'; '.join(where)}: {reason}" for reason, where in notes.items()]
 
 

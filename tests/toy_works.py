@@ -78,3 +78,35 @@ class Faulty(Draws):
         if (cell.id, repeat) == (self.cell, self.repeat):
             raise ZeroDivisionError("no records in the training part")
         super().happen(cell, repeat)
+
+
+@dataclass(frozen=True)
+class Hanging(Draws):
+    """One repeat does not end: always, or the first time alone."""
+
+    cell: str = "q=1"
+    repeat: int = 0
+    once: str = ""
+
+    def happen(self, cell: Cell, repeat: int) -> None:
+        if (cell.id, repeat) == (self.cell, self.repeat):
+            flag = Path(self.once or "/nonexistent") / "hung"
+            if not flag.exists():
+                if self.once:
+                    flag.touch()
+                time.sleep(3600)
+        super().happen(cell, repeat)
+
+
+class SlowStart:
+    """The first call in a process takes long, as one that compiles does."""
+
+    def __init__(self, start_seconds: float) -> None:
+        self.start_seconds = start_seconds
+        self.started = False
+
+    def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
+        if not self.started:
+            self.started = True
+            time.sleep(self.start_seconds)
+        return Draws().trials(cell, start, stop)

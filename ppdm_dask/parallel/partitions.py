@@ -1,0 +1,204 @@
+"""Record data in partitions: disguise and count in one task each, then a tree of sums.
+
+Raw records stay inside the task that reads them, which plays the respondents' side; what leaves it
+is a table of counts of reports.  Draws are keyed by a record's position in the whole data set and
+counts are integers, so the tables are the same for any partitioning and any scheduler.
+"""
+
+# Dask has annotated few of its functions.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dask.base import compute
+from dask.delayed import delayed
+
+from ppdm_dask.codebook import Codebook
+from ppdm_dask.designs.base import Design
+from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.randomness import Stream
+from ppdm_dask.tables import ContingencyTable, count
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+__all__ = ["FAN_IN", "Partition", "disguise_and_count", "frame_partitions", "parquet_partitions"]
+
+FAN_IN = 16
+"""Tables that one task of the tree of sums adds up."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Consecutive records, read where they are counted.
+
+    Parameters
+    ----------
+    offset : int
+        Position of the first record in the whole data set.
+    read : callable
+        Returns the records as a frame; runs in the task.
+    """
+
+    offset: int
+    read: Callable[[], pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class _Slice:
+    frame: pd.DataFrame
+
+    def __call__(self) -> pd.DataFrame:
+        return self.frame
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    path: str
+    group: int
+    columns: tuple[str, ...]
+
+    def __call__(self) -> pd.DataFrame:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path) as file:
+            frame: pd.DataFrame = file.read_row_group(self.group, list(self.columns)).to_pandas()
+        return frame
+
+
+def frame_partitions(frame: pd.DataFrame, n: int) -> list[Partition]:
+    """Cut a frame into n partitions of nearly equal size.
+
+    Raises
+    ------
+    InputError
+        Unless n is at least 1.
+    """
+    if n < 1:
+        raise InputError(f"partitions: got {n}; 1 or more is needed", n)
+    edges = [len(frame) * i // n for i in range(n + 1)]
+    return [Partition(low, _Slice(frame.iloc[low:high])) for low, high in pairwise(edges)]
+
+
+def parquet_partitions(
+    paths: str | Path | Iterable[str | Path], codebook: Codebook
+) -> list[Partition]:
+    """The row groups of one or more Parquet files, in order; memory is bounded by the largest.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, no Parquet, or lacks a column of the codebook.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(paths, str | Path):
+        paths = [paths]
+    groups: list[tuple[_RowGroup, int]] = []
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                columns, metadata = file.schema_arrow.names, file.metadata
+        except FileNotFoundError:
+            raise DataError(f"{path}: there is no such file", path) from None
+        except (OSError, pa.ArrowInvalid) as error:
+            what = str(error).splitlines()[0]
+            raise DataError(f"{path}: cannot be read as Parquet: {what}", path) from None
+        missing = [name for name in codebook.names if name not in columns]
+        if missing:
+            raise DataError(
+                f"{path}: column {missing[0]!r} is absent; the columns are {', '.join(columns)}",
+                path,
+            )
+        for i in range(metadata.num_row_groups):
+            group = _RowGroup(str(path), i, codebook.names)
+            groups.append((group, metadata.row_group(i).num_rows))
+    offsets = accumulate((rows for _, rows in groups), initial=0)
+    return [Partition(offset, read) for (read, _), offset in zip(groups, offsets, strict=False)]
+
+
+def _count(
+    partition: Partition,
+    codebook: Codebook,
+    design: Design,
+    stream: Stream,
+    overs: Sequence[Sequence[str]],
+) -> list[ContingencyTable]:
+    """One task: read, encode, disguise, count.  Raw records go no further."""
+    records = codebook.encode(partition.read(), partition.offset)
+    reports = design.disguise(records, stream)
+    return [count(reports, design, over) for over in overs]
+
+
+def _add(parts: Sequence[Sequence[ContingencyTable]]) -> list[ContingencyTable]:
+    totals = list(parts[0])
+    for part in parts[1:]:
+        totals = [total + table for total, table in zip(totals, part, strict=True)]
+    return totals
+
+
+def disguise_and_count(
+    partitions: Iterable[Partition],
+    codebook: Codebook,
+    design: Design,
+    stream: Stream,
+    overs: Iterable[Iterable[str]],
+    *,
+    client: Client | None = None,
+) -> list[ContingencyTable]:
+    """Contingency tables of the reports of partitioned records.
+
+    Parameters
+    ----------
+    partitions : iterable of Partition
+        As :func:`frame_partitions` or :func:`parquet_partitions` give them.
+    codebook : Codebook
+    design : Design
+    stream : Stream
+        ``Stream.from_entropy()`` for a real disguise, ``Stream.from_seed(seed)`` to simulate.
+    overs : iterable of iterables of str
+        Attributes of each table; see :func:`ppdm_dask.count`.
+    client : distributed.Client, optional
+        Cluster that does the work; by default the threads of this process.
+
+    Returns
+    -------
+    list of ContingencyTable
+        One for each entry of ``overs``.
+
+    Raises
+    ------
+    InputError
+        Without any partition, or for records that the codebook or the design refuses.
+    """
+    lists = [tuple(over) for over in overs]
+    parts = list(partitions)
+    if not parts:
+        raise InputError("partitions: there are none; at least one is needed", parts)
+    if client is not None:
+        # Frames travel once, ahead of the graph; row groups are read by the task itself.
+        inputs: Sequence[Any] = client.scatter(parts) if _carry_frames(parts) else parts
+    else:
+        inputs = parts
+    level = [delayed(_count, pure=False)(part, codebook, design, stream, lists) for part in inputs]
+    while len(level) > 1:
+        level = [
+            delayed(_add, pure=False)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)
+        ]
+    if client is not None:
+        tables: list[ContingencyTable] = client.compute(level[0]).result()
+    else:
+        (tables,) = compute(level[0], scheduler="threads")
+    return tables
+
+
+def _carry_frames(parts: Iterable[Partition]) -> bool:
+    return any(isinstance(part.read, _Slice) for part in parts)
