@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ppdm_dask import datasets, privacy
+    from ppdm_dask import datasets, privacy, resources
     from ppdm_dask.codebook import Attribute, Codebook
     from ppdm_dask.designs import (
         Design,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         design_from_config,
     )
     from ppdm_dask.errors import InputError, NotInvertible, NotLumpable, PPDMError
-    from ppdm_dask.estimate import Estimate, event_weights, invert
+    from ppdm_dask.estimate import Estimate, estimate, event_weights, invert, proportion
     from ppdm_dask.experiments.recipe import Recipe
     from ppdm_dask.experiments.run import run
     from ppdm_dask.mine import NaiveBayes
@@ -59,13 +59,16 @@ __all__ = [
     "count",
     "datasets",
     "design_from_config",
+    "estimate",
     "event_weights",
     "invert",
     "privacy",
+    "proportion",
+    "resources",
     "run",
 ]
 
-_MODULES = ("datasets", "privacy")
+_MODULES = ("datasets", "privacy", "resources")
 
 _HOMES = {
     name: module
@@ -82,7 +85,7 @@ _HOMES = {
             "design_from_config",
         ),
         "errors": ("InputError", "NotInvertible", "NotLumpable", "PPDMError"),
-        "estimate": ("Estimate", "event_weights", "invert"),
+        "estimate": ("Estimate", "estimate", "event_weights", "invert", "proportion"),
         "experiments.recipe": ("Recipe",),
         "experiments.run": ("run",),
         "mine": ("NaiveBayes",),

@@ -6,9 +6,9 @@ import difflib
 import os
 from pathlib import Path
 
-from ppdm_dask.errors import PPDMError, RecipeError
+from ppdm_dask.errors import CodebookError, InputError, PPDMError, RecipeError
 
-__all__ = ["pipelines_dir", "recipe_path", "recipes"]
+__all__ = ["codebook_path", "pipelines_dir", "recipe_path", "recipes"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -30,7 +30,7 @@ def pipelines_dir() -> Path:
 
 def recipes() -> list[str]:
     """Names of the recipes that come with the package, sorted."""
-    return sorted(path.stem for path in pipelines_dir().glob("*.toml"))
+    return _names(pipelines_dir())
 
 
 def recipe_path(name_or_path: str | os.PathLike[str]) -> Path:
@@ -47,16 +47,37 @@ def recipe_path(name_or_path: str | os.PathLike[str]) -> Path:
     RecipeError
         If no recipe of the package has that name.
     """
+    return _find(name_or_path, pipelines_dir(), "recipe", RecipeError)
+
+
+def codebook_path(name_or_path: str | os.PathLike[str]) -> Path:
+    """File of a codebook, by the rules of :func:`recipe_path`; "adult" is one of the package.
+
+    Raises
+    ------
+    CodebookError
+        If no codebook of the package has that name.
+    """
+    return _find(name_or_path, pipelines_dir() / "codebooks", "codebook", CodebookError)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def _find(
+    name_or_path: str | os.PathLike[str], folder: Path, what: str, error: type[InputError]
+) -> Path:
     path = Path(name_or_path)
     if not isinstance(name_or_path, str) or path.suffix == ".toml" or path.name != name_or_path:
         return path
-    names = recipes()
+    names = _names(folder)
     if name_or_path in names:
-        return pipelines_dir() / f"{name_or_path}.toml"
+        return folder / f"{name_or_path}.toml"
     close = difflib.get_close_matches(name_or_path, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    raise RecipeError(
-        f"no recipe is called {name_or_path!r}; {hint}there are: {', '.join(names)}; "
+    raise error(
+        f"no {what} is called {name_or_path!r}; {hint}there are: {', '.join(names)}; "
         "or give the path of a .toml file",
         name_or_path,
     )
