@@ -24,8 +24,9 @@ from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.recipe import Recipe
 from ppdm_dask.experiments.sample import DISGUISE
 from ppdm_dask.experiments.sweep import SweepPlan
-from ppdm_dask.kernels.naive_bayes import _bernoulli_block, _personal_block
+from ppdm_dask.kernels.planes import draw_bernoulli
 from ppdm_dask.kernels.seeding import absorb, extend
+from ppdm_dask.kernels.unrelated import personal_planes
 from ppdm_dask.randomness import binary_digits, exact
 
 Q = 0.6
@@ -78,12 +79,14 @@ def numpy_repeat(train: np.ndarray, test: np.ndarray, target: int, rng) -> float
 @numba.njit(nogil=True)
 def draw_bits(seeds, digits, roles, coin, personal):
     """What a repeat draws: a coin plane and a fair plane an attribute, by our generator."""
-    pool = np.empty(4, np.uint64)
+    pool, own = np.empty(4, np.uint64), np.empty(4, np.uint64)
     for i in range(seeds.shape[0]):
         constant = absorb(seeds[i], pool)
         constant = extend(pool, constant, np.uint64(0))
-        _bernoulli_block(pool, constant, 0, digits, coin)
-        _personal_block(pool, constant, roles, personal)
+        own[:] = pool
+        extend(own, constant, np.uint64(0))
+        draw_bernoulli(own, digits, coin)
+        personal_planes(pool, constant, roles, personal)
 
 
 def contestants(engine: BinaryNaiveBayes, repeats: int):

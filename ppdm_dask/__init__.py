@@ -17,8 +17,10 @@ if TYPE_CHECKING:
         Design,
         Identity,
         KaryResponse,
+        MultiGroup,
         Product,
         RRMatrix,
+        Stratified,
         UnrelatedQuestion,
         Warner,
         design_from_config,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from ppdm_dask.estimate import Estimate, estimate, event_weights, invert, proportion
     from ppdm_dask.experiments.recipe import Recipe
     from ppdm_dask.experiments.run import run
-    from ppdm_dask.mine import NaiveBayes
+    from ppdm_dask.mine import ID3, NaiveBayes
     from ppdm_dask.randomness import Stream
     from ppdm_dask.records import Records, Reports
     from ppdm_dask.tables import ContingencyTable, count
@@ -40,9 +42,11 @@ __all__ = [
     "ContingencyTable",
     "Design",
     "Estimate",
+    "ID3",
     "Identity",
     "InputError",
     "KaryResponse",
+    "MultiGroup",
     "NaiveBayes",
     "NotInvertible",
     "NotLumpable",
@@ -52,6 +56,7 @@ __all__ = [
     "Recipe",
     "Records",
     "Reports",
+    "Stratified",
     "Stream",
     "UnrelatedQuestion",
     "Warner",
@@ -78,8 +83,10 @@ _HOMES = {
             "Design",
             "Identity",
             "KaryResponse",
+            "MultiGroup",
             "Product",
             "RRMatrix",
+            "Stratified",
             "UnrelatedQuestion",
             "Warner",
             "design_from_config",
@@ -88,7 +95,7 @@ _HOMES = {
         "estimate": ("Estimate", "estimate", "event_weights", "invert", "proportion"),
         "experiments.recipe": ("Recipe",),
         "experiments.run": ("run",),
-        "mine": ("NaiveBayes",),
+        "mine": ("ID3", "NaiveBayes"),
         "randomness": ("Stream",),
         "records": ("Records", "Reports"),
         "tables": ("ContingencyTable", "count"),

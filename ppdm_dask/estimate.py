@@ -16,7 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.tables import ContingencyTable, count, covering, require_whole
+from ppdm_dask.tables import (
+    ContingencyTable,
+    count,
+    covering,
+    require_design,
+    require_whole,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,18 +37,27 @@ Floats = npt.NDArray[np.float64]
 Estimand = Literal["population", "file"]
 
 MAX_COVARIANCE = 4_096
+ROUNDING = 1e-14
 
 
 def _variance(mean: Floats, square: Floats, n: int, estimand: Estimand) -> Floats:
     """Variance of a mean of weights, from the mean weight and the mean squared weight.
 
     For the *population* behind the records: (mean w^2 - p^2) / (n - 1).  For *this file*, where
-    E[w | x] = 1_E(x) and only the disguise is random: (mean w^2 - mean w) / n.
+    E[w | x] = 1_E(x) and only the disguise is random: (mean w^2 - mean w) / n.  Both are unbiased;
+    the second falls below 0 where most weights lie between 0 and 1, and then says nothing.
     """
-    if estimand == "population":
-        # Rounding can leave -1e-18 where the variance is zero (an undisguised certainty).
-        return np.maximum(square - mean**2, 0.0) / (n - 1)
-    return (square - mean) / n
+    if n < 2:
+        return np.full(np.shape(mean), np.nan)
+    spread = square - (mean**2 if estimand == "population" else mean)
+    # Rounding can leave -1e-18 where the variance is zero (an undisguised certainty).
+    spread = np.where(np.abs(spread) <= ROUNDING * square, 0.0, spread)
+    return np.asarray(spread / (n - 1 if estimand == "population" else n))
+
+
+def _error(variance: Floats) -> Floats:
+    """Standard error; not a number where the variance is none or below 0."""
+    return np.sqrt(np.where(variance >= 0, variance, np.nan))
 
 
 def _check_estimand(estimand: str) -> None:
@@ -67,7 +82,8 @@ class Proportion:
     value : float
         Unbiased; may lie outside [0, 1].
     standard_error : float
-        For the estimand; not a number with fewer than two records.
+        For the estimand; not a number with fewer than two records, or where an unbiased variance
+        is below 0.
     n : int
         Reports.
     estimand : {"population", "file"}
@@ -98,16 +114,27 @@ def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) ->
     Returns
     -------
     array of float, shape (n,)
+
+    Raises
+    ------
+    RecordsError
+        If the reports were made by another design.
+    NotLumpable
+        If they lack a part of a block that the event needs.
     """
+    require_design(reports, design)
     masks = reports.codebook.masks(event)
     weight = np.ones(len(reports))
     covered: set[str] = set()
     for block in design.blocks:
-        asked = [name for name in block.attributes if name in masks]
         covered.update(block.attributes)
-        if asked:
-            columns = [reports.codebook.index(name) for name in block.attributes]
-            weight *= block.weights(masks, reports.codes[:, columns])
+        if any(name in masks for name in block.attributes):
+            there = [name for name in block.attributes if name in reports.codebook.names]
+            require_whole(block, there)
+            part = block.marginal(there)
+            assert part is not None
+            columns = [reports.codebook.index(name) for name in there]
+            weight *= part.weights(masks, reports.codes[:, columns])
     for name, mask in masks.items():
         if name not in covered:
             weight *= mask[reports.column(name)]
@@ -129,11 +156,8 @@ def proportion(
         raise RecordsError("there are no reports; at least one is needed", reports)
     mean = math.fsum(weights) / n
     square = math.fsum(weights**2) / n
-    error = math.nan
-    if n > 1:
-        variance = _variance(np.float64(mean), np.float64(square), n, estimand)  # type: ignore[arg-type]
-        error = float(np.sqrt(variance))
-    return Proportion(mean, error, n, estimand)
+    variance = _variance(np.array(mean), np.array(square), n, estimand)
+    return Proportion(mean, float(_error(variance)), n, estimand)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +171,7 @@ class Estimate:
     values : float array, shape ``codebook.shape``
         Estimated proportions; inversion may leave the simplex.
     variance : float array of the same shape, or None
-        Variance of each value; None after a repair, which has no formula for it.
+        Unbiased variance of each value; None after a repair, which has no formula for it.
     n : int
         Reports behind the estimate.
     method : str
@@ -181,8 +205,8 @@ class Estimate:
 
     @property
     def standard_error(self) -> xr.DataArray:
-        """Standard error of each proportion, for the stated estimand."""
-        return self._array(np.sqrt(self._variance_or_refuse()), "standard_error")
+        """Standard error of each proportion, for the stated estimand, as in `Proportion`."""
+        return self._array(_error(self._variance_or_refuse()), "standard_error")
 
     def _variance_or_refuse(self) -> Floats:
         if self.variance is None:
@@ -193,7 +217,7 @@ class Estimate:
 
     def interval(self, level: float = 0.95) -> xr.DataArray:
         """Wald intervals, with a last dimension ``bound`` of lower and upper."""
-        half = _quantile(level) * np.sqrt(self._variance_or_refuse())
+        half = _quantile(level) * _error(self._variance_or_refuse())
         both = np.stack([self.values - half, self.values + half], axis=-1)
         array = self._array(self.values, "interval")
         return array.expand_dims(bound=["lower", "upper"], axis=-1).copy(data=both)
@@ -211,13 +235,12 @@ class Estimate:
         size = self.values.size
         if size > MAX_COVARIANCE or self.source is None:
             raise InputError(f"covariance of {size} cells; at most {MAX_COVARIANCE} are made", self)
+        if self.n < 2:
+            return np.full((size, size), np.nan)
         table, design = self.source
         flat = self.values.ravel()
-        observed = np.diag(table.counts.ravel() / self.n).reshape(*table.counts.shape, size)
-        half = _along_blocks(observed, table.attributes, design, "invert").reshape(size, size)
-        second = _along_blocks(
-            half.T.reshape(*table.counts.shape, size), table.attributes, design, "invert"
-        ).reshape(size, size)
+        weights = _cell_weights(table, design, self.codebook.names)
+        second = weights.T @ (table.counts.reshape(-1, 1) / self.n * weights)
         if self.estimand == "population":
             result: Floats = (second - np.outer(flat, flat)) / (self.n - 1)
         else:
@@ -225,32 +248,33 @@ class Estimate:
         return result
 
     def marginal(self, attributes: Iterable[str]) -> Estimate:
-        """The estimate over fewer attributes: inverted anew from the summed counts, or summed."""
+        """The estimate over fewer attributes: inverted anew from the summed counts.
+
+        Where that would cut a block that is not lumpable, the whole block is inverted and summed.
+        """
         names = tuple(attributes)
         if self.source is None:
             raise InputError(
                 "a repaired estimate is not summed; take the inversion's marginal", self
             )
         table, design = self.source
-        if covering(design, names) == names:
-            return invert(table.marginal(names), design, estimand=self.estimand)
-        axes = tuple(i for i, name in enumerate(self.codebook.names) if name not in names)
-        kept = [name for name in self.codebook.names if name in names]
-        order = [kept.index(name) for name in names]
-        values = self.values.sum(axis=axes).transpose(order)
-        groups = _groups(self.codebook, names)
-        matrix = self.covariance
-        totals = np.zeros((groups.max() + 1, matrix.shape[0]))
-        np.add.at(totals, groups, matrix)
-        summed = np.zeros((groups.max() + 1,) * 2)
-        np.add.at(summed.T, groups, totals.T)
+        # The table may hold more than the estimate: the rest of blocks that it cuts.
+        needed = covering(design, self.codebook.select(names).names)
+        table = table.marginal(needed)
+        if needed == names:
+            return invert(table, design, estimand=self.estimand)
+        codebook = table.codebook.select(names)
+        weights = _cell_weights(table, design, names)
+        observed = table.counts.ravel() / self.n
+        values = (observed @ weights).reshape(codebook.shape)
+        square = (observed @ weights**2).reshape(codebook.shape)
         return replace(
             self,
-            codebook=self.codebook.select(names),
+            codebook=codebook,
             values=values,
-            variance=np.diag(summed).reshape(values.shape),
+            variance=_variance(values, square, self.n, self.estimand),
             negative_share=float((values < 0).mean()),
-            source=None,
+            source=(table, design),
         )
 
     def project(self) -> Estimate:
@@ -259,14 +283,20 @@ class Estimate:
         return replace(self, values=values, variance=None, method="projection", source=None)
 
 
-def _groups(codebook: Codebook, names: tuple[str, ...]) -> npt.NDArray[np.int64]:
-    """For each joint category of a codebook, the joint category of the named attributes."""
+def _cell_weights(table: ContingencyTable, design: Design, names: tuple[str, ...]) -> Floats:
+    """Weight of each reported cell of a table in each joint category of the named attributes.
+
+    Shape (cells of the table, joint categories): the observed proportions times it are estimates.
+    """
+    codebook = table.codebook
+    columns = [codebook.index(name) for name in names]
+    sizes = [codebook.shape[i] for i in columns]
     codes = np.indices(codebook.shape).reshape(len(codebook.shape), -1)
-    index = np.zeros(codes.shape[1], np.int64)
-    for name in names:
-        axis = codebook.index(name)
-        index = index * codebook.shape[axis] + codes[axis]
-    return index
+    groups = np.ravel_multi_index(tuple(codes[columns]), sizes)
+    inside = groups[:, None] == np.arange(math.prod(sizes))
+    shaped = inside.astype(float).reshape(*codebook.shape, -1)
+    weights = _along_blocks(shaped, codebook.names, design, "invert_transposed")
+    return weights.reshape(inside.shape)
 
 
 def _along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
@@ -322,9 +352,7 @@ def invert(
     observed = table.counts / n
     values = _along_blocks(observed, table.attributes, design, "invert")
     square = _along_blocks(observed, table.attributes, design, "invert_squared")
-    variance = np.full_like(values, np.nan)
-    if n > 1:
-        variance = _variance(values, square, n, estimand)
+    variance = _variance(values, square, n, estimand)
     return Estimate(
         table.codebook,
         values,

@@ -60,7 +60,9 @@ def map_privacy(design: Design, prior: npt.ArrayLike) -> float:
 
     In [0, 1 - max p]; section III of [HuangDu]_.
     """
-    return 1.0 - math.fsum(design.posterior_summary(_prior(design, prior)).largest)
+    largest = design.posterior_summary(_prior(design, prior)).largest
+    # Rounding can leave -1e-16 where the best guess is always right.
+    return max(1.0 - math.fsum(largest), 0.0)
 
 
 def max_posterior(design: Design, prior: npt.ArrayLike) -> float:
@@ -110,12 +112,18 @@ def pse_unrelated(w_a: npt.ArrayLike, w_y: npt.ArrayLike, q: npt.ArrayLike) -> F
 
 
 def epsilon(design: Design) -> float:
-    """Log of max over y, x, x' of P[y, x] / P[y, x']; inf where a possible report rules x out."""
-    low, high = design.likelihood_range()
-    possible = high > 0
-    if (low[possible] <= 0).any():
-        return math.inf
-    return float(np.log(high[possible] / low[possible]).max())
+    """Log of max over y, x, x' of P[y, x] / P[y, x']; inf where a possible report rules x out.
+
+    Independent blocks add up.
+    """
+    total = 0.0
+    for block in design.blocks:
+        low, high = block.likelihood_range()
+        possible = high > 0
+        if (low[possible] <= 0).any():
+            return math.inf
+        total += float(np.log(high[possible] / low[possible]).max())
+    return total
 
 
 def attribute_channel(

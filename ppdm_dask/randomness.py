@@ -2,9 +2,8 @@
 
 A draw is never taken from a shared, advancing generator.  A :class:`Stream` is a key; each use
 derives a single-use :class:`Source` from it, so that the numbers do not depend on who drew before.
- Sources serve one list of draws each, in the order of records, and every list has the prefix
- property: the
-draws of the first records are the same however many follow.
+Sources serve one list of draws each, in the order of records, and every list has the prefix
+property: the draws of the first records are the same however many follow.
 """
 
 from __future__ import annotations

@@ -84,8 +84,9 @@ class Records:
         return replace(self, codes=self.codes[np.asarray(rows)], offset=0)
 
     def slice(self, start: int, stop: int) -> Self:
-        """Records start .. stop - 1; their offset in the whole data set moves along."""
-        return replace(self, codes=self.codes[start:stop], offset=self.offset + start)
+        """Records start .. stop - 1, counted as in a list; their offset moves along."""
+        rows = range(len(self))[start:stop]
+        return replace(self, codes=self.codes[start:stop], offset=self.offset + rows.start)
 
 
 @dataclass(frozen=True, eq=False)

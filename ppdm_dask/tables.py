@@ -223,22 +223,48 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     Raises
     ------
     RecordsError
-        If the reports were made by another design, or an attribute is unknown.
+        If the reports were made by another design, or are undisguised records of attributes that
+        the design disguises.
+    CodebookError
+        If there is no attribute of a name.
     """
+    digest, simulated = require_design(records, design)
+    names = covering(design, records.codebook.names if over is None else over)
+    chosen = records.select(names)
+    return ContingencyTable(
+        **_tally(chosen.codes, chosen.codebook, None), design_digest=digest, simulated=simulated
+    )
+
+
+def require_design(records: Records, design: Design) -> tuple[str, bool]:
+    """Digest of the reports' design and whether they are simulated, as a table keeps them.
+
+    Raises
+    ------
+    RecordsError
+        If the reports were made by another design, or are undisguised records of attributes that
+        the design disguises.
+    """
+    from ppdm_dask.designs.identity import Identity
     from ppdm_dask.records import Reports
 
-    digest = records.design_digest if isinstance(records, Reports) else ""
+    if not isinstance(records, Reports):
+        for block in design.blocks:
+            names = [name for name in block.attributes if name in records.codebook.names]
+            if names and not isinstance(block, Identity):
+                raise RecordsError(
+                    f"got undisguised records; reports of {', '.join(names)} made by the "
+                    f"{block.id!r} design are needed",
+                    records,
+                )
+        return "", False
+    digest = records.design_digest
     if digest and digest != design.digest:
         raise RecordsError(
             f"these reports were made by another design ({digest[:12]}, not {design.digest[:12]})",
             design,
         )
-    names = covering(design, records.codebook.names if over is None else over)
-    chosen = records.select(names)
-    simulated = isinstance(records, Reports) and records.simulated
-    return ContingencyTable(
-        **_tally(chosen.codes, chosen.codebook, None), design_digest=digest, simulated=simulated
-    )
+    return digest, records.simulated
 
 
 def require_whole(design: Design, attributes: Iterable[str]) -> None:

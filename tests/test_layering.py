@@ -24,6 +24,7 @@ CORE = (
     "datasets",
     "designs",
     "estimate",
+    "kernels",
     "mine",
     "privacy",
     "randomness",

@@ -21,11 +21,15 @@ def make_cells(n_cells: int, repeats: int) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Draws:
-    """Random numbers keyed by (seed, cell, repeat); a line in ``record`` for each repeat done."""
+    """Random numbers keyed by (seed, cell, repeat).
+
+    A line in ``record`` for each repeat done; repeats from 100 on wait while ``hold`` exists.
+    """
 
     seed: int = 7
     seconds: float = 0.0
     record: str = ""
+    hold: str = ""
 
     def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
         generators = [
@@ -34,6 +38,8 @@ class Draws:
         ]
         time.sleep(self.seconds * (stop - start))
         for repeat in range(start, stop):
+            while repeat >= 100 and self.hold and os.path.exists(self.hold):
+                time.sleep(0.01)
             self.happen(cell, repeat)
         return {
             "correct": np.array([g.integers(1000) for g in generators], np.int32),

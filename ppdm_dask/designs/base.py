@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -35,6 +35,9 @@ Codes = npt.NDArray[Any]
 
 MAX_DENSE = 4_096
 """Categories above which no dense P or B is made; structured families do without."""
+
+MAX_CONDITION_SIZE = 512
+"""Categories above which no condition number is computed for a message."""
 
 _FAMILIES: dict[str, type[Design]] = {}
 
@@ -93,9 +96,11 @@ def design_from_config(config: Mapping[str, Any]) -> Design:
     DesignError
         For an unknown family, an unknown or missing parameter, or an impossible value.
     """
+    if not isinstance(config, Mapping):
+        raise DesignError(f"design: got {config!r}; a table with an id is needed", config)
     parameters = dict(config)
     name = parameters.pop("id", None)
-    if name not in _FAMILIES:
+    if not isinstance(name, str) or name not in _FAMILIES:
         known = ", ".join(families())
         raise DesignError(f"id: got {name!r}; a design family is needed: {known}", name)
     return _FAMILIES[name].from_config(parameters)
@@ -194,7 +199,7 @@ class Design(ABC):
         if self.undefined:
             subject: object = self
             condition = math.inf
-            if self.n_true <= MAX_DENSE:
+            if self.n_true <= MAX_CONDITION_SIZE:
                 subject = self.matrix()
                 condition = float(np.linalg.cond(subject))
             raise NotInvertible(
@@ -307,7 +312,8 @@ class Design(ABC):
         Raises
         ------
         RecordsError
-            If the records lack an attribute of the design or it has another number of categories.
+            If the records lack an attribute of the design, it has another number of categories, or
+            they are reports already.
         """
         from ppdm_dask.designs.disguise import disguise
 
@@ -324,6 +330,10 @@ class Design(ABC):
 
     def __hash__(self) -> int:
         return int(self.digest[:15], 16)
+
+    def __reduce__(self) -> tuple[Callable[..., Design], tuple[dict[str, Any]]]:
+        # Arrays lose their read-only flag when they are pickled; a design is built anew instead.
+        return design_from_config, (self.config(),)
 
     def privacy(self, prior: npt.ArrayLike) -> float:
         """MAP privacy, in [0, 1 - max p]: see :func:`ppdm_dask.privacy.map_privacy`."""

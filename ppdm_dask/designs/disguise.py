@@ -35,6 +35,11 @@ def check_fit(design: Design, codebook: Codebook) -> None:
 
 def disguise(design: Design, records: Records, stream: Stream) -> Reports:
     """Disguise by logical blocks: the result depends on positions, not on partitions."""
+    if isinstance(records, Reports):
+        raise RecordsError(
+            "these are reports already; disguising a person again adds up, and no estimate knows",
+            records,
+        )
     check_fit(design, records.codebook)
     codes = np.array(records.codes, order="F")
     columns = [records.codebook.index(name) for name in design.attributes]

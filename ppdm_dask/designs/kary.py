@@ -11,7 +11,7 @@ import numpy as np
 
 from ppdm_dask.designs.base import Codes, Floats, register
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
+from ppdm_dask.designs.parameters import attribute_names, check_keys, nonnegative, probability, whole
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane
 
@@ -59,17 +59,11 @@ class KaryResponse(Mixture):
         names = attribute_names(attribute)
         if len(names) != 1:
             raise DesignError(f"attribute: got {attribute!r}; exactly one is needed", attribute)
-        size = shape_of([n], 1)[0]
-        if size < 2:
-            raise DesignError(f"n: got {n!r}; a whole number of 2 or more is needed", n)
+        size = whole("n", n, 2)
         if (p is None) == (epsilon is None):
             raise DesignError("p, epsilon: exactly one of the two is needed", (p, epsilon))
         if epsilon is not None:
-            if not epsilon >= 0 or math.isinf(epsilon):
-                raise DesignError(
-                    f"epsilon: got {epsilon!r}; a number of 0 or more is needed", epsilon
-                )
-            p = 1 / (1 + (size - 1) * math.exp(-epsilon))
+            p = 1 / (1 + (size - 1) * math.exp(-nonnegative("epsilon", epsilon)))
         object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "shape", (size,))
         object.__setattr__(self, "p", probability("p", p))

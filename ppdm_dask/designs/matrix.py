@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Codes, Design, Floats, register, thresholds
-from ppdm_dask.designs.parameters import attribute_names, check_keys, shape_of
+from ppdm_dask.designs.parameters import attribute_names, check_keys, numbers, shape_of
 from ppdm_dask.errors import DesignError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class RRMatrix(Design):
         shape: Sequence[int] | None = None,
     ) -> None:
         names = attribute_names(attributes)
-        matrix = np.array(P, dtype=float)
+        matrix = numbers("P", P)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
             raise DesignError(f"P: shape {matrix.shape}; a square matrix is needed", P)
         if not np.isfinite(matrix).all() or matrix.min() < 0 or matrix.max() > 1:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Mixture"]
 
+MIN_MIXING = 1e-12
+"""Below this much of the truth in the reports, estimates would be rounding errors: 1/3 as a double
+is not quite 1/3."""
+
 
 class Mixture(Design):
     """Algebra of ``q I + (1 - q) r 1^T``; a family adds its parameters and its sampler.
@@ -41,12 +45,14 @@ class Mixture(Design):
 
     @property
     def undefined(self) -> str:
-        return "" if self.mixing else "reports do not depend on the truth"
+        return "" if abs(self.mixing) >= MIN_MIXING else "reports do not depend on the truth"
 
     @cached_property
     def unrelated(self) -> Floats:
         """r over the joint categories of the block, shape (n_true,)."""
-        return reduce(np.multiply.outer, self.factors, np.ones(())).ravel()
+        law: Floats = reduce(np.multiply.outer, self.factors, np.ones(())).ravel()
+        law.flags.writeable = False
+        return law
 
     def _shift(self) -> tuple[float, float]:
         """Coefficients (a, b) of B = a I + b r 1^T."""

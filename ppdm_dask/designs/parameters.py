@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import math
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,24 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError
 
-__all__ = ["attribute_names", "check_keys", "distribution", "probability", "shape_of"]
+__all__ = [
+    "attribute_names",
+    "check_keys",
+    "distribution",
+    "nonnegative",
+    "numbers",
+    "probability",
+    "shape_of",
+    "whole",
+]
+
+
+def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """A new array of floats from nested sequences of numbers."""
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise DesignError(f"{name}: got {values!r}; numbers are needed", values) from None
 
 
 def probability(name: str, value: Any) -> float:
@@ -21,9 +39,26 @@ def probability(name: str, value: Any) -> float:
     return float(value)
 
 
+def nonnegative(name: str, value: Any) -> float:
+    """A finite number of 0 or more."""
+    number = isinstance(value, int | float | np.floating | np.integer)
+    if not number or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise DesignError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
+    return float(value)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number, not below the least allowed."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise DesignError(
+            f"{name}: got {value!r}; a whole number of {least} or more is needed", value
+        )
+    return int(value)
+
+
 def distribution(name: str, values: Any, size: int | None = None) -> npt.NDArray[np.float64]:
     """A probability vector, read-only; its sum may miss 1 by rounding (1e-9) alone."""
-    vector = np.array(values, dtype=float)
+    vector = numbers(name, values)
     if vector.ndim != 1 or not vector.size or (size is not None and vector.size != size):
         expected = "" if size is None else f" of length {size}"
         raise DesignError(f"{name}: shape {vector.shape}; a vector{expected} is needed", values)
@@ -35,9 +70,11 @@ def distribution(name: str, values: Any, size: int | None = None) -> npt.NDArray
     return vector
 
 
-def attribute_names(value: str | Iterable[str]) -> tuple[str, ...]:
+def attribute_names(value: Any) -> tuple[str, ...]:
     """One name or several, distinct and not empty."""
-    names = (value,) if isinstance(value, str) else tuple(value)
+    names: tuple[str, ...] = ()
+    if isinstance(value, Iterable):
+        names = (value,) if isinstance(value, str) else tuple(value)
     if not names or "" in names or any(not isinstance(name, str) for name in names):
         raise DesignError(f"attributes: got {value!r}; one or more names are needed", value)
     if len(set(names)) < len(names):
@@ -45,14 +82,15 @@ def attribute_names(value: str | Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def shape_of(value: Sequence[Any], n_attributes: int) -> tuple[int, ...]:
+def shape_of(value: Any, n_attributes: int) -> tuple[int, ...]:
     """Numbers of categories, one an attribute, each 1 or more."""
-    whole = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in value)
-    if len(value) != n_attributes or not whole or min(value, default=1) < 1:
+    sizes = tuple(value) if isinstance(value, Iterable) else ()
+    integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in sizes)
+    if len(sizes) != n_attributes or not integers or min(sizes, default=1) < 1:
         raise DesignError(
-            f"shape: got {list(value)}; {n_attributes} whole numbers of 1 or more are needed", value
+            f"shape: got {value!r}; {n_attributes} whole numbers of 1 or more are needed", value
         )
-    return tuple(int(k) for k in value)
+    return tuple(int(k) for k in sizes)
 
 
 def check_keys(

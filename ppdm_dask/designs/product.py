@@ -33,6 +33,12 @@ def _kron(matrices: list[Floats]) -> Floats:
     return result
 
 
+def _first(block: Design, attributes: Sequence[str]) -> int:
+    """Position of the first of the attributes that belongs to a block."""
+    places = (i for i, name in enumerate(attributes) if name in block.attributes)
+    return next(places, len(attributes))
+
+
 @register
 @dataclass(frozen=True, eq=False, init=False)
 class Product(Design):
@@ -54,6 +60,10 @@ class Product(Design):
     parts: tuple[Design, ...]
 
     def __init__(self, designs: Iterable[Design]) -> None:
+        designs = tuple(designs)
+        for design in designs:
+            if not isinstance(design, Design):
+                raise DesignError(f"designs: got {design!r}; designs are needed", design)
         parts = tuple(block for design in designs for block in design.blocks)
         names = attribute_names([name for block in parts for name in block.attributes])
         object.__setattr__(self, "parts", parts)
@@ -73,10 +83,13 @@ class Product(Design):
             block.require_inverse()
 
     def marginal(self, attributes: Sequence[str]) -> Design | None:
-        """Product of the blocks' marginals; None where a block that is cut is not lumpable."""
+        """Product of the blocks' marginals, in the order given.
+
+        None where a block that is cut is not lumpable, or the order takes a block apart.
+        """
         parts: list[Design] = []
-        for block in self.parts:
-            kept = [name for name in block.attributes if name in attributes]
+        for block in sorted(self.parts, key=lambda block: _first(block, attributes)):
+            kept = [name for name in attributes if name in block.attributes]
             part = block.marginal(kept) if kept else None
             if kept and part is None:
                 return None

@@ -72,14 +72,7 @@ class UnrelatedQuestion(Mixture):
         shape: Sequence[int] | None = None,
     ) -> None:
         names = attribute_names(attributes)
-        if isinstance(w_y, int | float):
-            w_y = [probability("w_y", w_y)] * len(names)
-        if len(w_y) != len(names):
-            raise DesignError(
-                f"w_y: got {len(w_y)} entries; one for each of {len(names)} attributes is needed",
-                w_y,
-            )
-        laws = tuple(_law(name, entry) for name, entry in zip(names, w_y, strict=True))
+        laws = _laws(names, w_y)
         sizes = tuple(law.size for law in laws)
         if shape is not None and shape_of(shape, len(names)) != sizes:
             raise DesignError(
@@ -102,7 +95,7 @@ class UnrelatedQuestion(Mixture):
 
     @property
     def undefined(self) -> str:
-        return "" if self.q else "at q = 0 every report is the personal answer"
+        return super().undefined if self.q else "at q = 0 every report is the personal answer"
 
     def marginal(self, attributes: Sequence[str]) -> UnrelatedQuestion:
         laws = dict(zip(self.attributes, self.w_y, strict=True))
@@ -134,8 +127,28 @@ class UnrelatedQuestion(Mixture):
         return cls(**parameters)
 
 
-def _law(name: str, entry: Personal) -> Floats:
-    if isinstance(entry, int | float | np.floating):
-        yes = probability(f"w_y of {name!r}", entry)
-        entry = [float(1 - exact(yes)), yes]
-    return distribution(f"w_y of {name!r}", entry)
+def _laws(names: tuple[str, ...], w_y: Any) -> tuple[Floats, ...]:
+    if isinstance(w_y, str) or not isinstance(w_y, Iterable):
+        entries = [probability("w_y", w_y)] * len(names)
+    else:
+        entries = list(w_y)
+    if len(entries) != len(names):
+        raise DesignError(
+            f"w_y: got {len(entries)} entries; one for each of {len(names)} attributes is needed",
+            w_y,
+        )
+    return tuple(_law(name, entry) for name, entry in zip(names, entries, strict=True))
+
+
+def _law(name: str, entry: Any) -> Floats:
+    what = f"w_y of {name!r}"
+    if isinstance(entry, str) or not isinstance(entry, Iterable):
+        law = np.array([1.0, probability(what, entry)])
+    else:
+        law = distribution(what, entry)
+    if law.size == 2:
+        # P(Y = 1) alone goes into the configuration, from which an equal law must come back.
+        yes = float(law[1])
+        law = np.array([float(1 - exact(yes)), yes])
+        law.flags.writeable = False
+    return law

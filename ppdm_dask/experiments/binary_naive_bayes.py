@@ -15,9 +15,10 @@ from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.unrelated import PERSONAL, UnrelatedQuestion
 from ppdm_dask.experiments.sample import DISGUISE, SPLIT
 from ppdm_dask.experiments.trials import DTYPES, Results, Setting
-from ppdm_dask.kernels.naive_bayes import draw_reports, pair_counts, trials
+from ppdm_dask.kernels.naive_bayes import pair_counts, trials
 from ppdm_dask.kernels.planes import pack_plane
 from ppdm_dask.kernels.seeding import seed_words
+from ppdm_dask.kernels.unrelated import draw_reports
 from ppdm_dask.randomness import binary_digits, exact
 from ppdm_dask.tables import ContingencyTable
 

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.environment import environment
 from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.recipe import Recipe
 
-__all__ = ["RunFolder", "code_version", "environment", "run_id"]
+__all__ = ["RunFolder", "code_version", "read_manifest", "run_id"]
 
 Status = Literal["running", "partial", "finished"]
-
-PACKAGES = (
-    "dask",
-    "deap",
-    "distributed",
-    "h5netcdf",
-    "h5py",
-    "llvmlite",
-    "matplotlib",
-    "numba",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "scikit-learn",
-    "scipy",
-    "xarray",
-)
 
 
 @cache
@@ -56,31 +38,6 @@ def run_id(recipe: Recipe) -> str:
     """Twelve hexadecimal digits from the recipe, its seed and the code version."""
     text = "\n".join([recipe.digest, str(recipe.sweep.seed), code_version()])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def environment() -> dict[str, Any]:
-    """Versions, processor features and linear algebra: what floating-point bits may depend on."""
-    import numpy as np
-    from threadpoolctl import threadpool_info
-
-    build: Any = np.show_config(mode="dicts")
-    simd = build.get("SIMD Extensions", {})
-    blas = [
-        {key: info[key] for key in ("internal_api", "version", "architecture") if key in info}
-        for info in threadpool_info()
-        if info.get("user_api") == "blas"
-    ]
-    versions = {"python": f"{platform.python_version()} {platform.python_implementation()}"}
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return {
-        "versions": versions,
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "cpu_features": [*simd.get("baseline", []), *simd.get("found", [])],
-        "blas": blas or [build.get("Build Dependencies", {}).get("blas", {}).get("name")],
-    }
 
 
 @dataclass(frozen=True)

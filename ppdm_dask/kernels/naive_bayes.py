@@ -19,115 +19,17 @@ import numpy.typing as npt
 
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.bits import popcount
-from ppdm_dask.kernels.planes import bernoulli_plane
-from ppdm_dask.kernels.seeding import absorb, extend, sfc64_fill, sfc64_start
-from ppdm_dask.kernels.split import choose
+from ppdm_dask.kernels.split import draw_test_plane
+from ppdm_dask.kernels.unrelated import draw_reports
 
-__all__ = ["BLOCK_WORDS", "TIE", "draw_reports", "pair_counts", "trials"]
+__all__ = ["TIE", "pair_counts", "trials"]
 
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-BLOCK_WORDS = 1024
 TIE = 1e-9
 """Scores closer than this tie, and the class that comes first wins."""
-
-
-@kernel
-def _bernoulli_block(
-    pool: Words, constant: np.uint64, role: int, digits: npt.NDArray[np.uint8], out: Words
-) -> None:
-    """Bernoulli plane of one logical block from the source of a role."""
-    own = pool.copy()
-    extend(own, constant, np.uint64(role))
-    state = np.empty(4, np.uint64)
-    sfc64_start(own, state)
-    words = np.empty(8 * out.size + 64, np.uint64)
-    sfc64_fill(state, words, 0)
-    while bernoulli_plane(words, digits, out) < 0:
-        longer = np.empty(words.size + out.size + 64, np.uint64)
-        longer[: words.size] = words
-        sfc64_fill(state, longer, words.size)
-        words = longer
-
-
-@kernel
-def _personal_block(pool: Words, constant: np.uint64, roles: Ints, out: Words) -> None:
-    """Fair personal planes of one block, all lanes abreast, shape (words, lanes)."""
-    lanes = out.shape[1]
-    a, b, c = np.zeros(lanes, np.uint64), np.zeros(lanes, np.uint64), np.zeros(lanes, np.uint64)
-    state = np.empty(4, np.uint64)
-    own = np.empty(4, np.uint64)
-    counter = np.uint64(0)
-    for lane in range(roles.size):
-        own[:] = pool
-        extend(own, constant, np.uint64(roles[lane]))
-        sfc64_start(own, state)
-        a[lane], b[lane], c[lane], counter = state[0], state[1], state[2], state[3]
-    for i in range(out.shape[0]):
-        for lane in range(lanes):
-            word = a[lane] + b[lane] + counter
-            a[lane] = b[lane] ^ (b[lane] >> np.uint64(11))
-            b[lane] = c[lane] + (c[lane] << np.uint64(3))
-            c[lane] = ((c[lane] << np.uint64(24)) | (c[lane] >> np.uint64(40))) + word
-            out[i, lane] = ~word  # below 1/2 as soon as the first digit is 0
-        counter += np.uint64(1)
-
-
-@kernel
-def draw_reports(
-    planes: Words,
-    keep_all: bool,
-    digits: npt.NDArray[np.uint8],
-    roles: Ints,
-    personal_digits: npt.NDArray[np.uint8],
-    n_digits: Ints,
-    seed: Words,
-    reports: Words,
-    coin: Words,
-) -> None:
-    """Disguise all records once: reports = coin ? truth : personal answer.
-
-    Parameters
-    ----------
-    planes, reports : uint64, shape (words, lanes)
-    keep_all : bool
-        q = 1: nothing is drawn.
-    digits : binary digits of q
-    roles : int64, shape (used lanes,)
-        Key of each lane's personal source.
-    personal_digits, n_digits : shape (used lanes, most digits), (used lanes,)
-        Binary digits of each lane's P(Y = 1), and how many; -1 where it is 1/2 and one bit decides.
-    seed : uint64, shape (s,)
-        Words of the stream's seed and key.
-    coin : uint64, shape (words,), overwritten
-    """
-    if keep_all:
-        reports[:, :] = planes
-        return
-    pool = np.empty(4, np.uint64)
-    constant = absorb(seed, pool)
-    column = np.empty(min(BLOCK_WORDS, planes.shape[0]), np.uint64)
-    block_pool = np.empty(4, np.uint64)
-    for first in range(0, planes.shape[0], BLOCK_WORDS):
-        last = min(first + BLOCK_WORDS, planes.shape[0])
-        block_pool[:] = pool
-        block_constant = extend(block_pool, constant, np.uint64(first // BLOCK_WORDS))
-        _bernoulli_block(block_pool, block_constant, 0, digits, coin[first:last])
-        part = reports[first:last]
-        _personal_block(block_pool, block_constant, roles, part)
-        for lane in range(roles.size):
-            if n_digits[lane] >= 0:
-                own_digits = personal_digits[lane, : n_digits[lane]]
-                _bernoulli_block(
-                    block_pool, block_constant, roles[lane], own_digits, column[: last - first]
-                )
-                part[:, lane] = column[: last - first]
-        for i in range(part.shape[0]):
-            keep = coin[first + i]
-            for lane in range(part.shape[1]):
-                part[i, lane] = (planes[first + i, lane] & keep) | (part[i, lane] & ~keep)
 
 
 @kernel
@@ -160,7 +62,7 @@ def _fit(
     prior0 = (n - n_ones[0]) / n / q - shift * (1.0 - law[0])
     prior1 = n_ones[0] / n / q - shift * law[0]
     bias = math.log(max(prior1, floor)) - math.log(max(prior0, floor))
-    tables[:, :] = 0.0
+    tables.fill(0.0)
     for feature in range(n_ones.size - 1):
         one, both = n_ones[feature + 1], n_both[feature + 1]
         r = law[feature + 1]
@@ -179,7 +81,8 @@ def _fit(
         bit = 1 << (feature % 8)
         for byte in range(bit):
             table[bit + byte] = table[byte] + (yes - no)
-    tables[0] += bias
+    for byte in range(tables.shape[1]):
+        tables[0, byte] += bias
     return floored
 
 
@@ -313,25 +216,18 @@ def trials(
     tables = np.zeros(((n_lanes + 6) // 8, 256))
     predicted = np.empty(cells.shape[0], np.uint8)
     order = np.empty(n_records if redraw else 0, np.int64)
-    pool, state = np.empty(4, np.uint64), np.empty(4, np.uint64)
-    words = np.empty(n_test if redraw else 0, np.uint64)
-    if redraw:
-        train, test = train.copy(), test.copy()
+    train, test = train.copy(), test.copy()
     first_test = 0
     while not redraw and first_test < test.size and test[first_test] == 0:
         first_test += 1
     n_train = n_records - n_test
     for repeat in range(seeds.shape[0]):
         if redraw:
-            absorb(split_seeds[repeat], pool)
-            sfc64_start(pool, state)
-            sfc64_fill(state, words, 0)
-            choose(n_records, words, order)
-            train |= test
-            test[:] = np.uint64(0)
-            for i in range(n_test):
-                test[order[i] >> 6] |= np.uint64(1) << np.uint64(order[i] & 63)
-            train &= ~test
+            for i in range(test.size):
+                train[i] |= test[i]
+            draw_test_plane(split_seeds[repeat], n_test, order, test)
+            for i in range(test.size):
+                train[i] &= ~test[i]
         draw_reports(
             planes, keep_all, digits, roles, personal_digits, n_digits, seeds[repeat], reports, coin
         )

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.kernels import kernel
+from ppdm_dask.kernels.seeding import sfc64_fill, sfc64_start
 
-__all__ = ["bernoulli_plane", "bernoulli_plane_plain", "pack_plane"]
+__all__ = ["bernoulli_plane", "bernoulli_plane_plain", "draw_bernoulli", "pack_plane"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -47,6 +48,21 @@ def bernoulli_plane(words: Words, digits: npt.NDArray[np.uint8], out: Words) -> 
                 break
         out[i] = ones
     return used
+
+
+@kernel
+def draw_bernoulli(pool: Words, digits: npt.NDArray[np.uint8], out: Words) -> None:
+    """Fill a plane from the source that a seed pool stands for; ``Source.bernoulli`` compiled."""
+    state = np.empty(4, np.uint64)
+    sfc64_start(pool, state)
+    words = np.empty(8 * out.size + 64, np.uint64)
+    sfc64_fill(state, words, 0)
+    while bernoulli_plane(words, digits, out) < 0:
+        longer = np.empty(words.size + out.size + 64, np.uint64)
+        for i in range(words.size):
+            longer[i] = words[i]
+        sfc64_fill(state, longer, words.size)
+        words = longer
 
 
 def bernoulli_plane_plain(words: list[int], digits: list[int], n_words: int) -> list[list[bool]]:

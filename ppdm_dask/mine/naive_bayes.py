@@ -59,6 +59,8 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : array of str
         Labels of the target's categories.
     feature_names_in_ : array of str
+    categories_ : dict of str to tuple of str
+        Categories of each feature and the target; records to predict must have the same.
     class_log_prior_ : array, shape (n_classes,)
     feature_log_prob_ : dict of str to array, shape (n_categories, n_classes)
         log P(a | c) by attribute.
@@ -135,12 +137,14 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         target = tables[0].codebook[self.target]
         self.classes_ = np.array(target.categories, dtype=object)
         self.feature_names_in_ = np.array(features, dtype=object)
+        self.categories_ = {self.target: target.categories}
         self.feature_log_prob_ = {}
         self.floored_ = 0
         n_joint = 0
         prior = invert(tables[0], self.design).marginal([self.target]).values
         for name, table in zip(features, tables, strict=True):
             joint = invert(table, self.design).marginal([name, self.target]).values
+            self.categories_[name] = table.codebook[name].categories
             self.floored_ += int((joint < self.floor_).sum())
             n_joint += joint.size
             raised = np.maximum(joint, self.floor_)
@@ -166,13 +170,23 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scores += self.feature_log_prob_[name][codes[:, column]]
         return scores
 
+    def _columns(self, X: Records, *others: str) -> list[int]:
+        """Positions of the features, and of others, in records coded as the model's reports."""
+        names = [*self.feature_names_in_, *others]
+        for name in names:
+            if X.codebook[name].categories != self.categories_[name]:
+                raise RecordsError(
+                    f"attribute {name!r} has other categories than the model was fitted to", X
+                )
+        return [X.codebook.index(name) for name in names]
+
     def _joint_scores(self, X: Records | pd.DataFrame) -> Floats:
         check_is_fitted(self)
         if not isinstance(X, Records):
             raise RecordsError(
                 f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
             )
-        return self._scores(X.codes, [X.codebook.index(name) for name in self.feature_names_in_])
+        return self._scores(X.codes, self._columns(X))
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,); the target itself is not looked at."""
@@ -192,7 +206,9 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def count_correct(self, X: Records) -> int:
         """Records whose target is predicted correctly."""
-        return int((self.predict_codes(X) == X.column(self.target)).sum())
+        check_is_fitted(self)
+        *_, target = self._columns(X, self.target)
+        return int((self.predict_codes(X) == X.codes[:, target]).sum())
 
     def score(self, X: Records, y: None = None) -> float:
         """Share of undisguised records whose target is predicted correctly."""
@@ -214,9 +230,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             over them is then sampled.
         """
         check_is_fitted(self)
-        names = reports.codebook.names
-        columns = [names.index(name) for name in self.feature_names_in_]
-        target = names.index(self.target)
+        *columns, target = self._columns(reports, self.target)
 
         def correct(codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
             hits: npt.NDArray[np.bool_]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate import Proportion
 from ppdm_dask.records import code_dtype
+from ppdm_dask.tables import require_design
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -44,7 +45,7 @@ def score_disguised(
     correct : callable
         ``correct(codes)``: for coded records over the reports' attributes, is the prediction right?
     reports : Reports
-        Test reports.
+        Test reports, with all attributes of the design.
     design : Design
         The design that made them.
     stream : Stream, optional
@@ -54,13 +55,22 @@ def score_disguised(
     -------
     Proportion
         Its standard error is that of the population behind the test records.
+
+    Raises
+    ------
+    RecordsError
+        For no reports, or such as another design made.
+    CodebookError
+        If an attribute of the design is not among theirs.
+    InputError
+        If the sum has to be sampled and there is no stream.
     """
     if not len(reports):
         raise RecordsError("there are no test reports; at least one is needed", reports)
-    if reports.design_digest != design.digest:
-        raise RecordsError("the test reports were made by another design", design)
+    if require_design(reports, design)[0] != design.digest:
+        raise RecordsError("the test reports do not say that this design made them", design)
     names = reports.codebook.names
-    columns = [names.index(name) for name in design.attributes]
+    columns = [reports.codebook.index(name) for name in design.attributes]
     others = [i for i in range(len(names)) if i not in columns]
     rest, which = np.unique(reports.codes[:, others], axis=0, return_inverse=True)
     which = which.ravel()

@@ -12,13 +12,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Literal
 
 import dask
-from distributed import Client, LocalCluster, Nanny
+from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.system import MEMORY_LIMIT
 
+from ppdm_dask.parallel.nanny import PromptNanny, halt_all
 from ppdm_dask.parallel.perform import THREAD_VARIABLES
 from ppdm_dask.parallel.surroundings import (
     PROCESS_NAME,
@@ -40,7 +40,7 @@ ENVIRONMENT = {
     "DASK_LOGGING__DISTRIBUTED": "critical",
 }
 # What else Dask sets in the process that starts the workers.
-LEAKED = ("PYTHONHASHSEED", "DASK_PARENT")
+LEAKED = ("PYTHONHASHSEED", "__DASK_PARENT_PID")
 
 SETTINGS = {
     # A batch whose worker died this many times and once more is suspect; 0 would blame bystanders.
@@ -69,6 +69,8 @@ class Pool:
         Connection to the scheduler.
     workers : int
         How many workers there should be.
+    alive : callable
+        How many workers there are.
     mend : callable
         Starts workers anew whose nanny has given up.
     last_death : callable
@@ -79,6 +81,7 @@ class Pool:
 
     client: Client
     workers: int
+    alive: Callable[[], int]
     mend: Callable[[], None]
     last_death: Callable[[], str]
     log: Path | None
@@ -88,7 +91,7 @@ class Pool:
 def borrowed_pool(client: Client) -> Iterator[Pool]:
     """Pool behind a client that belongs to the caller, who also closes it."""
     workers = max(1, sum(client.nthreads().values()))
-    yield Pool(client, workers, lambda: None, lambda: "", None)
+    yield Pool(client, workers, lambda: workers, lambda: None, lambda: "", None)
 
 
 @contextmanager
@@ -119,7 +122,7 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
             cluster = LocalCluster(
                 n_workers=0,
                 threads_per_worker=1,
-                worker_class=_PromptNanny,
+                worker_class=PromptNanny,
                 host=HOST,
                 dashboard_address=f"{HOST}:0",
                 silence_logs=False,
@@ -127,7 +130,7 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
                 env=ENVIRONMENT,
             )
             stack.callback(_close, cluster)
-            client = Client(cluster, set_as_default=False)
+            client = Client(cluster, set_as_default=False, direct_to_workers=True)
             stack.callback(client.close, timeout=2)
         cluster.scale(workers)
 
@@ -139,7 +142,14 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
         nanny = logging.getLogger("distributed.nanny")
         nanny.addHandler(deaths)
         stack.callback(nanny.removeHandler, deaths)
-        yield Pool(client, workers, mend, lambda: deaths.last, log)
+        yield Pool(
+            client=client,
+            workers=workers,
+            alive=lambda: len(cluster.scheduler_info["workers"]),
+            mend=mend,
+            last_death=lambda: deaths.last,
+            log=log,
+        )
 
 
 class _Deaths(logging.Handler):
@@ -159,18 +169,10 @@ async def _forget_failed(cluster: LocalCluster) -> None:
             del cluster.workers[name]
 
 
-class _PromptNanny(Nanny):
-    """Nanny that gives an idle worker time to leave, and kills one in the middle of a batch."""
-
-    async def close(  # type: ignore[override]
-        self, timeout: float = 1.0, reason: str = "the run is over"
-    ) -> Literal["OK"]:
-        return await super().close(timeout=min(timeout, 1.0), reason=reason)
-
-
 def _close(cluster: LocalCluster) -> None:
     try:
-        cluster.close(timeout=4)
+        cluster.sync(halt_all, cluster.scheduler_address, callback_timeout=1)
+        cluster.close(timeout=3)
     except Exception:
         logging.getLogger("distributed").exception("The cluster did not close in time")
 

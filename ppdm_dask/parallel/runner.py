@@ -150,11 +150,11 @@ def _run_on_workers(
     from dask.system import CPU_COUNT
 
     from ppdm_dask.parallel.client import borrowed_pool, local_pool
-    from ppdm_dask.parallel.dispatch import Dispatcher
+    from ppdm_dask.parallel.dispatch import dispatch
 
     def connect() -> AbstractContextManager[Pool]:
         if client is not None:
             return borrowed_pool(client)
         return local_pool(workers or CPU_COUNT, tally.ledger.path.with_name("workers.log"))
 
-    Dispatcher(tally, work, stop, connect, stall_seconds).run()
+    dispatch(tally, work, stop, connect, stall_seconds)

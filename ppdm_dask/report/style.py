@@ -144,22 +144,24 @@ def spread(positions: Sequence[float], gap: float, low: float, high: float) -> l
     list of float
         New positions, in the order given.
     """
-    order = np.argsort(np.asarray(positions), kind="stable")
+
+    def centre_of(block: list[int]) -> float:
+        half = gap * (len(block) - 1) / 2
+        mean = float(np.mean([positions[i] for i in block]))
+        return min(max(mean, low + half), max(low + half, high - half))
+
     # Blocks of labels that touch: each is centred on the mean of what it holds.
     blocks: list[list[int]] = []
     centres: list[float] = []
-    for i in order:
+    for i in np.argsort(np.asarray(positions), kind="stable"):
         blocks.append([int(i)])
-        centres.append(float(positions[i]))
+        centres.append(centre_of(blocks[-1]))
         while len(blocks) > 1:
             reach = gap * (len(blocks[-2]) + len(blocks[-1])) / 2
             if centres[-1] - centres[-2] >= reach - 1e-12:
                 break
-            merged = blocks[-2] + blocks[-1]
-            blocks[-2:] = [merged]
-            centre = float(np.mean([positions[k] for k in merged]))
-            half = gap * (len(merged) - 1) / 2
-            centres[-2:] = [min(max(centre, low + half), max(low + half, high - half))]
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+            centres[-2:] = [centre_of(blocks[-1])]
     moved: dict[int, float] = {}
     for block, centre in zip(blocks, centres, strict=True):
         for place, i in enumerate(block):

@@ -1,0 +1,244 @@
+"""The multi-group scheme: attributes in groups, one coin a group.  [ZhanDu]_, section 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ppdm_dask.designs.base import MAX_DENSE, Floats, PosteriorSummary, register
+from ppdm_dask.designs.flip import Flip
+from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
+from ppdm_dask.designs.product import Product
+from ppdm_dask.errors import DesignError, NotInvertible
+from ppdm_dask.randomness import exact
+
+if TYPE_CHECKING:
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["MultiGroup", "check_groups", "coefficient_matrix", "deal", "read_number", "read_thetas"]
+
+Groups = tuple[tuple[str, ...], ...]
+
+
+@register
+@dataclass(frozen=True, eq=False, init=False)
+class MultiGroup(Product):
+    """Each group of binary attributes is told truly with probability theta, else reversed whole.
+
+    The groups are disguised independently; attributes outside every group, the class among them
+    if so wished, stay undisguised (section 4.7 of [ZhanDu]_).
+
+    Parameters
+    ----------
+    groups : sequence of sequences of str
+        Names of binary attributes, one or more a group, each in one group.
+    theta : float or sequence of float
+        Probability of the truth, in [0, 1]: one for all groups, or one a group.  At 1/2 nothing
+        can be estimated.
+    attributes : sequence of str, optional
+        All attributes of the records, to check the groups against.
+    shape : sequence of int, optional
+        Categories of each of `attributes`, which must be 2 within the groups.
+
+    Raises
+    ------
+    DesignError
+        If a group is empty, an attribute is in two groups, unknown or not binary, or theta is no
+        probability; names the group (counted from 1) and the attribute.
+
+    Examples
+    --------
+    >>> design = MultiGroup([["age", "sex"], ["income"]], theta=0.8)
+    >>> design.apply([0.15, 0.1, 0.1, 0.05, 0.05, 0.1, 0.25, 0.2]).round(3).tolist()
+    [0.132, 0.118, 0.09, 0.06, 0.09, 0.11, 0.208, 0.192]
+    """
+
+    id = "multigroup"
+
+    def __init__(
+        self,
+        groups: Iterable[Iterable[str]],
+        theta: float | Iterable[float],
+        attributes: Sequence[str] | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> None:
+        checked = check_groups(groups, attributes, shape)
+        thetas = read_thetas(theta, len(checked))
+        super().__init__(Flip(group, t) for group, t in zip(checked, thetas, strict=True))
+
+    @classmethod
+    def by_attribute(cls, names: Iterable[str], theta: float | Iterable[float]) -> Self:
+        """The N-group scheme: a group for each attribute."""
+        return cls([[name] for name in attribute_names(names)], theta)
+
+    @classmethod
+    def random(
+        cls, names: Iterable[str], g: int, theta: float | Iterable[float], stream: Stream
+    ) -> Self:
+        """Split attributes into g groups at random; see :func:`deal` for the rule."""
+        return cls(deal(names, g, stream), theta)
+
+    @property
+    def groups(self) -> Groups:
+        """The attributes of each group."""
+        return tuple(block.attributes for block in self.parts)
+
+    @property
+    def theta(self) -> tuple[float, ...]:
+        """Probability of the truth of each group."""
+        return tuple(block.theta for block in self.parts if isinstance(block, Flip))
+
+    @property
+    def undefined(self) -> str:
+        for j, block in enumerate(self.parts, 1):
+            if block.undefined:
+                return f"group {j} ({', '.join(block.attributes)}): {block.undefined}"
+        return ""
+
+    def require_inverse(self) -> None:
+        """Raise NotInvertible, which carries M_1, where a group's theta is 1/2."""
+        if self.undefined:
+            raise NotInvertible(
+                f"{self.id} is not invertible: {self.undefined} (condition number inf)",
+                coefficient_matrix([0.5]),
+            )
+
+    def posterior_summary(self, prior: Floats) -> PosteriorSummary:
+        """As in the base class, group by group: a report has 2^g truths, not all of them."""
+        sizes = [block.n_true for block in self.parts]
+        total = np.asarray(prior, dtype=float).reshape(sizes)
+        largest, squares = total, total**2
+        for axis, theta in enumerate(self.theta):
+            t, u = theta, float(1 - exact(theta))
+            total = t * total + u * np.flip(total, axis)
+            largest = np.maximum(t * largest, u * np.flip(largest, axis))
+            squares = t**2 * squares + u**2 * np.flip(squares, axis)
+        return PosteriorSummary(total.ravel(), largest.ravel(), squares.ravel())
+
+    def config(self) -> dict[str, Any]:
+        thetas = self.theta
+        theta: float | list[float] = thetas[0] if len(set(thetas)) == 1 else list(thetas)
+        return {"id": self.id, "groups": [list(group) for group in self.groups], "theta": theta}
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        check_keys(cls.id, parameters, {"groups", "theta"}, {"attributes", "shape"})
+        return cls(**parameters)
+
+
+def check_groups(
+    groups: Any, attributes: Sequence[str] | None = None, shape: Sequence[int] | None = None
+) -> Groups:
+    """Groups as tuples of names; arguments and complaints as of :class:`MultiGroup`."""
+    listed = isinstance(groups, Iterable) and not isinstance(groups, str)
+    found = list(groups) if listed else []
+    if not found:
+        raise DesignError(
+            f"groups: got {groups!r}; one or more lists of attribute names are needed", groups
+        )
+    sizes: dict[str, int | None] = {}
+    if attributes is not None:
+        names = attribute_names(attributes)
+        known = (None,) * len(names) if shape is None else shape_of(shape, len(names))
+        sizes = dict(zip(names, known, strict=True))
+    group_of: dict[str, int] = {}
+    for j, group in enumerate(found, 1):
+        if isinstance(group, str) or not isinstance(group, Iterable):
+            raise DesignError(
+                f"groups: group {j} is {group!r}; a list of attribute names is needed", groups
+            )
+        found[j - 1] = tuple(group)
+        if not found[j - 1]:
+            raise DesignError(f"groups: group {j} is empty; leave it out or name attributes", found)
+        for name in found[j - 1]:
+            if not isinstance(name, str) or not name:
+                raise DesignError(f"groups: group {j} has {name!r}; a name is needed", name)
+            if name in group_of:
+                where = f"groups {group_of[name]} and {j}" if group_of[name] != j else f"group {j}"
+                times = "is in" if group_of[name] != j else "occurs twice in"
+                raise DesignError(
+                    f"groups: attribute {name!r} {times} {where}; each belongs to one at most", name
+                )
+            group_of[name] = j
+            if attributes is not None and name not in sizes:
+                raise DesignError(
+                    f"groups: group {j} has the unknown attribute {name!r}; "
+                    f"there are {', '.join(sizes)}",
+                    name,
+                )
+            if sizes.get(name) not in (None, 2):
+                raise DesignError(
+                    f"groups: group {j} has attribute {name!r} with {sizes[name]} categories; "
+                    "only binary attributes can be reversed",
+                    name,
+                )
+    return tuple(found)
+
+
+def read_thetas(theta: Any, g: int) -> tuple[float, ...]:
+    """One theta a group, from one number for all or a sequence."""
+    if isinstance(theta, str) or not isinstance(theta, Iterable):
+        return (probability("theta", theta),) * g
+    thetas = tuple(theta)
+    if len(thetas) != g:
+        raise DesignError(
+            f"theta: got {len(thetas)} values; one for all or one for each of {g} groups is needed",
+            theta,
+        )
+    return tuple(probability(f"theta[{j}]", value) for j, value in enumerate(thetas))
+
+
+def read_number(g: Any, n: int) -> int:
+    """A number of groups for n attributes."""
+    whole = isinstance(g, int | np.integer) and not isinstance(g, bool)
+    if not whole or not 1 <= g <= n:
+        raise DesignError(
+            f"groups: got {g!r}; a whole number from 1 to {n}, the number of attributes, is needed",
+            g,
+        )
+    return int(g)
+
+
+def deal(names: Iterable[str], g: int, stream: Stream) -> Groups:
+    """Split names into g groups at random, as evenly as possible.
+
+    All names are shuffled (Fisher-Yates from the front; step i takes one 64-bit word of
+    ``stream.source()`` and swaps with position ``i + floor(word * (n - i) / 2**64)``), then dealt:
+    group j gets the names at shuffled positions j, j + g, j + 2 g, ..., in the order of `names`.
+
+    Raises
+    ------
+    DesignError
+        Unless g is a whole number from 1 to the number of names.
+    """
+    from ppdm_dask.kernels.split import choose
+
+    known = attribute_names(names)
+    n = len(known)
+    g = read_number(g, n)
+    order = np.empty(n, np.int64)
+    choose(n, stream.source().words(n), order)
+    return tuple(tuple(known[i] for i in sorted(order[j::g])) for j in range(g))
+
+
+def coefficient_matrix(thetas: Sequence[float]) -> Floats:
+    """M_g over the 2^g ways to reverse groups in an event: Eqs. (4), (6) and (8) of [ZhanDu]_.
+
+    Entry [i, j] is the probability that the event reversed as in j is reported reversed as in i;
+    bit g - 1 - b of the index says whether group b is reversed, so that the rows are in the order
+    of Eq. (7).  The printed Eq. (8) has one wrong entry, (2, 6): it is theta^2 (1 - theta).
+
+    Parameters
+    ----------
+    thetas : sequence of float, length g
+        Up to 12 groups.  Estimates do not use the matrix.
+    """
+    if 1 << len(thetas) > MAX_DENSE:
+        raise DesignError(f"theta: {len(thetas)} groups; the matrix is made for up to 12", thetas)
+    steps = [np.array([[t, 1 - t], [1 - t, t]]) for t in read_thetas(thetas, len(thetas))]
+    matrix: Floats = reduce(np.kron, steps, np.ones((1, 1)))
+    return matrix

@@ -1,0 +1,227 @@
+"""Growing an ID3 tree on signed cells of binary attributes, and scoring test cells at its leaves.
+
+The cells of a node stand together and are parted in place, class by class; so no tree is kept, and
+a node's counts are sums over contiguous integers.  The plain twin is ``mine.ID3``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.kernels import kernel
+from ppdm_dask.kernels.logarithm import xlogx
+
+__all__ = ["TIE", "grow"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Count = int | np.integer[Any]
+
+TIE = 1e-10
+"""Scores (nats a record) closer than this tie, and the attribute that comes first wins."""
+
+# Columns of a node on the stack: bounds of its two classes in the training cells, of the disguised
+# test cells and of the clean ones, then the node itself.
+_TRAIN, _DISGUISED, _CLEAN = 0, 4, 8
+_TOTAL, _USED, _VALUES, _PARENT, _WIDTH = 12, 14, 15, 16, 17
+
+
+@kernel
+def _lane_sum(bits: Ints, weights: Ints, lane: Count) -> Count:
+    """Sum of the weights of the cells whose feature is 1."""
+    total = np.int64(0)
+    shift = np.int64(lane)
+    for i in range(bits.size):
+        total += weights[i] & -((bits[i] >> shift) & np.int64(1))
+    return total
+
+
+@kernel
+def _part(bits: Ints, weights: Ints, lane: Count, aside: Ints) -> Count:
+    """Move cells whose feature is 0 before those whose feature is 1; how many there are."""
+    shift, one = np.int64(lane), np.int64(1)
+    aside_bits, aside_weights = aside[0], aside[1]
+    front, away = np.uint64(0), np.uint64(0)
+    for i in range(bits.size):
+        b, w = bits[i], weights[i]
+        bits[front], weights[front] = b, w
+        aside_bits[away], aside_weights[away] = b, w
+        yes = np.uint64((b >> shift) & one)
+        front += np.uint64(1) - yes
+        away += yes
+    n = np.int64(front)
+    for i in range(bits.size - n):
+        bits[n + i] = aside_bits[i]
+        weights[n + i] = aside_weights[i]
+    return n
+
+
+@kernel
+def _part_pairs(bits: Ints, signed: Ints, raw: Ints, lane: Count, aside: Ints) -> Count:
+    """:func:`_part` of cells that carry two numbers."""
+    shift, one = np.int64(lane), np.int64(1)
+    aside_bits, aside_signed, aside_raw = aside[0], aside[1], aside[2]
+    front, away = np.uint64(0), np.uint64(0)
+    for i in range(bits.size):
+        b, w, r = bits[i], signed[i], raw[i]
+        bits[front], signed[front], raw[front] = b, w, r
+        aside_bits[away], aside_signed[away], aside_raw[away] = b, w, r
+        yes = np.uint64((b >> shift) & one)
+        front += np.uint64(1) - yes
+        away += yes
+    n = np.int64(front)
+    for i in range(bits.size - n):
+        bits[n + i] = aside_bits[i]
+        signed[n + i] = aside_signed[i]
+        raw[n + i] = aside_raw[i]
+    return n
+
+
+@kernel
+def _sum(weights: Ints, start: Count, stop: Count) -> Count:
+    total = np.int64(0)
+    part = weights[start:stop]
+    for i in range(part.size):
+        total += part[i]
+    return total
+
+
+@kernel
+def _best(
+    ones: Ints, total0: Count, total1: Count, lanes: Ints, size: int, x: Floats, work: Floats, y: Floats
+) -> int:
+    """Position in ``lanes`` of the split with the least mean entropy; ties go to the first.
+
+    score = sum_v n_v H_v / sum_v n_v with n_vc = max(0, w_vc).
+    """
+    for i in range(size):
+        w11, w10 = ones[1, i], ones[0, i]
+        n11, n10 = np.float64(max(w11, 0)), np.float64(max(w10, 0))
+        n01, n00 = np.float64(max(total1 - w11, 0)), np.float64(max(total0 - w10, 0))
+        x[i], x[size + i], x[2 * size + i], x[3 * size + i] = n11, n10, n01, n00
+        x[4 * size + i], x[5 * size + i] = n11 + n10, n01 + n00
+    xlogx(x, 6 * size, work, y)
+    best, least = 0, np.inf
+    for i in range(size):
+        entropy = y[4 * size + i] + y[5 * size + i]
+        entropy -= y[i] + y[size + i] + y[2 * size + i] + y[3 * size + i]
+        score = entropy / (x[4 * size + i] + x[5 * size + i])
+        y[i] = score
+        least = min(least, score)
+    for i in range(size):
+        if y[i] <= least + TIE:
+            best = i
+            break
+    return best
+
+
+@kernel
+def grow(
+    n_features: int,
+    train_bits: Ints,
+    train: Ints,
+    train_bounds: tuple[int, int],
+    test_bits: Ints,
+    test_signed: Ints,
+    test_raw: Ints,
+    test_bounds: tuple[int, int],
+    clean_bits: Ints,
+    clean: Ints,
+    clean_middle: int,
+    nodes: Ints,
+    totals: Ints,
+) -> None:
+    """Grow a tree on signed cells, and score the test cells at its leaves.
+
+    All cells are parted in place: class 0 stands before the first bound, class 1 from the second
+    on.
+
+    Parameters
+    ----------
+    n_features : int
+    train_bits, train : int64, shape (cells,)
+        Features and signed counts.
+    test_bits, test_signed, test_raw : int64
+        The disguised test part: features, signed counts, counts of reports.
+    clean_bits, clean : int64
+        The clean test part: features and counts.
+    nodes : int64, shape (capacity, 6)
+        Filled with (attributes used, their values, split feature or -1, label, signed counts of
+        class 0 and 1) of each node as it is met; capacity 0 keeps nothing.
+    totals : int64, shape (5,)
+        On return: clean records right, signed count of the truth right, reports right, nodes, nodes
+        that met a negative count.
+    """
+    totals.fill(0)
+    everything = (1 << n_features) - 1
+    stack = np.empty((2 * n_features + 4, _WIDTH), np.int64)
+    lanes = np.empty(n_features, np.int64)
+    ones = np.empty((2, n_features), np.int64)
+    x, y = np.empty(6 * n_features), np.empty(6 * n_features)
+    work = np.empty((2, 6 * n_features))
+    longest = max(train.size, max(test_signed.size, clean.size))
+    aside = np.empty((3, longest + 1), np.int64)
+    root = stack[0]
+    root[0], root[1], root[2], root[3] = 0, train_bounds[0], train_bounds[1], train.size
+    root[4], root[5], root[6], root[7] = 0, test_bounds[0], test_bounds[1], test_signed.size
+    root[8], root[9], root[10], root[11] = 0, clean_middle, clean_middle, clean.size
+    root[_TOTAL] = _sum(train, 0, train_bounds[0])
+    root[_TOTAL + 1] = _sum(train, train_bounds[1], train.size)
+    root[_USED], root[_VALUES], root[_PARENT] = 0, 0, 0
+    node = np.empty(_WIDTH, np.int64)
+    depth = 1
+    met = 0
+    while depth:
+        depth -= 1
+        for i in range(_WIDTH):
+            node[i] = stack[depth, i]
+        total0, total1, used = node[_TOTAL], node[_TOTAL + 1], node[_USED]
+        label = node[_PARENT]
+        if total0 > 0 or total1 > 0:
+            label = np.int64(total1 > total0)
+        totals[4] += total0 < 0 or total1 < 0
+        split = np.int64(-1)
+        if total0 > 0 and total1 > 0 and used != everything:
+            size = 0
+            bits0, train0 = train_bits[node[0] : node[1]], train[node[0] : node[1]]
+            bits1, train1 = train_bits[node[2] : node[3]], train[node[2] : node[3]]
+            for lane in range(n_features):
+                if not used >> lane & 1:
+                    lanes[size] = lane
+                    ones[0, size] = _lane_sum(bits0, train0, lane)
+                    ones[1, size] = _lane_sum(bits1, train1, lane)
+                    size += 1
+            best = _best(ones, total0, total1, lanes, size, x, work, y)
+            split = lanes[best]
+        if met < nodes.shape[0]:
+            nodes[met, 0], nodes[met, 1], nodes[met, 2] = used, node[_VALUES], split
+            nodes[met, 3], nodes[met, 4], nodes[met, 5] = label, total0, total1
+        met += 1
+        if split < 0:
+            clean_start, test_start = node[8 + 2 * label], node[4 + 2 * label]
+            totals[0] += _sum(clean, clean_start, node[9 + 2 * label])
+            totals[1] += _sum(test_signed, test_start, node[5 + 2 * label])
+            totals[2] += _sum(test_raw, test_start, node[5 + 2 * label])
+            continue
+        zero, one = stack[depth], stack[depth + 1]
+        for c in range(2):
+            a, b = node[2 * c], node[2 * c + 1]
+            middle = a + _part(train_bits[a:b], train[a:b], split, aside)
+            zero[2 * c], zero[2 * c + 1], one[2 * c], one[2 * c + 1] = a, middle, middle, b
+            a, b = node[4 + 2 * c], node[5 + 2 * c]
+            middle = a + _part_pairs(test_bits[a:b], test_signed[a:b], test_raw[a:b], split, aside)
+            zero[4 + 2 * c], zero[5 + 2 * c], one[4 + 2 * c], one[5 + 2 * c] = a, middle, middle, b
+            a, b = node[8 + 2 * c], node[9 + 2 * c]
+            middle = a + _part(clean_bits[a:b], clean[a:b], split, aside)
+            zero[8 + 2 * c], zero[9 + 2 * c], one[8 + 2 * c], one[9 + 2 * c] = a, middle, middle, b
+            one[_TOTAL + c] = ones[c, best]
+            zero[_TOTAL + c] = node[_TOTAL + c] - ones[c, best]
+        bit = np.int64(1) << split
+        zero[_USED], one[_USED] = used | bit, used | bit
+        zero[_VALUES], one[_VALUES] = node[_VALUES], node[_VALUES] | bit
+        zero[_PARENT], one[_PARENT] = label, label
+        depth += 2
+    totals[3] = met

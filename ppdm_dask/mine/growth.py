@@ -1,0 +1,269 @@
+"""Growing a tree on signed counts, a level at a time.  [ZhanDu]_, section 4.5.
+
+The rules for estimated counts, which may be negative, are stated at :class:`ppdm_dask.mine.ID3`;
+here they are applied to all nodes of a level at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.mine.significance import split_z
+from ppdm_dask.mine.signed_cells import ROUNDING, SignedCells, signed_cells
+from ppdm_dask.mine.tree import Tree
+
+if TYPE_CHECKING:
+    from ppdm_dask.mine.evidence import Evidence
+
+__all__ = ["TIE", "Rules", "grow", "mean_entropy"]
+
+Counts = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+TIE = 1e-10
+"""Scores (nats a record) within this of the best tie, and the attribute that comes first wins."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to stop; the parameters of :class:`ppdm_dask.mine.ID3`."""
+
+    max_depth: int | None = None
+    min_weight: float = 0.0
+    min_z: float | None = None
+
+
+class Counter(Protocol):
+    """Signed counts of the nodes of one level, which it numbers from 0."""
+
+    scale: int
+    tolerance: int | float
+
+    def root(self) -> Counts:
+        """Counts of the classes in the root, shape (classes,)."""
+
+    def keep(self, nodes: Ints) -> None:
+        """Go on with some nodes of the level, numbered anew."""
+
+    def split(self, column: int, wanted: Bools, path: Ints) -> Counts:
+        """Counts by category and class of the nodes wanted, shape (nodes, categories, classes)."""
+
+    def descend(self, columns: Ints, first: Ints) -> None:
+        """Go to the next level: node i splits by a column, its children begin at ``first[i]``."""
+
+
+class CellCounter:
+    """Counts by summing signed cells; each cell knows its node."""
+
+    def __init__(self, cells: SignedCells, evidence: Evidence) -> None:
+        self.scale, self.tolerance = cells.scale, cells.tolerance
+        self._shape, self._target = evidence.codebook.shape, evidence.target
+        self._columns = np.ascontiguousarray(cells.codes.T)
+        self._weights = cells.weights
+        self._node = np.zeros(len(cells.weights), np.int64)
+
+    def _sum(self, index: Ints, size: int) -> Counts:
+        totals = np.zeros(size, self._weights.dtype)
+        np.add.at(totals, index, self._weights)
+        return totals
+
+    def root(self) -> Counts:
+        return self._sum(self._columns[self._target], self._shape[self._target])
+
+    def keep(self, nodes: Ints) -> None:
+        number = np.full(1 + max(self._node.max(initial=0), nodes.max(initial=0)), -1)
+        number[nodes] = np.arange(len(nodes))
+        node = number[self._node]
+        inside = np.flatnonzero(node >= 0)
+        self._node, self._weights = node[inside], self._weights[inside]
+        self._columns = self._columns[:, inside]
+
+    def split(self, column: int, wanted: Bools, path: Ints) -> Counts:
+        k, n_classes = self._shape[column], self._shape[self._target]
+        index = self._node * k
+        index += self._columns[column]
+        index *= n_classes
+        index += self._columns[self._target]
+        totals = self._sum(index, len(wanted) * k * n_classes)
+        return totals.reshape(len(wanted), k, n_classes)
+
+    def descend(self, columns: Ints, first: Ints) -> None:
+        code = self._columns[columns[self._node], np.arange(len(self._node))]
+        self._node = first[self._node] + code
+
+
+class EventCounter:
+    """Counts by event weights, a node at a time, where there are too many cells."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.scale, self._evidence = 1, evidence
+        counts = self.root()
+        self.tolerance = ROUNDING * float(max(evidence.n, np.abs(counts).sum()))
+
+    def root(self) -> Counts:
+        return self._evidence.class_counts({})
+
+    def keep(self, nodes: Ints) -> None:
+        pass
+
+    def split(self, column: int, wanted: Bools, path: Ints) -> Counts:
+        shape = self._evidence.codebook.shape
+        result = np.zeros((len(wanted), shape[column], shape[self._evidence.target]))
+        for i in np.flatnonzero(wanted):
+            result[i] = self._evidence.split_counts(conditions_of(path[i]), column)
+        return result
+
+    def descend(self, columns: Ints, first: Ints) -> None:
+        pass
+
+
+def conditions_of(path: Ints) -> dict[int, int]:
+    """Conditions of a node: columns with their codes, from codes by column (-1: none)."""
+    return {int(c): int(path[c]) for c in np.flatnonzero(path >= 0)}
+
+
+def mean_entropy(counts: Counts) -> Floats:
+    """Mean entropy of the class over the categories: sum_v n_v H_v / sum_v n_v, in nats.
+
+    Parameters
+    ----------
+    counts : array, shape (..., categories, classes)
+        Signed counts; negative ones count as 0.
+
+    Returns
+    -------
+    array, shape (...)
+        Infinite where no count is positive.
+    """
+    from scipy.special import xlogy
+
+    clipped = np.maximum(counts, 0).astype(np.float64)
+    size = clipped.sum(axis=-1)
+    parts = xlogy(size, size) - xlogy(clipped, clipped).sum(axis=-1)
+    total = size.sum(axis=-1)
+    score: Floats = np.full(total.shape, np.inf)
+    np.divide(parts.sum(axis=-1), total, out=score, where=total > 0)
+    return score
+
+
+def first_best(scores: Counts, tie: int | float, *, largest: bool) -> Ints:
+    """Position of the best score of each row; within `tie` of it, the one that comes first."""
+    if largest:
+        near = scores >= scores.max(axis=1, keepdims=True) - tie
+    else:
+        near = scores <= scores.min(axis=1, keepdims=True) + tie
+    position: Ints = np.argmax(near, axis=1)
+    return position
+
+
+def grow(evidence: Evidence, rules: Rules) -> Tree:
+    """Grow the tree that the evidence supports."""
+    cells = signed_cells(evidence)
+    counter: Counter = EventCounter(evidence) if cells is None else CellCounter(cells, evidence)
+    features = np.array(evidence.features)
+    shape = np.array(evidence.codebook.shape)
+    counts = counter.root()[None]
+    path = np.full((1, len(shape)), -1)
+    inherited = first_best(counts, counter.tolerance, largest=True)
+    parent, category = np.array([-1]), np.array([-1])
+    levels: list[dict[str, Counts]] = []
+    n_nodes = 0
+    while len(counts):
+        depth = len(levels)
+        positive = counts > counter.tolerance
+        majority = first_best(counts, counter.tolerance, largest=True)
+        label = np.where(positive.any(axis=1), majority, inherited)
+        free = path[:, features] < 0
+        going = (positive.sum(axis=1) > 1) & free.any(axis=1)
+        going &= np.maximum(counts, 0).sum(axis=1) >= rules.min_weight * counter.scale
+        if rules.max_depth is not None and depth >= rules.max_depth:
+            going[:] = False
+        chosen, best, children = _choose(counter, evidence, np.flatnonzero(going), path, rules)
+        levels.append(
+            {
+                "attribute": chosen,
+                "score": best,
+                "parent": parent,
+                "category": category,
+                "depth": np.full(len(counts), depth),
+                "counts": counts / counter.scale,
+                "negative": (counts < -counter.tolerance).any(axis=1),
+                "label": label,
+            }
+        )
+        nodes = np.flatnonzero(chosen >= 0)
+        width = shape[chosen[nodes]]
+        first = np.cumsum(width) - width
+        parent = np.repeat(nodes, width)
+        category = np.arange(len(parent)) - np.repeat(first, width)
+        path = path[parent]
+        path[np.arange(len(parent)), chosen[parent]] = category
+        inherited, counts = label[parent], children
+        n_nodes += len(chosen)
+        levels[-1]["first_child"] = np.full(len(chosen), -1)
+        levels[-1]["first_child"][nodes] = n_nodes + first
+        parent = parent + n_nodes - len(chosen)
+    arrays = {key: np.concatenate([level[key] for level in levels]) for key in levels[0]}
+    tolerance = counter.tolerance / counter.scale
+    return Tree(
+        evidence.codebook, evidence.target, evidence.n, tolerance, **arrays, evidence=evidence
+    )
+
+
+def _choose(
+    counter: Counter, evidence: Evidence, nodes: Ints, path: Ints, rules: Rules
+) -> tuple[Ints, Floats, Counts]:
+    """Split the nodes of a level that go on; the counter then stands at the next level.
+
+    Returns
+    -------
+    chosen : int array, shape (nodes of the level,)
+        Column that splits each node, -1 for a leaf.
+    best : array of the same shape
+        Score of the split; NaN for a leaf.
+    children : array, shape (children, classes)
+        Counts of the next level's nodes.
+    """
+    features, shape = evidence.features, evidence.codebook.shape
+    chosen, best = np.full(len(path), -1), np.full(len(path), np.nan)
+    counter.keep(nodes)
+    scores = np.full((len(nodes), len(features)), np.inf)
+    tables = []
+    for j, column in enumerate(features if len(nodes) else []):
+        wanted = path[nodes, column] < 0
+        tables.append(counter.split(column, wanted, path[nodes]))
+        scores[wanted, j] = mean_entropy(tables[-1][wanted])
+    position = first_best(scores, TIE, largest=False) if len(nodes) else np.zeros(0, np.int64)
+    if rules.min_z is not None:
+        kept = np.array(
+            [
+                split_z(evidence, conditions_of(path[i]), features[j], int(np.isfinite(s).sum()))
+                >= rules.min_z
+                for i, j, s in zip(nodes, position, scores, strict=True)
+            ],
+            dtype=bool,
+        )
+        rows = np.flatnonzero(kept)
+        counter.keep(rows)
+    else:
+        rows = np.arange(len(nodes))
+    columns = np.array(features)[position[rows]]
+    chosen[nodes[rows]] = columns
+    best[nodes[rows]] = scores[rows, position[rows]]
+    width = np.array(shape)[columns]
+    first = np.cumsum(width) - width
+    n_classes = shape[evidence.target]
+    kind = tables[0].dtype if tables else np.float64
+    children = np.zeros((int(width.sum()), n_classes), kind)
+    for j, table in enumerate(tables):
+        mine = np.flatnonzero(position[rows] == j)
+        places = first[mine][:, None] + np.arange(table.shape[1])
+        children[places] = table[rows[mine]]
+    counter.descend(columns, first)
+    return chosen, best, children

@@ -1,0 +1,308 @@
+"""ID3 decision trees from disguised reports.  [ZhanDu]_, sections 4.5 and 4.6."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ppdm_dask.designs.disguise import check_fit
+from ppdm_dask.designs.identity import Identity
+from ppdm_dask.designs.stratified import Stratified, pair_strata
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.mine.evidence import Evidence
+from ppdm_dask.mine.growth import Rules, grow
+from ppdm_dask.mine.pruning import prune_tree
+from ppdm_dask.mine.recount import accuracy
+from ppdm_dask.records import Records, Reports
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.estimate import Proportion
+    from ppdm_dask.mine.tree import Tree
+    from ppdm_dask.randomness import Stream
+    from ppdm_dask.tables import ContingencyTable
+
+__all__ = ["ID3"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """ID3 decision tree of categorical attributes, fitted to disguised reports.
+
+    A node is a conjunction of conditions ``attribute = category``; its class counts ``w_c`` are
+    sums of unbiased event weights over all reports, so that they may be negative.
+
+    Parameters
+    ----------
+    design : Design or Stratified
+        The design that made the reports; ``Identity`` for undisguised records.
+    target : str
+        The attribute to predict; the other attributes of the reports are the features.
+    max_depth : int, optional
+        Most conditions on a path, 0 or more.
+    min_weight : float
+        A node whose counts, clipped at 0, sum to less is not split.
+    min_z : float, optional
+        A node is split only where its data are so many standard errors away from not supporting the
+        split: its estimated size from 0, and class and attribute from independence, by a Wald test
+        whose p-value is multiplied by the number of attributes to choose from
+        (:func:`ppdm_dask.mine.significance.split_z`).  None, the default, is the paper's algorithm.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The nodes, with estimated counts and their standard errors.
+    classes_ : array of str
+        Labels of the target's categories.
+    feature_names_in_ : array of str
+    categories_ : dict of str to tuple of str
+        Categories of each feature and the target; records to predict must have the same.
+    n_reports_ : int
+    floored_ : int
+        Nodes, leaves and the root among them, one of whose class counts is negative.
+    negative_share_ : float
+        The same as a share of all nodes.
+
+    Notes
+    -----
+    *Choice.*  With ``w_vc`` the count of class c where the attribute is v, ``n_vc = max(0, w_vc)``,
+    ``n_v = sum_c n_vc`` and ``H_v`` the entropy of ``n_vc / n_v``, the attribute not yet on the path
+    with the least ``sum_v n_v H_v / sum_v n_v`` splits the node: the largest gain, Eq. (10) of
+    [ZhanDu]_.  Values within 1e-10 nats of the best tie, and the attribute that comes first in the
+    codebook wins.  A gain of 0 or less splits too.
+
+    *Leaves.*  A node is a leaf if at most one of its class counts is positive, no attribute is left
+    on its path, or a parameter says so.  Its label is the class with the largest count, the first
+    of those that tie; where no count is positive, the label its parent would have as a leaf.
+
+    *Rounding.*  Where all blocks are flips (Warner and multi-group designs) with rational theta, or
+    undisguised, counts are whole numbers at a common scale and compared exactly, unless they leave
+    64 bits.  Otherwise sums within 1e-10 of the total absolute weight (the number of reports where
+    nothing is disguised) count as 0 and tie.
+
+    Examples
+    --------
+    >>> import ppdm_dask as pp
+    >>> frame = pp.datasets.load("breast-cancer")
+    >>> book = pp.Codebook.from_toml(pp.resources.codebook_path("breast-cancer"))
+    >>> records = book.binarise(frame, "midrange").encode(frame)
+    >>> design = pp.MultiGroup.random(records.codebook.names, 2, 0.9, pp.Stream.from_seed(1))
+    >>> reports = design.disguise(records, pp.Stream.from_seed(2))
+    >>> tree = pp.ID3(design, target="class").fit(reports)
+    >>> tree.score(records) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        design: Design | Stratified,
+        target: str,
+        max_depth: int | None = None,
+        min_weight: float = 0.0,
+        min_z: float | None = None,
+    ) -> None:
+        self.design = design
+        self.target = target
+        self.max_depth = max_depth
+        self.min_weight = min_weight
+        self.min_z = min_z
+
+    def fit(self, reports: Records | Sequence[Records], y: None = None) -> Self:
+        """Fit to reports; the target is one of their attributes, so ``y`` stays None.
+
+        Parameters
+        ----------
+        reports : Reports, or one Reports a stratum under a stratified design
+
+        Raises
+        ------
+        NotInvertible
+            Where the design allows no estimate.
+        RecordsError
+            If the target is no attribute of the reports, there are none, they lack attributes of
+            the design, or they were made by another design.
+        InputError
+            If a parameter is out of its range.
+        """
+        strata = pair_strata(self.design, reports)
+        names = strata[0][0].codebook.names
+        if self.target not in names:
+            raise RecordsError(
+                f"target: got {self.target!r}; the attributes are: {', '.join(names)}", self.target
+            )
+        return self._fit(Evidence.collect(strata, self.target))
+
+    def fit_table(self, table: ContingencyTable) -> Self:
+        """Fit to a table of reports over all attributes, possibly summed over partitions.
+
+        Parameters
+        ----------
+        table : ContingencyTable
+            As counted by ``count(reports, design)``.
+        """
+        if isinstance(self.design, Stratified):
+            raise InputError("a table has one design; fit a stratified one to reports", table)
+        if table.design_digest and table.design_digest != self.design.digest:
+            raise RecordsError("the table holds reports made by another design", self.design)
+        if not table.n:
+            raise RecordsError("the table holds no records; at least one is needed", table)
+        if self.target not in table.attributes:
+            raise RecordsError(
+                f"target: got {self.target!r}; the attributes are: {', '.join(table.attributes)}",
+                self.target,
+            )
+        check_fit(self.design, table.codebook)
+        return self._fit(Evidence.from_table(table, self.design, self.target))
+
+    def _fit(self, evidence: Evidence) -> Self:
+        rules = self._rules()
+        codebook = evidence.codebook
+        if not evidence.features:
+            raise RecordsError("ID3 needs at least one attribute besides the target", codebook)
+        for stratum in evidence.strata:
+            stratum.design.require_inverse()
+        features = [codebook.names[column] for column in evidence.features]
+        self.classes_ = np.array(codebook[self.target].categories, dtype=object)
+        self.feature_names_in_ = np.array(features, dtype=object)
+        self.categories_ = {name: codebook[name].categories for name in codebook.names}
+        self.n_reports_ = evidence.n
+        self._set_tree(grow(evidence, rules))
+        return self
+
+    def _set_tree(self, tree: Tree) -> None:
+        self.tree_ = tree
+        self.floored_ = int(tree.negative.sum())
+        self.negative_share_ = self.floored_ / len(tree)
+
+    def _rules(self) -> Rules:
+        depth, weight, z = self.max_depth, self.min_weight, self.min_z
+        if depth is not None and (not isinstance(depth, int | np.integer) or depth < 0):
+            raise InputError(
+                f"max_depth: got {depth!r}; a whole number of 0 or more, or None, is needed", depth
+            )
+        for name, value in (("min_weight", weight), ("min_z", 0.0 if z is None else z)):
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or not 0 <= value < math.inf:
+                raise InputError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
+        return Rules(depth, float(weight), z)
+
+    def _codes(self, X: Records, *, target: bool = False) -> npt.NDArray[Any]:
+        """Codes in the order of the tree's codebook; the target stays 0 unless it is asked for."""
+        check_is_fitted(self)
+        if not isinstance(X, Records):
+            raise RecordsError(
+                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
+            )
+        names = self.tree_.codebook.names
+        codes = np.zeros((len(X), len(names)), X.codes.dtype, order="F")
+        for column, name in enumerate(names):
+            if name == self.target and not target:
+                continue
+            if X.codebook[name].categories != self.categories_[name]:
+                raise RecordsError(
+                    f"attribute {name!r} has other categories than the model was fitted to", X
+                )
+            codes[:, column] = X.column(name)
+        return codes
+
+    def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
+        """Predicted codes of the target, shape (n,); the target itself is not looked at."""
+        return self.tree_.label[self.apply(X)]
+
+    def apply(self, X: Records) -> npt.NDArray[np.int64]:
+        """Number of the leaf that each record reaches, shape (n,)."""
+        codes = self._codes(X)
+        return self.tree_.apply(codes)
+
+    def predict(self, X: Records) -> npt.NDArray[Any]:
+        """Predicted labels of the target, shape (n,)."""
+        codes = self.predict_codes(X)
+        labels: npt.NDArray[Any] = self.classes_[codes]
+        return labels
+
+    def predict_proba(self, X: Records) -> Floats:
+        """Shares of the classes in the leaf, shape (n, n_classes).
+
+        From its counts clipped at 0; where none is positive, from the nearest node above that has
+        one.
+        """
+        leaf = self.apply(X)
+        counts = self.tree_.counts
+        clipped = np.where(counts > self.tree_.tolerance, counts, 0.0)
+        for node in range(1, len(clipped)):
+            if not clipped[node].any():
+                clipped[node] = clipped[self.tree_.parent[node]]
+        result: Floats = (clipped / clipped.sum(axis=1, keepdims=True))[leaf]
+        return result
+
+    def count_correct(self, X: Records) -> int:
+        """Records whose target is predicted correctly."""
+        codes = self._codes(X, target=True)
+        labels = self.tree_.label[self.tree_.apply(codes)]
+        return int((labels == codes[:, self.tree_.target]).sum())
+
+    def score(self, X: Records, y: None = None) -> float:
+        """Share of undisguised records whose target is predicted correctly."""
+        return self.count_correct(X) / len(X)
+
+    def score_disguised(
+        self, reports: Records | Sequence[Records], stream: Stream | None = None
+    ) -> Proportion:
+        """Unbiased accuracy on the truth behind disguised test reports.
+
+        The sum over the leaves of w(leaf and class = its label), which solves Eq. (15) of [ZhanDu]_
+        for any number of groups, unequal thetas and partial disguise; the value may leave [0, 1].
+
+        Parameters
+        ----------
+        reports : Reports, or one Reports a stratum under a stratified design
+            Disguised by the same design, independent of the training reports.
+        stream : Stream, optional
+            Not needed, for nothing is sampled; other learners do.
+        """
+        return accuracy(self.tree_, self._other_evidence(reports))
+
+    def prune(self, validation: Records | Sequence[Records]) -> Self:
+        """Prune by the error on validation records; see :func:`ppdm_dask.mine.pruning.prune_tree`.
+
+        Parameters
+        ----------
+        validation : Records, Reports, or one of these a stratum under a stratified design
+            ``Reports`` are taken to be disguised by the model's design, ``Records`` to be clean;
+            neither may be among the training reports.
+
+        Returns
+        -------
+        ID3
+            A new, fitted model; this one stays as it is.
+        """
+        evidence = self._other_evidence(validation, clean=True)
+        pruned = clone(self)
+        for name in ("classes_", "feature_names_in_", "categories_", "n_reports_"):
+            setattr(pruned, name, getattr(self, name))
+        pruned._set_tree(prune_tree(self.tree_, evidence))
+        return pruned  # type: ignore[no-any-return]
+
+    def _other_evidence(
+        self, reports: Records | Sequence[Records], *, clean: bool = False
+    ) -> Evidence:
+        """Other reports of the design, or clean records where they may be, in the tree's order."""
+        check_is_fitted(self)
+        codebook = self.tree_.codebook
+        if clean and isinstance(reports, Records) and not isinstance(reports, Reports):
+            design: Design | Stratified = Identity(codebook.names, codebook.shape)
+        else:
+            design = self.design
+        strata = pair_strata(design, reports)
+        found = []
+        for records, part in strata:
+            self._codes(records, target=True)
+            found.append((records.select(codebook.names), part))
+        return Evidence.collect(found, self.target)

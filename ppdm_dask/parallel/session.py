@@ -1,0 +1,243 @@
+"""Sending batches to one pool of workers in a sliding window, and taking what comes back."""
+
+# Dask has annotated few of its functions.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any
+
+from distributed import Future, KilledWorker
+from distributed.scheduler import NoValidWorkerError, NoWorkerError
+
+from ppdm_dask.experiments.plan import Work
+from ppdm_dask.parallel.batches import Batch, TrialError
+from ppdm_dask.parallel.client import Pool
+from ppdm_dask.parallel.interrupt import Interruption, Stopped
+from ppdm_dask.parallel.perform import Result
+from ppdm_dask.parallel.suspects import Suspects
+from ppdm_dask.parallel.tally import Tally
+from ppdm_dask.parallel.worker import Failure, WorkPlugin, perform_batch
+
+__all__ = ["PoolLost", "Session"]
+
+WINDOW = 4  # batches in flight a worker
+POLL_SECONDS = 0.2
+MEND_SECONDS = 2.0
+FETCH_SECONDS = 60.0
+
+
+class PoolLost(Exception):
+    """The workers, or the way to them, are gone or stuck; others may do better."""
+
+
+class Session:
+    """Work with one pool, until nothing is missing or the pool is lost.
+
+    Parameters
+    ----------
+    tally : Tally
+        Hands out batches and takes results.
+    suspects : Suspects
+        Batches whose workers died.
+    work : Work
+        The computation.
+    stop : Interruption
+        Says when to leave off.
+    pool : Pool
+        The workers.
+    stall_seconds : float
+        Time without a finished batch after which the pool counts as stuck.
+    """
+
+    def __init__(
+        self,
+        tally: Tally,
+        suspects: Suspects,
+        work: Work,
+        stop: Interruption,
+        pool: Pool,
+        stall_seconds: float,
+    ) -> None:
+        self.tally = tally
+        self.suspects = suspects
+        self.work = work
+        self.stop = stop
+        self.pool = pool
+        self.stall_seconds = stall_seconds
+        self.name = f"ppdm-{uuid.uuid4().hex}"
+        self.positions = {cell.id: index for index, cell in enumerate(tally.cells)}
+        self.in_flight: dict[str, tuple[Batch, Future[Any]]] = {}
+        self.finished: SimpleQueue[str] = SimpleQueue()
+        self.alone = False
+        self.sent = 0
+        self.losses = 0
+        self.last = self.last_mend = monotonic()
+
+    def drive(self) -> None:
+        """Send batches and take results until there is nothing to send."""
+        log = None if self.pool.log is None else str(self.pool.log)
+        plugin = WorkPlugin(self.work, self.tally.cells, self.name, log)
+        plural = "s" if self.pool.workers > 1 else ""
+        self.tally.enter(f"starting {self.pool.workers} worker{plural}")
+        try:
+            self.pool.client.register_plugin(plugin, name=self.name)
+            while self.fill():
+                self.stop.check()
+                self.watch()
+                with suppress(Empty):
+                    self.take(self.finished.get(timeout=POLL_SECONDS))
+        except Stopped:
+            self.take_finished()
+            raise
+        finally:
+            self.leave()
+
+    def fill(self) -> bool:
+        """Send what the window has room for; whether anything is in flight."""
+        waiting = self.suspects.waiting
+        if waiting:
+            # The window drains first; then one suspect at a time.
+            if not self.in_flight:
+                self.alone = True
+                self.send(waiting.popleft())
+            return True
+        if not self.in_flight:
+            self.alone = False
+        if not self.alone:
+            while len(self.in_flight) < WINDOW * self.pool.workers:
+                batch = self.tally.planner.next()
+                if batch is None:
+                    break
+                self.send(batch)
+        return bool(self.in_flight)
+
+    def send(self, batch: Batch) -> None:
+        """Submit one batch under a key of its own."""
+        self.sent += 1
+        key = f"{self.name}-{self.sent}"
+        future = self.pool.client.submit(
+            perform_batch,
+            self.name,
+            self.positions[batch.cell.id],
+            batch.start,
+            batch.stop,
+            key=key,
+            pure=False,
+        )
+        self.in_flight[key] = (batch, future)
+        future.add_done_callback(self.note)
+
+    def note(self, future: Future[Any]) -> None:
+        """Tell the main thread that a future is done."""
+        self.finished.put(str(future.key))
+
+    def take(self, key: str) -> None:
+        """Store, judge or put back what came of a batch."""
+        batch, future = self.in_flight[key]
+        answer: object = None
+        if future.status == "finished":
+            answer = self.fetch(future)
+        elif future.status == "error":
+            answer = future.exception()
+        if answer is None and future.status == "pending":
+            # Its worker ended before the result was fetched, and it runs again.
+            future.add_done_callback(self.note)
+            return
+        del self.in_flight[key]
+        future.release()
+        self.last = monotonic()
+        if isinstance(answer, Result):
+            if self.tally.mode.startswith("starting"):
+                self.tally.mode = self.tally.mode.removeprefix("starting ")
+            self.losses = 0
+            self.tally.store(batch, answer)
+        elif isinstance(answer, Failure):
+            raise TrialError(f"{batch}: {answer.summary}", batch) from answer.restore()
+        elif isinstance(answer, KilledWorker):
+            self.suspects.judge(batch, alone=self.alone, reason=self.death(answer))
+        else:
+            self.lose(batch, answer)
+
+    def fetch(self, future: Future[Any]) -> object:
+        """Fetch the result of a finished future; None if it went with its worker."""
+        end = monotonic() + FETCH_SECONDS
+        while future.status == "finished" and monotonic() < end:
+            try:
+                answer: object = future.result(timeout=1.0)
+                return answer
+            except TimeoutError:
+                self.stop.check()
+            except Exception as error:
+                return error
+        return None
+
+    def death(self, killed: KilledWorker) -> str:
+        """Say how a worker ended, and where more is to be read."""
+        times = killed.allowed_failures + 1
+        end = f"its worker process died {times} times while it ran alone"
+        last = self.pool.last_death()
+        where = "" if self.pool.log is None else f"; see {self.pool.log}"
+        return end + (f" (last: {last})" if last else "") + where
+
+    def lose(self, batch: Batch, answer: object) -> None:
+        """Put a batch back whose result was lost through no fault of its own."""
+        if self.alone:
+            self.suspects.waiting.appendleft(batch)
+        else:
+            self.tally.planner.put_back(batch)
+        self.losses += 1
+        if isinstance(answer, NoWorkerError | NoValidWorkerError):
+            where = "" if self.pool.log is None else f"; see {self.pool.log}"
+            raise PoolLost(f"no worker process is left or can be started{where}")
+        if self.losses > 2 * WINDOW * self.pool.workers or self.pool.client.status != "running":
+            raise PoolLost(f"results do not arrive ({answer or 'cancelled'})")
+
+    def watch(self) -> None:
+        """Have lost workers replaced; give the pool up when nothing finishes."""
+        now = monotonic()
+        alive = self.pool.alive()
+        if alive < self.pool.workers and now > self.last_mend + MEND_SECONDS:
+            self.pool.mend()
+            self.last_mend = now
+        if not alive:
+            # Dask fails the batches by itself if no worker comes up for a minute.
+            self.last = now
+        longest = max(self.tally.planner.expected(batch) for batch, _ in self.in_flight.values())
+        limit = max(self.stall_seconds, 20 * longest)
+        if now < self.last + limit:
+            return
+        for batch, _ in self.in_flight.values():
+            if self.alone:
+                self.tally.quarantine(batch, f"it ran alone for {limit:.0f} s without an end")
+            else:
+                self.suspects.waiting.append(batch)
+        self.in_flight.clear()
+        raise PoolLost(f"no batch finished in {limit:.0f} s")
+
+    def take_finished(self) -> None:
+        """Store what has arrived already; the time to leave is short."""
+        end = monotonic() + 1.0
+        with suppress(Empty, Stopped, PoolLost, TrialError):
+            while monotonic() < end:
+                key = self.finished.get_nowait()
+                if self.in_flight[key][1].status == "finished":
+                    self.take(key)
+
+    def leave(self) -> None:
+        """Return what is in flight, for the next pool, and free this one."""
+        for batch, future in self.in_flight.values():
+            if self.alone:
+                self.suspects.waiting.appendleft(batch)
+            else:
+                self.tally.planner.put_back(batch)
+            future.release()
+        self.in_flight.clear()
+        if self.pool.log is None:
+            # The pool goes on without us.
+            with suppress(Exception):
+                self.pool.client.unregister_worker_plugin(self.name)
