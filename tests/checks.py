@@ -23,6 +23,7 @@ from strategies import codebook_of, codes_of, joint_of, random_prior, random_rec
 from ppdm_dask import (
     Identity,
     KaryResponse,
+    MultiGroup,
     NotInvertible,
     Product,
     Records,
@@ -32,7 +33,7 @@ from ppdm_dask import (
     Warner,
     design_from_config,
 )
-from ppdm_dask.designs import Design
+from ppdm_dask.designs import Design, Flip
 from ppdm_dask.designs.base import MAX_DENSE
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import LOGICAL_BLOCK
@@ -88,6 +89,14 @@ EXAMPLES: dict[str, tuple[Design, ...]] = {
         KaryResponse("a", 2_925, 0.4),
         KaryResponse("a", 100_000, epsilon=8.0),
     ),
+    "flip": (
+        Flip("a", 0.8),
+        Flip(["a", "b", "c"], 0.3),
+        Flip(["a", "b"], 0.5),
+        Flip(["a", "b"], 0.0),
+        Flip(["a", "b"], 1.0),
+        Flip([f"a{i}" for i in range(14)], 0.55),
+    ),
     "matrix": (
         RRMatrix("a", SKEWED),
         RRMatrix("a", HOLES),
@@ -108,6 +117,14 @@ EXAMPLES: dict[str, tuple[Design, ...]] = {
         UnrelatedQuestion(["a", "b", "c"], 0.7, [[0.5, 0.2, 0.3], 0.1, [0.4, 0.0, 0.25, 0.35]]),
         UnrelatedQuestion("a", 0.3, [np.arange(3_000) / np.arange(3_000).sum()]),
         UnrelatedQuestion([f"a{i}" for i in range(14)], 0.5, [0.3] * 14),
+    ),
+    "multigroup": (
+        MultiGroup([["a", "b"], ["c"]], [0.8, 0.3]),
+        MultiGroup([["a", "b", "c"]], 0.9),
+        MultiGroup.by_attribute("abcd", 0.7),
+        MultiGroup([["c", "a"], ["b"]], [0.8, 0.5]),
+        MultiGroup([["a"], ["b", "c"]], [0.0, 1.0]),
+        MultiGroup([[f"a{i}" for i in range(j, 14, 3)] for j in range(3)], 0.6),
     ),
     "product": (
         Product([Warner("a", 0.8), Warner("b", 0.7), Warner("c", 0.3)]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -159,8 +160,8 @@ class Flip(Design):
         a, b = self._coefficients
         n = len(codes)
         keep = unpack_plane(stream.source(0).bernoulli(exact(self.theta), n), 0, n)
-        factors = (abs(a) + abs(b)) * np.where(keep, np.sign(a), np.sign(b))
-        return np.where(keep[:, None], codes, 1 - codes), factors
+        factors = np.where(keep, math.copysign(1, a), math.copysign(1, b))
+        return np.where(keep[:, None], codes, 1 - codes), (abs(a) + abs(b)) * factors
 
     def posterior_summary(self, prior: Floats) -> PosteriorSummary:
         p = np.asarray(prior, dtype=float).reshape(-1)

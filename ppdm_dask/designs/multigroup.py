@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -53,8 +52,8 @@ class MultiGroup(Product):
     Examples
     --------
     >>> design = MultiGroup([["age", "sex"], ["income"]], theta=0.8)
-    >>> design.apply([0.15, 0.1, 0.1, 0.05, 0.05, 0.1, 0.25, 0.2]).round(3).tolist()
-    [0.132, 0.118, 0.09, 0.06, 0.09, 0.11, 0.208, 0.192]
+    >>> design.groups, design.theta
+    ((('age', 'sex'), ('income',)), (0.8, 0.8))
     """
 
     id = "multigroup"
@@ -100,12 +99,22 @@ class MultiGroup(Product):
         return ""
 
     def require_inverse(self) -> None:
-        """Raise NotInvertible, which carries M_1, where a group's theta is 1/2."""
-        if self.undefined:
-            raise NotInvertible(
-                f"{self.id} is not invertible: {self.undefined} (condition number inf)",
-                coefficient_matrix([0.5]),
-            )
+        for j, block in enumerate(self.parts, 1):
+            try:
+                block.require_inverse()
+            except NotInvertible as error:
+                raise NotInvertible(f"group {j}: {error}", error.subject) from None
+
+    def marginal(self, attributes: Sequence[str]) -> MultiGroup | None:
+        """The groups as far as they hold the attributes, in the order given.
+
+        None where that order takes a group apart.
+        """
+        product = super().marginal(attributes)
+        if product is None:
+            return None
+        thetas = [block.theta for block in product.blocks if isinstance(block, Flip)]
+        return MultiGroup([block.attributes for block in product.blocks], thetas)
 
     def posterior_summary(self, prior: Floats) -> PosteriorSummary:
         """As in the base class, group by group: a report has 2^g truths, not all of them."""
@@ -239,6 +248,7 @@ def coefficient_matrix(thetas: Sequence[float]) -> Floats:
     """
     if 1 << len(thetas) > MAX_DENSE:
         raise DesignError(f"theta: {len(thetas)} groups; the matrix is made for up to 12", thetas)
-    steps = [np.array([[t, 1 - t], [1 - t, t]]) for t in read_thetas(thetas, len(thetas))]
-    matrix: Floats = reduce(np.kron, steps, np.ones((1, 1)))
+    matrix: Floats = np.ones((1, 1))
+    for t in read_thetas(thetas, len(thetas)):
+        matrix = np.asarray(np.kron(matrix, [[t, 1 - t], [1 - t, t]]), dtype=np.float64)
     return matrix

@@ -26,8 +26,7 @@ Strata = tuple[tuple[Records, Design], ...]
 class Stratified:
     """Designs of several strata; the event weights of all their reports add.
 
-    An owner that does not disguise is a stratum with the design ``Identity``.  The two-sample
-    unrelated question is two strata too.
+    An owner that does not disguise is a stratum with the design ``Identity``.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ class BinaryNaiveBayes:
             "accuracy_disguised": accuracy,
             "floored": floored,
         }
-        return {name: results[name].astype(dtype) for name, dtype in DTYPES.items()}
+        return {name: values.astype(DTYPES[name]) for name, values in results.items()}
 
     def pair_tables(self, repeat: int) -> list[ContingencyTable]:
         """The integer counts behind one repeat: class by feature, of the training reports."""
@@ -200,7 +200,7 @@ class BinaryNaiveBayes:
             pair = codebook.select((setting.sample.target, name))
             tables.append(
                 ContingencyTable(
-                    pair, np.array(counts, np.int64), None, setting.design.digest, True
+                    pair, np.array(counts, np.int64), None, setting.design_for(repeat).digest, True
                 )
             )
         return tables

@@ -11,9 +11,9 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.records import Records
 
-__all__ = ["DISGUISE", "SCORE", "SPLIT", "Sample", "draw_test"]
+__all__ = ["DISGUISE", "GROUPS", "SCORE", "SPLIT", "Sample", "draw_test"]
 
-DISGUISE, SPLIT, SCORE = 0, 1, 2
+DISGUISE, SPLIT, SCORE, GROUPS = 0, 1, 2, 3
 """Roles of the streams below (cell, repeat)."""
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ppdm_dask import privacy
 from ppdm_dask.designs import Design, Identity, design_from_config
+from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.experiments.recipe import GridPoint, Recipe
@@ -42,18 +43,20 @@ class Finished(Protocol):
 
 def choose_engine(setting: Setting) -> Engine:
     """The fastest engine that serves a cell; the plain one serves all."""
+    from ppdm_dask.experiments.binary_id3 import BinaryID3
     from ppdm_dask.experiments.binary_naive_bayes import BinaryNaiveBayes
 
-    if BinaryNaiveBayes.serves(setting):
-        return BinaryNaiveBayes(setting)
+    for engine in (BinaryNaiveBayes, BinaryID3):
+        if engine.serves(setting):
+            return engine(setting)
     return PlainEngine(setting)
 
 
-def build_design(config: Mapping[str, Any], records: Records) -> Design:
-    """The design of a cell over all attributes of the records."""
+def build_design(config: Mapping[str, Any], records: Records) -> Design | RandomGroups:
+    """The design of a cell over all attributes of the records, or its groups still to be dealt."""
     codebook = records.codebook
     whole = {"attributes": list(codebook.names), "shape": list(codebook.shape)}
-    return design_from_config({**config, **whole})
+    return scheme_from_config({**config, **whole})
 
 
 def split_key(params: Mapping[str, Any]) -> int:

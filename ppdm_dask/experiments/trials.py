@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.experiments.sample import DISGUISE, SCORE, Sample
+from ppdm_dask.designs.random_groups import RandomGroups
+from ppdm_dask.experiments.sample import DISGUISE, GROUPS, SCORE, Sample
 from ppdm_dask.randomness import SimulationStream
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "correct_disguised": np.dtype(np.int32),
     "accuracy_disguised": np.dtype(np.float64),
     "floored": np.dtype(np.int32),
+    "nodes": np.dtype(np.int32),
 }
-"""What a trial gives; see the registry of result variables for what they mean."""
+"""What a trial may give; see the registry of result variables for what they mean."""
 
 Results = dict[str, npt.NDArray[Any]]
 
@@ -45,9 +47,9 @@ class Learner(Protocol):
 
 def build_learner(mine: Mapping[str, Any], design: Design, target: str) -> Learner:
     """The learner that a recipe names, on a design."""
-    from ppdm_dask.mine import NaiveBayes
+    from ppdm_dask.mine import ID3, NaiveBayes
 
-    learners = {"naive-bayes": NaiveBayes}
+    learners = {"id3": ID3, "naive-bayes": NaiveBayes}
     parameters = {key: value for key, value in mine.items() if key != "learner"}
     learner: Learner = learners[mine["learner"]](design, target, **parameters)
     return learner
@@ -60,7 +62,7 @@ class Setting:
     Parameters
     ----------
     sample : Sample
-    design : Design
+    design : Design or RandomGroups
     mine : mapping
         ``learner`` and its parameters.
     seed : int
@@ -70,7 +72,7 @@ class Setting:
     """
 
     sample: Sample
-    design: Design
+    design: Design | RandomGroups
     mine: Mapping[str, Any]
     seed: int
     key: int
@@ -78,6 +80,17 @@ class Setting:
     def stream(self, repeat: int, role: int) -> SimulationStream:
         """The stream of a role in a repeat."""
         return SimulationStream(self.seed, (self.key, repeat, role))
+
+    def design_for(self, repeat: int) -> Design:
+        """The design of a repeat; random groups are dealt here.
+
+        Groups that stay the same are dealt once for all cells that share the records.
+        """
+        if not isinstance(self.design, RandomGroups):
+            return self.design
+        if self.design.redrawn:
+            return self.design.draw(self.stream(repeat, GROUPS))
+        return self.design.draw(SimulationStream(self.seed, (self.sample.split_key, 0, GROUPS)))
 
 
 class Engine(Protocol):
@@ -98,21 +111,23 @@ class PlainEngine:
         """Results of repeats ``start .. stop - 1``."""
         rows = [self._trial(repeat) for repeat in range(start, stop)]
         return {
-            name: np.array([row[name] for row in rows]).astype(dtype)
-            for name, dtype in DTYPES.items()
+            name: np.array([row[name] for row in rows]).astype(DTYPES[name]) for name in rows[0]
         }
 
     def _trial(self, repeat: int) -> dict[str, float]:
         setting, sample = self.setting, self.setting.sample
         train, test = sample.parts(setting.seed, repeat)
-        reports = setting.design.disguise(sample.records, setting.stream(repeat, DISGUISE))
-        model = build_learner(setting.mine, setting.design, sample.target)
+        design = setting.design_for(repeat)
+        reports = design.disguise(sample.records, setting.stream(repeat, DISGUISE))
+        model = build_learner(setting.mine, design, sample.target)
         model.fit(reports.take(train))
         disguised = reports.take(test)
         accuracy = model.score_disguised(disguised, setting.stream(repeat, SCORE))
-        return {
+        row = {
             "correct": model.count_correct(sample.records.take(test)),
             "correct_disguised": model.count_correct(disguised),
             "accuracy_disguised": accuracy.value,
             "floored": model.floored_,
         }
+        tree = getattr(model, "tree_", None)
+        return row if tree is None else {**row, "nodes": len(tree)}

@@ -31,6 +31,9 @@ Ints = npt.NDArray[np.int64]
 TIE = 1e-9
 """Scores closer than this tie, and the class that comes first wins."""
 
+ROUNDING = 1e-12
+"""An estimate this little below the floor is at it, and not counted as raised."""
+
 
 @kernel
 def pair_counts(reports: Words, train: Words, n_ones: Ints, n_both: Ints) -> None:
@@ -58,6 +61,7 @@ def _fit(
     part is added to the first table.
     """
     floored = 0
+    below = floor - ROUNDING
     shift = (1.0 - q) / q
     prior0 = (n - n_ones[0]) / n / q - shift * (1.0 - law[0])
     prior1 = n_ones[0] / n / q - shift * law[0]
@@ -70,7 +74,7 @@ def _fit(
         p10 = (one - both) / n / q - shift * r * (1.0 - law[0])
         p01 = (n_ones[0] - both) / n / q - shift * (1.0 - r) * law[0]
         p00 = (n - n_ones[0] - one + both) / n / q - shift * (1.0 - r) * (1.0 - law[0])
-        floored += (p11 < floor) + (p10 < floor) + (p01 < floor) + (p00 < floor)
+        floored += (p11 < below) + (p10 < below) + (p01 < below) + (p00 < below)
         p11, p10 = max(p11, floor), max(p10, floor)
         p01, p00 = max(p01, floor), max(p00, floor)
         total1, total0 = p11 + p01, p10 + p00

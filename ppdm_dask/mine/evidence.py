@@ -104,7 +104,7 @@ class Stratum:
             self.unit(column): {},
             self.unit(target): {},
         }
-        far = {}
+        far: dict[int, npt.NDArray[np.bool_]] = {}
         for c, code in conditions.items():
             near.get(self.unit(c), far)[c] = one_hot(code, shape[c])
         shared = self.weights(far)
@@ -113,7 +113,9 @@ class Stratum:
         classes = [{target: one_hot(c, shape[target])} for c in range(shape[target])]
         with_column, with_target = near[self.unit(column)], near[self.unit(target)]
         if len(near) == 1:
-            joint = [[self.weights({**with_column, **v, **c}, rows) for c in classes] for v in values]
+            joint = [
+                [self.weights({**with_column, **v, **c}, rows) for c in classes] for v in values
+            ]
             weights = np.array(joint).transpose(2, 0, 1)
         else:
             by_value = np.array([self.weights({**with_column, **v}, rows) for v in values])
@@ -175,8 +177,8 @@ class Evidence:
 
     def event(self, conditions: Conditions, label: int) -> Masks:
         """Masks of a node together with a class."""
-        shape = self.codebook.shape
-        return {c: one_hot(code, shape[c]) for c, code in {**conditions, self.target: label}.items()}
+        shape, codes = self.codebook.shape, {**conditions, self.target: label}
+        return {c: one_hot(code, shape[c]) for c, code in codes.items()}
 
     def class_counts(self, conditions: Conditions) -> Floats:
         """Estimated records of each class in a node, shape (classes,)."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.mine.significance import split_z
 from ppdm_dask.mine.signed_cells import ROUNDING, SignedCells, signed_cells
+from ppdm_dask.mine.significance import split_z
 from ppdm_dask.mine.tree import Tree
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
                 "category": category,
                 "depth": np.full(len(counts), depth),
                 "counts": counts / counter.scale,
-                "negative": (counts < -counter.tolerance).any(axis=1),
+                "negative": np.any(counts < -counter.tolerance, axis=1),
                 "label": label,
             }
         )

@@ -19,6 +19,7 @@ from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
 from ppdm_dask.mine.pruning import prune_tree
 from ppdm_dask.mine.recount import accuracy
+from ppdm_dask.mine.tree_export import check_depth
 from ppdm_dask.records import Records, Reports
 
 if TYPE_CHECKING:
@@ -72,11 +73,11 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    *Choice.*  With ``w_vc`` the count of class c where the attribute is v, ``n_vc = max(0, w_vc)``,
-    ``n_v = sum_c n_vc`` and ``H_v`` the entropy of ``n_vc / n_v``, the attribute not yet on the path
-    with the least ``sum_v n_v H_v / sum_v n_v`` splits the node: the largest gain, Eq. (10) of
-    [ZhanDu]_.  Values within 1e-10 nats of the best tie, and the attribute that comes first in the
-    codebook wins.  A gain of 0 or less splits too.
+    *Choice.*  Let ``w_vc`` be the count of class c where the attribute is v,
+    ``n_vc = max(0, w_vc)``, ``n_v = sum_c n_vc`` and ``H_v`` the entropy of ``n_vc / n_v``.  Of the
+    attributes not yet on the path, the one with the least ``sum_v n_v H_v / sum_v n_v`` splits the
+    node: it has the largest gain, Eq. (10) of [ZhanDu]_.  Values within 1e-10 nats of the best tie,
+    and the attribute that comes first in the codebook wins.  A gain of 0 or less splits too.
 
     *Leaves.*  A node is a leaf if at most one of its class counts is positive, no attribute is left
     on its path, or a parameter says so.  Its label is the class with the largest count, the first
@@ -182,16 +183,17 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.negative_share_ = self.floored_ / len(tree)
 
     def _rules(self) -> Rules:
-        depth, weight, z = self.max_depth, self.min_weight, self.min_z
-        if depth is not None and (not isinstance(depth, int | np.integer) or depth < 0):
-            raise InputError(
-                f"max_depth: got {depth!r}; a whole number of 0 or more, or None, is needed", depth
-            )
-        for name, value in (("min_weight", weight), ("min_z", 0.0 if z is None else z)):
+        check_depth(self.max_depth)
+        found: list[float] = []
+        for name in ("min_weight", "min_z"):
+            value: Any = getattr(self, name)
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if name == "min_z" and value is None:
+                continue
             if not number or not 0 <= value < math.inf:
                 raise InputError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
-        return Rules(depth, float(weight), z)
+            found.append(float(value))
+        return Rules(self.max_depth, *found)
 
     def _codes(self, X: Records, *, target: bool = False) -> npt.NDArray[Any]:
         """Codes in the order of the tree's codebook; the target stays 0 unless it is asked for."""

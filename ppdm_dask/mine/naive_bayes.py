@@ -29,6 +29,9 @@ Floats = npt.NDArray[np.float64]
 TIE = 1e-9
 """Log scores closer than this tie, and the class that comes first wins."""
 
+ROUNDING = 1e-12
+"""An estimate this little below the floor is at it, and not counted as raised."""
+
 
 def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
     """Position of the largest score in each row; within ``TIE`` of it, the one that comes first."""
@@ -145,7 +148,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, table in zip(features, tables, strict=True):
             joint = invert(table, self.design).marginal([name, self.target]).values
             self.categories_[name] = table.codebook[name].categories
-            self.floored_ += int((joint < self.floor_).sum())
+            self.floored_ += int((joint < self.floor_ - ROUNDING).sum())
             n_joint += joint.size
             raised = np.maximum(joint, self.floor_)
             self.feature_log_prob_[name] = np.log(raised / raised.sum(axis=0))

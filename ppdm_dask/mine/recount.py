@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.estimate import Proportion
-from ppdm_dask.mine.signed_cells import images, signed_cells
+from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
 from ppdm_dask.mine.significance import sum_variance
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["accuracy", "leaf_weights", "node_counts", "standard_errors"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 def node_counts(tree: Tree, evidence: Evidence) -> tuple[Floats, float]:
@@ -32,12 +34,31 @@ def node_counts(tree: Tree, evidence: Evidence) -> tuple[Floats, float]:
     cells = signed_cells(evidence)
     if cells is None:
         counts = np.array([evidence.class_counts(tree.conditions(i)) for i in range(len(tree))])
-        return counts, 1e-10 * float(np.abs(counts).sum(axis=1).max())
+        return counts, ROUNDING * float(np.abs(counts).sum(axis=1).max())
     totals = np.zeros((len(tree), evidence.n_classes), cells.weights.dtype)
     classes = cells.codes[:, evidence.target]
     for rows, nodes in tree.route(cells.codes):
         np.add.at(totals, (nodes, classes[rows]), cells.weights[rows])
     return totals / cells.scale, cells.tolerance
+
+
+def _walk(tree: Tree, stratum: Stratum) -> Iterator[tuple[int, Ints, dict[int, int]]]:
+    """Each node with the rows of a stratum that its undisguised conditions let in, and the others.
+
+    Disguised conditions cannot rule a row out: weights of an event that sum to 0 need not be 0 in a
+    part of it.
+    """
+    stack: list[tuple[int, Ints, dict[int, int]]] = [(0, np.arange(len(stratum.codes)), {})]
+    while stack:
+        node, rows, conditions = stack.pop()
+        yield node, rows, conditions
+        column = int(tree.attribute[node])
+        for category, child in enumerate(tree.children(node)):
+            if stratum.unit(column) < 0:
+                inside = rows[stratum.codes[rows, column] == category]
+                stack.append((child, inside, conditions))
+            else:
+                stack.append((child, rows, {**conditions, column: category}))
 
 
 def standard_errors(tree: Tree) -> Floats:
@@ -58,11 +79,12 @@ def _moments(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[Floats, 
     square = np.zeros(len(tree) * n_classes)
     found = images(stratum)
     if found is None:
-        for i in range(len(tree)):
+        for node, rows, conditions in _walk(tree, stratum):
+            times = stratum.multiplicity[rows]
             for c in range(n_classes):
-                weights = stratum.weights(evidence.event(tree.conditions(i), c))
-                total[i * n_classes + c] = stratum.multiplicity @ weights
-                square[i * n_classes + c] = stratum.multiplicity @ weights**2
+                weight = stratum.weights(evidence.event(conditions, c), rows)
+                total[node * n_classes + c] = times @ weight
+                square[node * n_classes + c] = times @ weight**2
     else:
         codes, report, weights, scale = found
         for rows, nodes in tree.route(codes):
@@ -79,9 +101,7 @@ def _moments(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[Floats, 
     return total.reshape(shape), square.reshape(shape)
 
 
-def leaf_weights(
-    tree: Tree, evidence: Evidence, stratum: Stratum
-) -> tuple[npt.NDArray[Any], int]:
+def leaf_weights(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[npt.NDArray[Any], int]:
     """Sum over leaves of w(leaf and class = its label, y), for each row y of a stratum.
 
     It is Eq. (15) of [ZhanDu]_ solved for the truth, by leaves in place of test sets.
@@ -94,9 +114,10 @@ def leaf_weights(
     found = images(stratum)
     if found is None:
         total = np.zeros(len(stratum.codes))
-        for leaf in tree.leaves:
-            event = evidence.event(tree.conditions(int(leaf)), int(tree.label[leaf]))
-            total += stratum.weights(event)
+        for node, rows, conditions in _walk(tree, stratum):
+            if tree.attribute[node] < 0:
+                event = evidence.event(conditions, int(tree.label[node]))
+                total[rows] += stratum.weights(event, rows)
         return total, 1
     codes, report, weights, scale = found
     right = tree.label[tree.apply(codes)] == codes[:, evidence.target]

@@ -72,6 +72,8 @@ def signed_cells(evidence: Evidence) -> SignedCells | None:
     shape = evidence.codebook.shape
     exact = _common_scale(evidence.strata)
     found = []
+    codes: Rows
+    weights: Rows
     for stratum in evidence.strata:
         if exact is not None:
             flips, scale = _flips(stratum), exact

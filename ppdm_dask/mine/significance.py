@@ -16,6 +16,9 @@ __all__ = ["split_z", "sum_variance"]
 
 Floats = npt.NDArray[np.float64]
 
+DEGENERATE = 1e-10
+"""Directions whose variance is a smaller share of the largest do not vary: a category is empty."""
+
 
 def sum_variance(total: Floats, square: Floats, n: int) -> Floats:
     """Variance of a sum of n weights, for the population behind the reports.
@@ -85,12 +88,12 @@ def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates:
         # The last category and the last class follow from the others.
         contrasts.append((t[:, :-1, :-1].reshape(len(t), -1), multiplicity, n))
     total = (counts - np.outer(by_value, by_class) * size)[:-1, :-1].ravel()
-    covariance = _covariance(contrasts)
-    inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
-    freedom = int(np.linalg.matrix_rank(covariance, tol=1e-10 * np.abs(covariance).max(), hermitian=True))
-    if not freedom:
+    spread, directions = np.linalg.eigh(_covariance(contrasts))
+    varies = spread > DEGENERATE * spread.max(initial=0.0)
+    if not varies.any():
         return 0.0
-    p = min(1.0, candidates * float(chdtrc(freedom, max(total @ inverse @ total, 0.0))))
+    statistic = float(((total @ directions[:, varies]) ** 2 / spread[varies]).sum())
+    p = min(1.0, candidates * float(chdtrc(int(varies.sum()), statistic)))
     return min(present, -float(ndtri(p / 2)))
 
 

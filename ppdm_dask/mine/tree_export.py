@@ -12,11 +12,13 @@ from ppdm_dask.errors import InputError
 if TYPE_CHECKING:
     from ppdm_dask.mine.tree import Tree
 
-__all__ = ["draw", "export_text", "to_dict"]
+__all__ = ["check_depth", "draw", "export_text", "to_dict"]
 
 
-def _check_depth(max_depth: int | None) -> None:
-    if max_depth is not None and (not isinstance(max_depth, int) or max_depth < 0):
+def check_depth(max_depth: Any) -> None:
+    """Raise InputError unless the depth is None or a whole number of 0 or more."""
+    whole = isinstance(max_depth, int | np.integer) and not isinstance(max_depth, bool)
+    if max_depth is not None and not (whole and max_depth >= 0):
         raise InputError(
             f"max_depth: got {max_depth!r}; a whole number of 0 or more, or None, is needed",
             max_depth,
@@ -38,8 +40,8 @@ def _counts(tree: Tree, node: int) -> str:
 
 
 def _edge(tree: Tree, node: int) -> str:
-    attribute = tree.codebook.attributes[tree.attribute[tree.parent[node]]]
-    return attribute.categories[tree.category[node]]
+    attribute = tree.codebook.attributes[int(tree.attribute[tree.parent[node]])]
+    return attribute.categories[int(tree.category[node])]
 
 
 def export_text(tree: Tree, max_depth: int | None = None) -> str:
@@ -51,7 +53,7 @@ def export_text(tree: Tree, max_depth: int | None = None) -> str:
     max_depth : int, optional
         Nodes below are counted, not shown.
     """
-    _check_depth(max_depth)
+    check_depth(max_depth)
     below = _below(tree)
     lines: list[str] = []
     stack = [0]
@@ -126,7 +128,7 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
 
     from ppdm_dask.report.style import COLOURS, DPI, GREY, styled
 
-    _check_depth(max_depth)
+    check_depth(max_depth)
     below = _below(tree)
     shown, places = _layout(tree, max_depth)
     deepest = max(int(tree.depth[node]) for node in shown)
@@ -151,8 +153,8 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
             text = "\n".join([name, *_counts(tree, node).split(", ")])
             if below[node] and not inner:
                 text += f"\n(+ {below[node]} nodes)"
-            box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": colour}
-            box["linewidth"] = 0.9 if inner else 1.8
+            box: dict[str, Any] = {"facecolor": "white", "edgecolor": colour}
+            box |= {"boxstyle": "round,pad=0.35", "linewidth": 0.9 if inner else 1.8}
             axes.text(x, y, text, ha="center", va="center", fontsize=7.5, bbox=box, zorder=2)
         figure.savefig(Path(path), dpi=DPI)
 
@@ -167,7 +169,7 @@ _EDGE: dict[str, Any] = {
 
 
 def _class(tree: Tree, node: int) -> str:
-    return tree.classes[tree.label[node]]
+    return tree.classes[int(tree.label[node])]
 
 
 def _drawn(tree: Tree, node: int, max_depth: int | None) -> bool:

@@ -18,6 +18,7 @@ from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.system import MEMORY_LIMIT
 
+from ppdm_dask.errors import InputError
 from ppdm_dask.parallel.nanny import PromptNanny, halt_all
 from ppdm_dask.parallel.perform import THREAD_VARIABLES
 from ppdm_dask.parallel.surroundings import (
@@ -89,7 +90,15 @@ class Pool:
 
 @contextmanager
 def borrowed_pool(client: Client) -> Iterator[Pool]:
-    """Pool behind a client that belongs to the caller, who also closes it."""
+    """Pool behind a client that belongs to the caller, who also closes it.
+
+    Raises
+    ------
+    InputError
+        If the client is not connected.
+    """
+    if client.status != "running":
+        raise InputError(f"this client is {client.status}; a connected one is needed", client)
     workers = max(1, sum(client.nthreads().values()))
     yield Pool(client, workers, lambda: workers, lambda: None, lambda: "", None)
 

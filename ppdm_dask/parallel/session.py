@@ -28,7 +28,6 @@ __all__ = ["PoolLost", "Session"]
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2
 MEND_SECONDS = 2.0
-FETCH_SECONDS = 60.0
 
 
 class PoolLost(Exception):
@@ -72,7 +71,8 @@ class Session:
         self.name = f"ppdm-{uuid.uuid4().hex}"
         self.positions = {cell.id: index for index, cell in enumerate(tally.cells)}
         self.in_flight: dict[str, tuple[Batch, Future[Any]]] = {}
-        self.finished: SimpleQueue[str] = SimpleQueue()
+        self.finished: SimpleQueue[tuple[str, object]] = SimpleQueue()
+        self.loop: Any = pool.client.loop
         self.alone = False
         self.sent = 0
         self.losses = 0
@@ -90,7 +90,7 @@ class Session:
                 self.stop.check()
                 self.watch()
                 with suppress(Empty):
-                    self.take(self.finished.get(timeout=POLL_SECONDS))
+                    self.take(*self.finished.get(timeout=POLL_SECONDS))
         except Stopped:
             self.take_finished()
             raise
@@ -130,24 +130,28 @@ class Session:
             pure=False,
         )
         self.in_flight[key] = (batch, future)
-        future.add_done_callback(self.note)
+        self.loop.add_callback(self.collect, key, future)
 
-    def note(self, future: Future[Any]) -> None:
-        """Tell the main thread that a future is done."""
-        self.finished.put(str(future.key))
+    async def collect(self, key: str, future: Future[Any]) -> None:
+        """Hand what becomes of a future to the main thread; runs in the event loop's thread.
 
-    def take(self, key: str) -> None:
+        Waits on if the result is lost with its worker before it is here. Dask answers requests of
+        the same moment together.
+        """
+        answer: object = None
+        try:
+            answers = await self.pool.client.gather([future], errors="skip", asynchronous=True)
+            if answers:
+                answer = answers[0]
+        except Exception as error:
+            answer = error
+        self.finished.put((key, answer))
+
+    def take(self, key: str, answer: object) -> None:
         """Store, judge or put back what came of a batch."""
         batch, future = self.in_flight[key]
-        answer: object = None
-        if future.status == "finished":
-            answer = self.fetch(future)
-        elif future.status == "error":
+        if answer is None and future.status == "error":
             answer = future.exception()
-        if answer is None and future.status == "pending":
-            # Its worker ended before the result was fetched, and it runs again.
-            future.add_done_callback(self.note)
-            return
         del self.in_flight[key]
         future.release()
         self.last = monotonic()
@@ -162,19 +166,6 @@ class Session:
             self.suspects.judge(batch, alone=self.alone, reason=self.death(answer))
         else:
             self.lose(batch, answer)
-
-    def fetch(self, future: Future[Any]) -> object:
-        """Fetch the result of a finished future; None if it went with its worker."""
-        end = monotonic() + FETCH_SECONDS
-        while future.status == "finished" and monotonic() < end:
-            try:
-                answer: object = future.result(timeout=1.0)
-                return answer
-            except TimeoutError:
-                self.stop.check()
-            except Exception as error:
-                return error
-        return None
 
     def death(self, killed: KilledWorker) -> str:
         """Say how a worker ended, and where more is to be read."""
@@ -220,13 +211,10 @@ class Session:
         raise PoolLost(f"no batch finished in {limit:.0f} s")
 
     def take_finished(self) -> None:
-        """Store what has arrived already; the time to leave is short."""
-        end = monotonic() + 1.0
-        with suppress(Empty, Stopped, PoolLost, TrialError):
-            while monotonic() < end:
-                key = self.finished.get_nowait()
-                if self.in_flight[key][1].status == "finished":
-                    self.take(key)
+        """Store what has arrived already."""
+        with suppress(Empty, PoolLost, TrialError):
+            while True:
+                self.take(*self.finished.get_nowait())
 
     def leave(self) -> None:
         """Return what is in flight, for the next pool, and free this one."""
