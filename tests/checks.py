@@ -121,7 +121,7 @@ EXAMPLES: dict[str, tuple[Design, ...]] = {
     "multigroup": (
         MultiGroup([["a", "b"], ["c"]], [0.8, 0.3]),
         MultiGroup([["a", "b", "c"]], 0.9),
-        MultiGroup.by_attribute("abcd", 0.7),
+        MultiGroup.by_attribute(list("abcd"), 0.7),
         MultiGroup([["c", "a"], ["b"]], [0.8, 0.5]),
         MultiGroup([["a"], ["b", "c"]], [0.0, 1.0]),
         MultiGroup([[f"a{i}" for i in range(j, 14, 3)] for j in range(3)], 0.6),
