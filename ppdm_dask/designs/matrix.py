@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats, register, thresholds
+from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.parameters import attribute_names, check_keys, numbers, shape_of
+from ppdm_dask.designs.registry import register
+from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.records import Records
 
 if TYPE_CHECKING:
-    from ppdm_dask.estimate import Estimand, Estimate, Proportion
+    from ppdm_dask.estimate import Estimate
+    from ppdm_dask.events import Estimand, Proportion
 
 __all__ = ["Stratified", "pair_strata"]
 
@@ -105,7 +106,7 @@ class Stratified:
         event : mapping of attribute to label or iterable of labels
         estimand : {"population", "file"}
         """
-        from ppdm_dask.estimate import Proportion, proportion
+        from ppdm_dask.events import Proportion, proportion
 
         parts = [
             proportion(records, design, event, estimand=estimand)  # type: ignore[arg-type]
@@ -116,7 +117,7 @@ class Stratified:
         error = math.sqrt(math.fsum((part.n * part.standard_error) ** 2 for part in parts)) / n
         return Proportion(value, error, n, estimand)
 
-    def estimate(
+    def estimate_proportions(
         self,
         strata: Sequence[Records],
         over: Iterable[str],
@@ -133,11 +134,11 @@ class Stratified:
             Attributes.
         estimand : {"population", "file"}
         """
-        from ppdm_dask.estimate import Estimate, estimate
+        from ppdm_dask.estimate import Estimate, estimate_proportions
 
         names = tuple(over)
         parts = [
-            estimate(records, design, names, estimand=estimand)  # type: ignore[arg-type]
+            estimate_proportions(records, design, names, estimand=estimand)  # type: ignore[arg-type]
             for records, design in self.pair(strata)
         ]
         n = sum(part.n for part in parts)

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.estimate import Proportion, invert
+from ppdm_dask.estimate import invert
+from ppdm_dask.events import Proportion
 from ppdm_dask.mine.scoring import score_disguised
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.tables import ContingencyTable, count

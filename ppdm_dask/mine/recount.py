@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.estimate import Proportion
+from ppdm_dask.events import Proportion
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
 from ppdm_dask.mine.significance import sum_variance
 
@@ -139,6 +139,6 @@ def accuracy(tree: Tree, evidence: Evidence) -> Proportion:
         else:
             value += math.fsum(times * weights) / n
         shares = weights / scale
-        total, square = float(times @ shares), float(times @ shares**2)
+        total, square = math.fsum(times * shares), math.fsum(times * shares**2)
         variance += float(sum_variance(np.array(total), np.array(square), stratum.n))
     return Proportion(value, math.sqrt(variance) / n, n, "population")
