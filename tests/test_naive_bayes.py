@@ -79,7 +79,7 @@ def test_undisguised_predictions_equal_brute_force(n, seed):
 @given(SEEDS, st.sampled_from(["1/n", 0.01]))
 def test_disguised_fit_by_equation_1(seed, floor):
     """P(a, c) = (P*(a, c) - (1 - q) P(Y_a) P(Y_c)) / q, floored, renormalised within the class."""
-    q, laws = 0.3, ([0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.7, 0.3])
+    q, laws = 0.3, [np.array(law) for law in ([0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.7, 0.3])]
     design = UnrelatedQuestion(BOOK.names, q, laws)
     reports = design.disguise(random_records(BOOK, 30, seed), Stream.from_seed(seed))
     model = NaiveBayes(design, "class", floor).fit(reports)

@@ -253,7 +253,7 @@ class Design(ABC):
 
         return disguise(self, records, stream)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the configuration: reports made by one design are estimated by the same."""
         text = json.dumps(self.config(), sort_keys=True, separators=(",", ":"))

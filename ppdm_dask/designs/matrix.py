@@ -92,7 +92,8 @@ class RRMatrix(Design):
 
     @property
     def undefined(self) -> str:
-        singular = not np.linalg.cond(self.P) < MAX_CONDITION
+        # In the 1-norm it takes an inverse; in the 2-norm minutes for thousands of categories.
+        singular = not np.linalg.cond(self.P, 1) < MAX_CONDITION
         return "P is singular to working precision" if singular else ""
 
     def matrix(self) -> Floats:

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.experiments.population import Population
 
-__all__ = ["ADVERSARIES", "Disclosure", "disclose", "learn"]
-
-ADVERSARIES = ("own", "product", "joint")
+__all__ = ["Disclosure", "disclose", "learn"]
 
 MAX_TABLE = 1 << 16
 """Joint categories up to which a design without structure is enumerated."""

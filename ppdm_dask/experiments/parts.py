@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -205,9 +204,9 @@ def _id3(table: Table) -> dict[str, Any]:
     found: dict[str, Any] = {"max_depth": table.optional_integer("max_depth", 0)}
     for name in ("min_weight", "min_z"):
         value = table.take(name)
-        if value is not None and not (_is_number(value) and 0 <= value < math.inf):
-            raise table.error(name, value, "a number of 0 or more is needed")
         found[name] = scalar(value)
+        if value is not None and not (_is_number(found[name]) and found[name] >= 0):
+            raise table.error(name, value, "a number of 0 or more is needed")
     if found["min_weight"] == 0:
         found["min_weight"] = None
     return {name: value for name, value in found.items() if value is not None}

@@ -198,7 +198,8 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Records) -> npt.NDArray[Any]:
         """Predicted labels of the target, shape (n,)."""
-        labels: npt.NDArray[Any] = self.classes_[self.predict_codes(X)]
+        codes = self.predict_codes(X)
+        labels: npt.NDArray[Any] = self.classes_[codes]
         return labels
 
     def predict_proba(self, X: Records) -> Floats:
