@@ -1,0 +1,202 @@
+"""The least MSE that any design can have at a level of privacy, with a certificate.
+
+Over designs with any number of reported symbols the best one is made of extremal rays r_k (see
+:mod:`~ppdm_dask.search.rays`) with weights ``w >= 0``.  With ``u_k = (r_k / p) / sqrt(sum r_k)`` it
+minimises ``tr (sum_k w_k u_k u_k^T)^-1`` subject to ``sum_k w_k r_k = p`` and ``sum_k w_k <= a``,
+where a is the adversary's success: a convex problem, A-optimal design.  Its dual is a second-order
+cone program; rays are added to it as they are violated.
+
+A certificate needs no solver: for any symmetric Y, any nu and ``mu >= 0`` with
+``nu^T r_k + mu > 0`` on all rays and ``eta = max_k |Y u_k|^2 / (nu^T r_k + mu)``,
+
+    tr J^-1 >= (tr Y)^2 / (eta (nu^T p + mu a))   at every level a.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import PPDMError
+from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.rays import list_rays
+
+__all__ = ["Certificate", "Designer", "Level", "certify"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+VIOLATION = 1e-8
+"""Relative violation of a ray's constraint below which no ray is added."""
+
+ROUNDS = 60
+ADDED = 24  # rays a round
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A lower bound on tr J^-1 at every level: ``square / (base + slope a)``."""
+
+    square: float
+    base: float
+    slope: float
+
+    def trace(self, a: npt.ArrayLike) -> Any:
+        """The bound at levels a of the adversary's success."""
+        return self.square / (self.base + self.slope * np.asarray(a, dtype=float))
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The optimal design at one level.
+
+    Parameters
+    ----------
+    loss : float
+        Level a of the adversary's success, ``1 - privacy``.
+    weights : array
+        w of the rays in use, all positive.
+    rays : array, shape (rays in use, n)
+    certificate : Certificate
+    """
+
+    loss: float
+    weights: Floats
+    rays: Floats
+    certificate: Certificate
+
+    def matrix(self, prior: Floats) -> Floats:
+        """P of the design, shape (rays in use, n); columns sum to 1."""
+        P = self.weights[:, None] * self.rays / prior
+        result: Floats = P / P.sum(axis=0)
+        return result
+
+
+def certify(
+    problem: Problem, Y: npt.ArrayLike, nu: npt.ArrayLike, mu: float, rays: Floats | None = None
+) -> Certificate:
+    """Check dual variables on every ray, by plain arithmetic.
+
+    Parameters
+    ----------
+    problem : Problem
+    Y : array_like, shape (n, n)
+    nu : array_like, shape (n,)
+    mu : float
+    rays : array, optional
+        All extremal rays, if the caller has listed them.
+
+    Raises
+    ------
+    PPDMError
+        If they certify nothing.
+    """
+    R = list_rays(problem.n, problem.delta) if rays is None else rays
+    Y = np.asarray(Y, dtype=float)
+    Y, nu, mu = (Y + Y.T) / 2, np.asarray(nu, dtype=float), max(float(mu), 0.0)
+    allowance = R @ nu + mu
+    if not allowance.min() > 0:
+        raise PPDMError("the dual variables certify nothing: a ray has no positive allowance", nu)
+    u = R / problem.prior / np.sqrt(R.sum(axis=1, keepdims=True))
+    eta = float((((u @ Y) ** 2).sum(axis=1) / allowance).max())
+    return Certificate(float(np.trace(Y)) ** 2, eta * float(nu @ problem.prior), eta * mu)
+
+
+class Designer:
+    """Optimal designs of one problem, at rising levels.
+
+    Parameters
+    ----------
+    problem : Problem
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.rays = list_rays(problem.n, problem.delta)
+        self.u = self.rays / problem.prior / np.sqrt(self.rays.sum(axis=1, keepdims=True))
+        self._active: Ints | None = None
+        self._scale = 1.0
+
+    def solve(self, loss: float) -> Level:
+        """Solve for the design of least MSE with the adversary's success at most `loss`.
+
+        Parameters
+        ----------
+        loss : float
+            Above max p; a level below that of the last call begins anew.
+
+        Raises
+        ------
+        PPDMError
+            If the solver gives nothing that can be certified.
+        """
+        from ppdm_dask.search.cone import solve_dual
+
+        if self._active is None:
+            self._active = self._spanning()
+        active = self._active
+        problem = self.problem
+        for _ in range(ROUNDS):
+            found = solve_dual(self.u[active], self.rays[active], problem.prior, loss, self._scale)
+            self._scale = found.trace
+            used = ((self.u @ found.Y) ** 2).sum(axis=1)
+            over = used - (self.rays @ found.nu + found.mu) * (1 + VIOLATION)
+            over[active] = -np.inf
+            worst = np.argsort(-over, kind="stable")[:ADDED]
+            worst = worst[over[worst] > 0]
+            if not worst.size:
+                break
+            active = np.sort(np.concatenate([active, worst]))
+        slack = (self.rays[active] @ found.nu + found.mu) / used[active]
+        self._active = active[slack < 1.5]
+        certificate = certify(problem, found.Y, found.nu, found.mu, self.rays)
+        keep = found.weights > 1e-9 * found.weights.max()
+        weights, chosen = self._thinned(found.weights[keep], active[keep])
+        weights = self._exact(weights, chosen, loss)
+        return Level(loss, weights, self.rays[chosen], certificate)
+
+    def _spanning(self) -> Ints:
+        """Rays that some design with small loss uses, enough of them to span."""
+        from scipy.optimize import linprog
+
+        R, p = self.rays, self.problem.prior
+        used = np.zeros(len(R), dtype=bool)
+        n = self.problem.n
+        for i in range(8 * n):
+            # From the least adversary's success towards rewarding one category after the other.
+            cost = np.ones(len(R)) if i == 0 else -R[:, i % n] ** (1 + i // n) / R.sum(axis=1)
+            found = linprog(cost, A_eq=R.T, b_eq=p, method="highs-ds")
+            if found.status == 0:
+                used |= found.x > 0
+            if i >= n and np.linalg.matrix_rank(R[used]) == n:
+                break
+        return np.flatnonzero(used)
+
+    def _exact(self, weights: Floats, chosen: Ints, loss: float) -> Floats:
+        """Remove the solver's residual: ``R^T w = p`` and ``sum w = a`` to rounding."""
+        A = np.column_stack([self.rays[chosen], np.ones(len(chosen))]).T
+        for _ in range(2):
+            residual = np.append(self.problem.prior, loss) - A @ weights
+            step = A.T @ np.linalg.lstsq((A * weights) @ A.T, residual, rcond=1e-12)[0]
+            # Relative to its weight, so that no ray leaves the design.
+            weights = weights * np.maximum(1.0 + step, 0.5)
+        return weights
+
+    def _thinned(self, weights: Floats, chosen: Ints) -> tuple[Floats, Ints]:
+        """The same J, reports and loss from at most n (n + 1) / 2 + 1 rays (Caratheodory)."""
+        n = self.problem.n
+        if len(chosen) <= n * (n + 1) // 2 + 1:
+            return weights, chosen
+        from scipy.optimize import nnls
+
+        upper = np.triu_indices(n)
+        columns = [np.r_[np.outer(u, u)[upper], 1.0] for u in self.u[chosen]]
+        A = np.array(columns).T
+        scale = np.abs(A).max(axis=1, keepdims=True)
+        A /= np.where(scale > 0, scale, 1.0)  # two categories may share no ray
+        thin, _ = nnls(A, A @ weights, maxiter=50 * len(chosen))
+        keep = thin > 0
+        return thin[keep], chosen[keep]

@@ -1,0 +1,94 @@
+"""The dual of the optimal design as a second-order cone program, solved by Clarabel."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import PPDMError
+
+__all__ = ["Dual", "solve_dual"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Dual(NamedTuple):
+    """Solution for a set of rays."""
+
+    Y: Floats
+    nu: Floats
+    mu: float
+    weights: Floats
+    trace: float
+
+
+def solve_dual(u: Floats, rays: Floats, prior: Floats, loss: float, scale: float) -> Dual:
+    """Maximise ``2 tr Y - nu^T p - mu a`` with ``|Y u_k|^2 <= nu^T r_k + mu`` for all k.
+
+    The multipliers of the constraints are the weights of the rays in the design.
+
+    Parameters
+    ----------
+    u, rays : arrays, shape (rays, n)
+    prior : array, shape (n,)
+    loss : float
+        Level a.
+    scale : float
+        About tr J^-1; the problem is solved in this unit.
+
+    Raises
+    ------
+    PPDMError
+        If the solver does not end well.
+    """
+    import clarabel
+    from scipy import sparse
+
+    m, n = rays.shape
+    v = u * np.sqrt(scale)
+    rows, cols = np.triu_indices(n)
+    n_Y = len(rows)
+    # Each cone: (h + 1, h - 1, 2 Y v) with h = nu^T r + mu, so that |Y v|^2 <= h.
+    A = np.zeros((m, n + 2, n_Y + n + 1))
+    A[:, :2, n_Y : n_Y + n] = -rays[:, None, :]
+    A[:, :2, -1] = -1.0
+    for j, (x, z) in enumerate(zip(rows, cols, strict=True)):
+        A[:, 2 + x, j] = -2.0 * v[:, z]
+        A[:, 2 + z, j] = -2.0 * v[:, x]
+    b = np.zeros((m, n + 2))
+    b[:, 0], b[:, 1] = 1.0, -1.0
+    last = np.zeros((1, A.shape[2]))
+    last[0, -1] = -1.0
+    A_all = sparse.csc_matrix(np.vstack([A.reshape(m * (n + 2), -1), last]))
+    q = np.concatenate([np.where(rows == cols, -2.0, 0.0), prior, [loss]])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    size = len(q)
+    solver = clarabel.DefaultSolver(
+        sparse.csc_matrix((size, size)),
+        q,
+        A_all,
+        np.append(b.ravel(), 0.0),
+        [clarabel.SecondOrderConeT(n + 2)] * m + [clarabel.NonnegativeConeT(1)],
+        settings,
+    )
+    found = solver.solve()
+    if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
+        raise PPDMError(f"the cone solver gave up: {found.status}", loss)
+    x = np.array(found.x)
+    Y = np.zeros((n, n))
+    Y[rows, cols] = Y[cols, rows] = x[:n_Y]
+    z = np.array(found.z)[:-1].reshape(m, n + 2)
+    weights = z[:, 0] + z[:, 1]
+    # Back in the caller's unit: Y v = (sqrt(scale) Y) u, and all of it times sqrt(scale) again.
+    return Dual(
+        Y * scale,
+        x[n_Y : n_Y + n] * scale,
+        max(float(x[-1]), 0.0) * scale,
+        np.maximum(weights, 0.0),
+        float(-found.obj_val) * scale,
+    )

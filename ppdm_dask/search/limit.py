@@ -1,0 +1,119 @@
+"""The certified front: the limit at many levels, and how near to it a set of matrices comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.search.bound import Certificate, Designer, Level
+from ppdm_dask.search.problem import Problem
+
+__all__ = ["SHARES", "Limit", "least_mse", "levels"]
+
+Floats = npt.NDArray[np.float64]
+
+SHARES: Floats = np.round(np.arange(2, 100) / 100, 2)
+"""f: levels lie at ``a = p_max + f (delta - p_max)``; 98 of them."""
+
+
+def levels(problem: Problem) -> Floats:
+    """The 98 levels of the adversary's success at which fronts are compared."""
+    return problem.p_max + SHARES * (problem.delta - problem.p_max)
+
+
+def least_mse(loss: npt.ArrayLike, mse: npt.ArrayLike, at: npt.ArrayLike) -> Floats:
+    """Least MSE among matrices whose adversary's success is at most each level; inf for none.
+
+    Parameters
+    ----------
+    loss, mse : array_like, shape (m,)
+    at : array_like, shape (levels,)
+    """
+    loss, mse = np.asarray(loss, dtype=float), np.asarray(mse, dtype=float)
+    order = np.argsort(loss, kind="stable")
+    best = np.r_[np.inf, np.minimum.accumulate(mse[order])]
+    # A matrix that was made for a level may miss it by rounding.
+    found: Floats = best[np.searchsorted(loss[order], np.asarray(at) + 1e-12, "right")]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """Certified lower bound on the MSE at every level, and the designs that attain it.
+
+    Parameters
+    ----------
+    problem : Problem
+    solved : tuple of Level
+        At rising levels.
+    """
+
+    problem: Problem
+    solved: tuple[Level, ...]
+
+    @classmethod
+    def compute(
+        cls, problem: Problem, at: Floats | None = None, hook: Callable[[int], None] | None = None
+    ) -> Self:
+        """Solve at some levels (the 98 by default), which must rise."""
+        designer = Designer(problem)
+        found = []
+        for i, loss in enumerate(levels(problem) if at is None else at):
+            found.append(designer.solve(float(loss)))
+            if hook is not None:
+                hook(i + 1)
+        return cls(problem, tuple(found))
+
+    @classmethod
+    def from_certificates(cls, problem: Problem, table: Floats) -> Self:
+        """A limit from stored rows ``loss, square, base, slope``, without the designs."""
+        none = np.zeros((0, problem.n))
+        rows = [
+            Level(float(loss), none[:, 0], none, Certificate(*map(float, rest)))
+            for loss, *rest in table
+        ]
+        return cls(problem, tuple(rows))
+
+    @property
+    def table(self) -> Floats:
+        """Rows ``loss, square, base, slope``, shape (levels, 4)."""
+        rows = [
+            (s.loss, s.certificate.square, s.certificate.base, s.certificate.slope)
+            for s in self.solved
+        ]
+        return np.array(rows)
+
+    @property
+    def loss(self) -> Floats:
+        """The levels."""
+        return np.array([level.loss for level in self.solved])
+
+    def mse(self, loss: npt.ArrayLike) -> Floats:
+        """No design has less at these levels of the adversary's success: the best certificate's."""
+        traces = np.stack([level.certificate.trace(loss) for level in self.solved])
+        result: Floats = self.problem.mse(traces.max(axis=0))
+        return result
+
+    def ratios(self, loss: npt.ArrayLike, mse: npt.ArrayLike) -> Floats:
+        """MSE of a set of matrices over the limit, at each level; inf where it has no matrix."""
+        return least_mse(loss, mse, self.loss) / self.mse(self.loss)
+
+    def hypervolume(self, loss: npt.ArrayLike, mse: npt.ArrayLike) -> float:
+        """Share of the limit's area under the front that a set of matrices covers.
+
+        The area is that between the front and the limit at the first level, in (level, log10 MSE),
+        by the trapezoidal rule on the levels.
+        """
+        at, best = self.loss, self.mse(self.loss)
+        height = np.log10(best[0] / least_mse(loss, mse, at))
+        whole = np.trapezoid(np.log10(best[0] / best), at)
+        return float(np.trapezoid(np.maximum(height, 0.0), at) / whole)
+
+    def summary(self, loss: npt.ArrayLike, mse: npt.ArrayLike) -> dict[str, Any]:
+        """Hypervolume ratio and median of MSE / limit over the levels."""
+        ratios = self.ratios(loss, mse)
+        return {"hypervolume": self.hypervolume(loss, mse), "median": float(np.median(ratios))}

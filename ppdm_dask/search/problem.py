@@ -1,0 +1,114 @@
+"""What is searched for: matrices for one prior, number of records and bound on the posterior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import InputError
+
+__all__ = ["Problem", "infeasible"]
+
+Floats = npt.NDArray[np.float64]
+
+SMALLEST = 1e-9
+"""A category that is rarer than this counts as one that does not occur."""
+
+
+def infeasible(prior: npt.ArrayLike, delta: float) -> str:
+    """Why no matrix keeps every posterior at most delta; empty where one does.  Theorem 5."""
+    p_max = float(np.max(prior))
+    if delta < p_max:
+        return f"delta = {delta:g} is below the most frequent category's proportion, {p_max:.4g}"
+    if delta == p_max:
+        return f"delta = {delta:g} is the most frequent category's proportion: reports tell nothing"
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Find P with ``reported = P @ true`` that discloses little and lets much be estimated.
+
+    Parameters
+    ----------
+    prior : array_like, shape (n,)
+        Proportions of the true categories: 2 or more, all positive, with sum 1.
+    n_records : int
+        Records N that a proportion is estimated from.
+    delta : float
+        Largest posterior P(x | y) allowed, above max p; 1 is no bound.  Eq. (9) of [HuangDu]_.
+
+    Raises
+    ------
+    InputError
+        One line: parameter, value, and what would be right.
+    """
+
+    prior: Floats
+    n_records: int
+    delta: float = 1.0
+
+    def __init__(self, prior: npt.ArrayLike, n_records: int, delta: float = 1.0) -> None:
+        try:
+            p = np.array(prior, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError(f"prior: got {prior!r}; proportions are needed", prior) from None
+        if p.ndim != 1 or p.size < 2:
+            raise InputError(f"prior: got shape {p.shape}; 2 or more categories are needed", prior)
+        if not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
+            raise InputError(
+                f"prior: got a sum of {p.sum():g}; proportions that sum to 1 are needed", prior
+            )
+        if (p < SMALLEST).any():
+            at = int(np.argmax(p < SMALLEST))
+            raise InputError(
+                f"prior: category {at} has proportion {p[at]:g}; leave out categories that do not "
+                "occur",
+                prior,
+            )
+        if not _is_whole(n_records) or n_records < 1:
+            raise InputError(
+                f"n_records: got {n_records!r}; a whole number of 1 or more is needed", n_records
+            )
+        if not _is_number(delta) or not 0 < delta <= 1:
+            raise InputError(f"delta: got {delta!r}; a number in (0, 1] is needed", delta)
+        if reason := infeasible(p, float(delta)):
+            raise InputError(f"delta: {reason}; a larger delta is needed", delta)
+        p.flags.writeable = False
+        object.__setattr__(self, "prior", p)
+        object.__setattr__(self, "n_records", int(n_records))
+        object.__setattr__(self, "delta", float(delta))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Problem, (self.prior.tolist(), self.n_records, self.delta)
+
+    @property
+    def n(self) -> int:
+        """Number of true categories."""
+        return self.prior.size
+
+    @property
+    def p_max(self) -> float:
+        """Success of an adversary who sees no report."""
+        return float(self.prior.max())
+
+    def mse(self, trace: Any) -> Any:
+        """Average MSE from tr J^-1: (tr J^-1 - |p|^2) / (n N).  Eq. (10) of [HuangDu]_."""
+        return (trace - math.fsum(self.prior**2)) / (self.n * self.n_records)
+
+    def trace(self, mse: Any) -> Any:
+        """Inverse of :meth:`mse`."""
+        return mse * self.n * self.n_records + math.fsum(self.prior**2)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    number = isinstance(value, int | float | np.floating | np.integer)
+    return number and not isinstance(value, bool)
