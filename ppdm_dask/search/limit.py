@@ -109,7 +109,9 @@ class Limit:
         by the trapezoidal rule on the levels.
         """
         at, best = self.loss, self.mse(self.loss)
-        height = np.log10(best[0] / least_mse(loss, mse, at))
+        least = least_mse(loss, mse, at)
+        # Where there is no matrix there is no area.
+        height = np.log10(best[0] / np.where(np.isfinite(least), least, best[0]))
         whole = np.trapezoid(np.log10(best[0] / best), at)
         return float(np.trapezoid(np.maximum(height, 0.0), at) / whole)
 

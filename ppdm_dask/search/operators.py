@@ -59,13 +59,5 @@ def mutate(P: Floats, draws: Draws, rate: float, scale: float) -> None:
 
 
 def initial(m: int, K: int, n: int, draws: Draws) -> Floats:
-    """Random matrices of every privacy, shape (m, K, n).
-
-    Columns uniform on the simplex tell nearly nothing; each matrix is mixed with the identity (of
-    K symbols) at a random share, so that the first population spreads over the front.
-    """
-    P = draws.columns(m, K, n)
-    share = draws.uniform(m, 1, 1)
-    P *= 1.0 - share
-    P += share * np.eye(K, n)
-    return P
+    """Random matrices, shape (m, K, n): columns uniform on the simplex."""
+    return draws.columns(m, K, n)

@@ -1,0 +1,176 @@
+"""Gradient polish of matrices towards levels of privacy, between and after the generations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.kernels.polish import descend
+from ppdm_dask.search.draws import Draws
+from ppdm_dask.search.limit import least_mse, levels
+from ppdm_dask.search.objectives import Objectives, evaluate, meet_bound
+from ppdm_dask.search.problem import Problem
+
+if TYPE_CHECKING:
+    from ppdm_dask.search.spea2 import Evolution
+
+__all__ = ["POLISH", "Polisher", "keep_to", "polish"]
+
+Floats = npt.NDArray[np.float64]
+
+POLISH = 1 << 32
+"""Key of the draws of polishing, beyond that of any generation."""
+
+STEPS = 1_500
+RATES = (0.1, 3e-4)  # of the first and of the last step
+FORCES = (1.5, 30.0)  # in units of the front's own slope
+SMALLEST = 1e-3  # an entry at 0 could not grow
+NEAR = 6  # levels to either side from which a neighbour comes
+WIDE = 15
+
+
+def keep_to(problem: Problem, P: Floats, loss: Floats) -> Objectives:
+    """Bring matrices down to delta and to levels of the adversary's success, in place.
+
+    What is above is mixed with the matrix whose columns are all equal to the reports'
+    distribution, on which the success depends linearly or better.
+
+    Returns
+    -------
+    Objectives
+        Of the changed matrices.
+    """
+    meet_bound(problem, P)
+    success = 1.0 - evaluate(problem, P).privacy
+    mix = np.clip((success - loss) / np.maximum(success - problem.p_max, 1e-12), 0.0, 1.0)
+    reports = (P @ problem.prior)[:, :, None]
+    P += mix[:, None, None] * (reports - P)
+    return evaluate(problem, P)
+
+
+def polish(
+    problem: Problem, P: Floats, loss: Floats, stiffness: Floats, steps: int = STEPS
+) -> tuple[Floats, Objectives]:
+    """Descend from matrices towards the least MSE at a level each.
+
+    Parameters
+    ----------
+    problem : Problem
+    P : array, shape (m, K, n)
+        Starts; not changed.
+    loss, stiffness : arrays, shape (m,)
+        Levels of the adversary's success, and the penalty's unit: about -d log tr J^-1 / d level.
+    steps : int
+
+    Returns
+    -------
+    P, Objectives
+        All within delta and their level.
+    """
+    P = np.clip(P, SMALLEST, 1.0)
+    P /= P.sum(axis=1, keepdims=True)
+    run = np.linspace(0.0, 1.0, steps)
+    force = FORCES[0] * (FORCES[1] / FORCES[0]) ** run
+    rate = RATES[0] * (RATES[1] / RATES[0]) ** run
+    # With delta = 1 no posterior is too large.
+    descend(P, problem.prior, problem.delta, loss, stiffness, force, rate)
+    return P, keep_to(problem, P, loss)
+
+
+class Polisher:
+    """The best matrix known at each of a list of levels, improved round by round.
+
+    Parameters
+    ----------
+    problem : Problem
+    symbols : int
+        Reported symbols K.
+    at : array, optional
+        Rising levels; the 98 of :func:`~ppdm_dask.search.limit.levels` by default.
+
+    Attributes
+    ----------
+    P : array, shape (levels, K, n)
+    mse : array, shape (levels,)
+        Infinite where nothing is known yet.
+    """
+
+    def __init__(self, problem: Problem, symbols: int, at: Floats | None = None) -> None:
+        self.problem = problem
+        self.at = levels(problem) if at is None else np.asarray(at, dtype=float)
+        self.P = np.zeros((len(self.at), symbols, problem.n))
+        self.mse = np.full(len(self.at), np.inf)
+        self.rounds = 0
+
+    def offer(self, P: Floats, found: Objectives) -> int:
+        """Take matrices for every level that they keep to and improve; how many levels changed."""
+        loss = 1.0 - found.privacy
+        order = np.argsort(loss, kind="stable")
+        mse = found.mse[order]
+        lowest = np.minimum.accumulate(mse)
+        first = np.r_[True, mse[1:] < lowest[:-1]]
+        holder = np.maximum.accumulate(np.where(first, np.arange(len(mse)), 0))
+        place = np.searchsorted(loss[order], self.at + 1e-12, "right") - 1
+        candidate = holder[np.maximum(place, 0)]
+        better = (place >= 0) & (mse[candidate] < self.mse)
+        self.P[better] = P[order[candidate[better]]]
+        self.mse[better] = mse[candidate[better]]
+        return int(better.sum())
+
+    @property
+    def stiffness(self) -> Floats:
+        """Slope of log tr J^-1 along the front that is known, over ten levels."""
+        loss, mse = self.at, least_mse(self.at, self.mse, self.at)
+        known = np.isfinite(mse)
+        if known.sum() < 2:
+            return 0.5 / (loss - self.problem.p_max) + 1.0
+        log = np.log(np.interp(loss, loss[known], self.problem.trace(mse[known])))
+        low = np.maximum(np.arange(len(loss)) - 5, 0)
+        high = np.minimum(np.arange(len(loss)) + 5, len(loss) - 1)
+        slope = (log[low] - log[high]) / (loss[high] - loss[low])
+        return np.clip(slope, 0.5, 0.5 / (loss - self.problem.p_max) + 1.0)
+
+    def improve(self, starts: Floats) -> tuple[Floats, Objectives]:
+        """Polish one start a level, and keep what is better."""
+        P, found = polish(self.problem, starts, self.at, self.stiffness)
+        self.offer(P, found)
+        return P, found
+
+    def round(self, stream_draws: Draws) -> tuple[Floats, Objectives]:
+        """Polish starts of one kind: fresh ones, neighbours, mixed neighbours, crossed ones."""
+        kind = self.rounds % 4 if self.rounds > 1 else 0
+        self.rounds += 1
+        return self.improve(self._starts(kind, stream_draws))
+
+    def _starts(self, kind: int, draws: Draws) -> Floats:
+        m, K, n = self.P.shape
+        fresh = draws.columns(m, K, n)
+        if kind == 0 or not np.isfinite(self.mse).all():
+            share = draws.uniform(m, 1, 1)
+            return 0.5 * fresh + 0.5 * ((1.0 - share) * fresh + share * np.eye(K, n))
+        source = self._near(np.arange(m), NEAR, draws)
+        starts = self.P[source]
+        if kind == 2:
+            return 0.7 * starts + 0.3 * fresh
+        if kind == 3:
+            other = self.P[self._near(source, WIDE, draws)]
+            return np.where(draws.uniform(m, 1, n) < 0.5, starts, other)
+        return starts
+
+    @staticmethod
+    def _near(level: npt.NDArray[np.int64], reach: int, draws: Draws) -> npt.NDArray[np.int64]:
+        m = len(level)
+        step = 1 + draws.below(reach, m)
+        sign = np.where(draws.uniform(m) < 0.5, -1, 1)
+        return np.clip(level + sign * step, 0, m - 1)
+
+    def after_generation(self, evolution: Evolution, interval: int) -> None:
+        """Polish every `interval` generations, and exchange what was found with Omega."""
+        if evolution.generation % interval:
+            return
+        P, known = evolution.omega.front()
+        self.offer(P, known)
+        draws = Draws(evolution.stream, POLISH + evolution.generation)
+        evolution.omega.offer(*self.round(draws))
