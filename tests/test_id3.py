@@ -89,13 +89,10 @@ def test_undisguised_trees_are_those_of_scikit_learn_at_every_depth():
             theirs.fit(cells[:, :-1], cells[:, -1], sample_weight=counts.ravel())
             ours = ID3(identity_of(book), "class", max_depth=depth).fit_table(table)
             assert compare(ours.tree_, theirs, counts) == len(ours.tree_) == theirs.tree_.node_count
-            records = Records(cells, book)
-            np.testing.assert_array_equal(
-                ours.predict_codes(records), theirs.predict(cells[:, :-1])
-            )
-            np.testing.assert_allclose(
-                ours.predict_proba(records), theirs.predict_proba(cells[:, :-1]), rtol=1e-9
-            )
+            records, X = Records(cells, book), cells[:, :-1]
+            np.testing.assert_array_equal(ours.predict_codes(records), theirs.predict(X))
+            shares = ours.predict_proba(records)
+            np.testing.assert_allclose(shares, theirs.predict_proba(X), rtol=1e-9)
 
 
 # -- a plain recursion -----------------------------------------------------------------------------
@@ -223,11 +220,8 @@ def test_event_weights_node_by_node_give_the_same_tree(design, monkeypatch):
     reports = design.disguise(random_records(book, 120, 3), Stream.from_seed(4))
     test = design.disguise(random_records(book, 80, 5), Stream.from_seed(6))
     cells = ID3(design, "class").fit(reports)
-    error, score, pruned = (
-        cells.tree_.standard_error,
-        cells.score_disguised(test),
-        cells.prune(test),
-    )
+    error, score = cells.tree_.standard_error, cells.score_disguised(test)
+    pruned = cells.prune(test)
     monkeypatch.setattr(signed_cells, "MAX_CELLS", 0)
     assert signed_cells.signed_cells(cells.tree_.evidence) is None or isinstance(design, Identity)
     monkeypatch.setattr(recount, "images", lambda stratum: None)
@@ -283,6 +277,17 @@ def test_ties_go_to_the_attribute_and_the_class_that_come_first():
     codes = np.repeat([[0, 0, 0], [1, 0, 0], [0, 1, 1], [1, 1, 1]], [9, 4, 2, 8], axis=0)
     tree = ID3(identity_of(book), "class").fit(Records(codes, book)).tree_
     assert tree.codebook.names[tree.attribute[0]] == "z"
+
+
+def test_ties_are_found_through_rounding():
+    """An attribute and its copy with the categories in another order gain the same."""
+    rng = np.random.default_rng(17)
+    for _ in range(100):
+        counts = rng.integers(1, 1_000, size=(5, 2))
+        copied = np.zeros((5, 5, 2), int)
+        copied[np.arange(5), [3, 0, 4, 2, 1]] = counts
+        assert tabled(copied, max_depth=1).tree_.attribute[0] == 0
+        assert tabled(copied.transpose(1, 0, 2), max_depth=1).tree_.attribute[0] == 0
 
 
 def test_a_category_without_records_takes_its_parents_majority():
@@ -525,15 +530,9 @@ def test_scikit_learn_conventions():
         "min_z": None,
     }
     fresh = clone(model).set_params(max_depth=1)
-    for use in (
-        fresh.predict,
-        fresh.predict_proba,
-        fresh.score,
-        fresh.score_disguised,
-        fresh.prune,
-    ):
+    for name in ("predict", "predict_proba", "score", "score_disguised", "prune"):
         with pytest.raises(NotFittedError):
-            use(records)
+            getattr(fresh, name)(records)
     assert fresh.fit(reports).tree_.depth.max() == 1
     assert model.tree_.depth.max() > 1
 
@@ -692,7 +691,26 @@ def test_the_tree_as_a_drawing(tmp_path, kind):
         spelled().draw(path, 1)
         shown = path.read_text()
         assert "<!-- (+ 3 nodes) -->" in shown
+        assert "<!-- → sick -->" in shown
         assert "middle" not in shown
+
+
+def test_a_drawing_that_nobody_could_read_is_refused(tmp_path):
+    book = make_codebook(["a", "b", "class"], [8, 16, 2])
+    model = ID3(identity_of(book), "class").fit(random_records(book, 2_000, 16))
+    path = tmp_path / "tree.png"
+    says = "max_depth: got 4; 128 branches end there, more than the 100 that can be read"
+    with pytest.raises(InputError, match=says):
+        model.tree_.draw(path)
+    assert not path.exists()
+
+
+def test_labels_of_a_drawing_are_no_formulas(tmp_path):
+    book = Codebook((Attribute("pay", ("$\\frac", "$50K")), Attribute("class", ("$_{", "$}"))))
+    table = ContingencyTable(book, np.array([[3, 1], [1, 3]]))
+    tree = ID3(identity_of(book), "class").fit_table(table).tree_
+    tree.draw(tmp_path / "tree.svg")
+    assert "<!-- $\\frac -->" in (tmp_path / "tree.svg").read_text()
 
 
 # -- one clear line --------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import numpy.typing as npt
 __all__ = [
     "ADVERSARIES",
     "DIMENSIONS",
+    "DISCLOSURES",
     "GRID",
     "REGISTRY",
     "SPLITS_AVERAGED",
@@ -246,6 +247,9 @@ REGISTRY: tuple[Variable, ...] = (
         "derived",
     ),
 )
+
+DISCLOSURES = tuple(declared.name for declared in _disclosures())
+"""Variables that say what adversaries learn in a cell."""
 
 _BY_NAME = {variable.name: variable for variable in REGISTRY}
 
