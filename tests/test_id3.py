@@ -236,6 +236,24 @@ def test_event_weights_node_by_node_give_the_same_tree(design, monkeypatch):
     same_tree(events.prune(test).tree_, pruned.tree_, exact=False)
 
 
+def test_a_domain_too_large_for_cells():
+    """Twelve attributes of eight categories, each disguised by itself: 8^12 true patterns."""
+    names = [*"abcdefghijk", "class"]
+    book = make_codebook(names, [8] * 12)
+    design = Product([KaryResponse(name, 8, 0.8) for name in names])
+    reports = design.disguise(random_records(book, 300, 20), Stream.from_seed(21))
+    model = ID3(design, "class", max_depth=1).fit(reports)
+    assert signed_cells.signed_cells(model.tree_.evidence) is None
+    root = names[model.tree_.attribute[0]]
+    for v, child in enumerate(model.tree_.children(0)):
+        for c in range(8):
+            expected = proportion(reports, design, {root: str(v), "class": str(c)})
+            assert model.tree_.counts[child, c] == pytest.approx(300 * expected.value, abs=1e-9)
+            error = model.tree_.standard_error[child, c]
+            assert error == pytest.approx(300 * expected.standard_error, abs=1e-9)
+    assert math.isfinite(model.score_disguised(reports).value)
+
+
 # -- the rules, one by one -------------------------------------------------------------------------
 
 
@@ -449,9 +467,28 @@ def test_min_z_keeps_what_the_data_support():
     assert len(tree) < len(full)
     assert set(tree.attribute[tree.attribute >= 0].tolist()) == {0, 1}
     same_tree(ID3(design, "class", min_z=0.0).fit(reports).tree_, full)
-    # A node in which nobody is left supports nothing, whatever its ratios say.
-    evidence = tree.evidence
-    assert split_z(evidence, {0: 0, 1: 0}, 2, 1) < 3
+
+
+def test_a_node_without_records_supports_no_split():
+    """Whatever the ratios of its counts say, z is at most its size over the size's error."""
+    book = make_codebook(["a", "b", "c", "class"], [2] * 4)
+    design = MultiGroup([["a", "class"], ["b", "c"]], 0.65)
+    reports = design.disguise(random_records(book, 100, 18), Stream.from_seed(19))
+    evidence = Evidence.collect([(reports, design)], "class")
+    binding = negative = 0
+    for codes in itertools.product([None, 0, 1], repeat=2):
+        conditions = {i: v for i, v in enumerate(codes) if v is not None}
+        if not conditions:
+            continue
+        event = {book.names[i]: str(v) for i, v in conditions.items()}
+        size = proportion(reports, design, event)
+        limit = max(size.value / size.standard_error, 0)
+        z = split_z(evidence, conditions, 2, 1)
+        assert 0 <= z <= limit + 1e-9
+        binding += z == pytest.approx(limit) and limit > 0
+        negative += limit == 0
+    assert binding
+    assert negative
 
 
 # -- scoring and predicting ------------------------------------------------------------------------
@@ -568,7 +605,8 @@ def test_pruning_finds_the_best_of_all_prunings(seed, disguised):
     rng = np.random.default_rng(seed)
     codes = rng.integers(2, size=(160, 4))
     codes[:, 3] = np.where(rng.random(160) < 0.75, codes[:, 0], codes[:, 3])
-    design = MultiGroup([["a", "b"], ["c", "class"]], [0.9, 0.8])
+    # A noisy design, so that some leaves seem to have fewer than no right answers.
+    design = MultiGroup([["a", "b"], ["c", "class"]], [0.9, 0.7])
     records = Records(codes, book)
     reports = design.disguise(records, Stream.from_seed(seed))
     model = ID3(design, "class").fit(reports.take(np.arange(80)))

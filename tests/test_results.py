@@ -429,6 +429,18 @@ def test_a_learner_below_the_majority_and_a_constant_attribute_are_findings() ->
     ]
 
 
+def test_an_adversary_whom_no_cell_stops_is_a_finding() -> None:
+    arrays = {**empty_arrays(COORDINATES, 3, 1, DISCLOSURES), **small()}
+    arrays["advantage_own"][:] = [0, 0.1, 0.4]
+    arrays["advantage_product"][:] = [[0.2, 0.3, 0.4], [0.25, 0.3, 0.4]]
+    arrays["advantage_joint"][1] = [0.5, math.nan, 0.5]
+    assert findings(build_dataset(arrays, COORDINATES)) == [
+        "b: an adversary who sees the whole report and knows each attribute's distribution, but "
+        "not how they go together guesses some attribute right at least 0.250 more often than "
+        "without a report, whatever the cell, and at most 0.400."
+    ]
+
+
 def gridded(levels: dict[str, dict[tuple[int, float], tuple[float, float]]]) -> Any:
     """A result over groups and theta: mean and half-range of the accuracy of 100 repeats."""
     groups = sorted({g for cells in levels.values() for g, _ in cells})

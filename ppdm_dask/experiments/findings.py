@@ -13,11 +13,15 @@ import numpy as np
 from ppdm_dask.experiments.lines import ERRORS, FEWEST, Line, lines_of
 from ppdm_dask.experiments.moments import moments
 from ppdm_dask.experiments.trends import trends
+from ppdm_dask.experiments.variables import ADVERSARIES
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["ERRORS", "FEWEST", "findings"]
+
+KEPT = 0.5
+"""Share of an adversary's largest advantage that is worth a finding where no cell goes below."""
 
 AGREEMENT_SD = 0.2
 """Standard deviation below which clean and disguised test parts are compared."""
@@ -50,7 +54,7 @@ def findings(ds: xr.Dataset) -> list[str]:
                 f"{name}: on the test part the undisguised learner ({benchmark:.4f}) scores below "
                 f"the majority class ({majority:.4f})."
             )
-        found += _constant_attributes(ds, str(name))
+        found += [*_constant_attributes(ds, str(name)), *_disclosures(ds.isel(data=i), str(name))]
         for line in lines_of(ds.isel(data=i), str(name)):
             found += [*_above_the_end(line), *_falls(line), *_rises(line)]
             if line.axis == grid[0]:
@@ -73,6 +77,21 @@ def _constant_attributes(ds: xr.Dataset, name: str) -> Iterator[str]:
             f"{name}: only one category occurs of {', '.join(constant)}, "
             "so the PSE of the whole record is 0."
         )
+
+
+def _disclosures(entry: xr.Dataset, name: str) -> Iterator[str]:
+    """Adversaries who keep most of what they can learn however much is disguised."""
+    for adversary, knows in ADVERSARIES.items():
+        if f"advantage_{adversary}" not in entry:
+            continue
+        advantage = entry[f"advantage_{adversary}"].to_numpy()
+        low, high = float(advantage.min()), float(advantage.max())
+        if advantage.size > 1 and low > KEPT * high:
+            yield (
+                f"{name}: an adversary who {knows} guesses some attribute right at least "
+                f"{low:.3f} more often than without a report, whatever the cell, and at most "
+                f"{high:.3f}."
+            )
 
 
 def _runs(flags: list[bool]) -> Iterator[tuple[int, int]]:

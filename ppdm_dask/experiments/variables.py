@@ -84,8 +84,8 @@ def _moments(prefix: str, what: str) -> tuple[Variable, ...]:
 
 ADVERSARIES = {
     "own": "sees an attribute's own report and knows its distribution",
-    "product": "sees the whole report and takes the attributes, whose distributions are known, "
-    "for independent",
+    "product": "sees the whole report and knows each attribute's distribution, but not how they "
+    "go together",
     "joint": "sees the whole report and knows the joint distribution of the records",
 }
 """Adversaries by the ending of their variables' names, and what they see and know."""
