@@ -182,10 +182,10 @@ def _solve(
             continue
         wanted = [name for name in kept if name in over]
         front = np.moveaxis(tensor, [order.index(name) for name in kept], range(len(kept)))
-        sizes, rest = front.shape[: len(kept)], front.shape[len(kept) :]
-        flat = front.reshape(math.prod(sizes), -1)
         part = block.marginal(kept)
         assert part is not None
+        sizes, rest = part.shape, front.shape[len(kept) :]
+        flat = front.reshape(part.n_reported, -1)
         if wanted == kept:
             flat = part.invert_squared(flat) if squared else part.invert(flat)
         else:

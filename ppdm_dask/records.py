@@ -29,7 +29,7 @@ class Records:
     Parameters
     ----------
     codes : array of unsigned integers, shape (n_records, n_attributes)
-        ``codes[i, a]`` in ``0 .. codebook.shape[a] - 1``. Kept read-only, columns contiguous.
+        ``codes[i, a]`` in ``0 .. symbols[a] - 1``. Kept read-only, columns contiguous.
     codebook : Codebook
         Declares the attributes and categories.
     offset : int
@@ -47,7 +47,7 @@ class Records:
 
     def __post_init__(self) -> None:
         codes = np.asarray(self.codes)
-        shape = self.codebook.shape
+        shape = self.symbols
         if codes.ndim != 2 or codes.shape[1] != len(shape):
             raise RecordsError(
                 f"codes have shape {codes.shape}; the codebook needs (n, {len(shape)})", codes
@@ -68,6 +68,11 @@ class Records:
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
+
+    @property
+    def symbols(self) -> tuple[int, ...]:
+        """How many different codes each attribute can have: its categories."""
+        return self.codebook.shape
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Codes of one attribute, shape (n_records,)."""
@@ -99,7 +104,25 @@ class Reports(Records):
         Digest of the design that disguised the records; estimates check it.
     simulated : bool
         True if a seeded generator drew the disguise, so that the seed would undo it.
+    reported : tuple of int
+        Reported symbols of each attribute, where a design has more of them than categories; empty
+        where there are as many.
     """
 
     design_digest: str = ""
     simulated: bool = True
+    reported: tuple[int, ...] = ()
+
+    @property
+    def symbols(self) -> tuple[int, ...]:
+        return self.reported or self.codebook.shape
+
+    def select(self, names: Iterable[str]) -> Self:
+        names = tuple(names)
+        columns = [self.codebook.index(name) for name in names]
+        return replace(
+            self,
+            codes=self.codes[:, columns],
+            codebook=self.codebook.select(names),
+            reported=tuple(self.reported[i] for i in columns) if self.reported else (),
+        )

@@ -38,13 +38,15 @@ class ContingencyTable:
     codebook : Codebook
         The attributes of the table, in the order of its axes.
     counts : int64 array
-        Shape ``codebook.shape`` if dense; shape (cells that occur,) if sparse.
+        Shape ``shape`` if dense; shape (cells that occur,) if sparse.
     cells : int64 array, optional
         Sparse only: ascending row-major indices of the cells that occur.
     design_digest : str
         Digest of the design behind the reports; empty for undisguised records.
     simulated : bool
         True if the reports were drawn from a seed.
+    reported : tuple of int
+        Reported symbols of each attribute; empty where there are as many as categories.
     """
 
     codebook: Codebook
@@ -52,9 +54,10 @@ class ContingencyTable:
     cells: Counts | None = None
     design_digest: str = ""
     simulated: bool = False
+    reported: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        expected = self.codebook.shape if self.cells is None else self.cells.shape
+        expected = self.shape if self.cells is None else self.cells.shape
         if self.counts.dtype != np.int64 or self.counts.shape != expected:
             raise RecordsError(
                 f"counts are {self.counts.dtype} {self.counts.shape}; int64 {expected} is needed",
@@ -64,10 +67,15 @@ class ContingencyTable:
     @classmethod
     def zero(cls, codebook: Codebook, design_digest: str = "") -> ContingencyTable:
         """The table without records."""
-        if _n_cells(codebook) <= DENSE_CELLS:
+        if _n_cells(codebook.shape) <= DENSE_CELLS:
             return cls(codebook, np.zeros(codebook.shape, np.int64), None, design_digest)
         nothing = np.zeros(0, np.int64)
         return cls(codebook, nothing, nothing, design_digest)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes: reported symbols of each attribute."""
+        return self.reported or self.codebook.shape
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -82,7 +90,7 @@ class ContingencyTable:
     def __add__(self, other: ContingencyTable) -> ContingencyTable:
         if not isinstance(other, ContingencyTable):
             return NotImplemented
-        if other.codebook.digest != self.codebook.digest:
+        if other.codebook.digest != self.codebook.digest or other.reported != self.reported:
             raise RecordsError("tables over different attributes or categories do not add", other)
         if other.design_digest != self.design_digest:
             raise RecordsError("tables of reports made by different designs do not add", other)
@@ -114,7 +122,7 @@ class ContingencyTable:
         """
         if self.cells is None:
             return self
-        n_cells = _n_cells(self.codebook)
+        n_cells = _n_cells(self.shape)
         if n_cells > DENSE_CELLS:
             raise RecordsError(
                 f"a table over {', '.join(self.attributes)} has {n_cells} cells, more than "
@@ -123,28 +131,29 @@ class ContingencyTable:
             )
         flat = np.zeros(n_cells, np.int64)
         flat[self.cells] = self.counts
-        return replace(self, counts=flat.reshape(self.codebook.shape), cells=None)
+        return replace(self, counts=flat.reshape(self.shape), cells=None)
 
     def symbols(self) -> npt.NDArray[np.int64]:
         """Codes of the cells that occur, shape (cells, attributes), in ascending order."""
         cells = self.sparse().cells
         assert cells is not None
-        if not self.codebook.shape:
+        if not self.shape:
             return np.zeros((len(cells), 0), np.int64)
-        return np.stack(np.unravel_index(cells, self.codebook.shape), axis=1)
+        return np.stack(np.unravel_index(cells, self.shape), axis=1)
 
     def marginal(self, attributes: Iterable[str]) -> ContingencyTable:
         """Sum over the attributes that are not named; axes in the order given."""
         names = tuple(attributes)
         book = self.codebook.select(names)
         kept = [self.codebook.index(name) for name in names]
+        reported = tuple(self.reported[i] for i in kept) if self.reported else ()
         if self.cells is None:
             others = tuple(i for i in range(self.counts.ndim) if i not in kept)
             summed = self.counts.sum(axis=others)
             order = np.argsort(np.argsort(kept))
             counts = np.ascontiguousarray(summed.transpose(order))
-            return replace(self, codebook=book, counts=counts)
-        return replace(self, **_tally(self.symbols()[:, kept], book, self.counts))
+            return replace(self, codebook=book, counts=counts, reported=reported)
+        return replace(self, **_tally(self.symbols()[:, kept], book, self.counts, reported))
 
     def where(self, event: dict[str, Any]) -> ContingencyTable:
         """The part of the table inside an event; its attributes stay as axes.
@@ -164,23 +173,27 @@ class ContingencyTable:
         return part.dense() if self.cells is None else part
 
 
-def _n_cells(codebook: Codebook) -> int:
-    n_cells = math.prod(codebook.shape)
+def _n_cells(shape: tuple[int, ...]) -> int:
+    n_cells = math.prod(shape)
     if n_cells >= 1 << 62:
         raise RecordsError(
-            f"a table over {len(codebook.shape)} attributes has {n_cells} cells; count fewer",
-            codebook,
+            f"a table over {len(shape)} attributes has {n_cells} cells; count fewer", shape
         )
     return n_cells
 
 
 def _tally(
-    symbols: npt.NDArray[Any], codebook: Codebook, multiplicity: Counts | None
+    symbols: npt.NDArray[Any],
+    codebook: Codebook,
+    multiplicity: Counts | None,
+    reported: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """Fields ``codebook``, ``counts`` and ``cells`` of the table of some coded rows."""
-    n_cells = _n_cells(codebook)
+    """Fields ``codebook``, ``counts``, ``cells`` and ``reported`` of a table of coded rows."""
+    shape = reported or codebook.shape
+    n_cells = _n_cells(shape)
+    same = {"codebook": codebook, "reported": reported}
     index = np.zeros(len(symbols), np.int64)
-    for axis, size in enumerate(codebook.shape):
+    for axis, size in enumerate(shape):
         index *= size
         index += symbols[:, axis]
     if n_cells <= DENSE_CELLS:
@@ -189,11 +202,11 @@ def _tally(
             counts += np.bincount(index, minlength=n_cells)
         else:
             np.add.at(counts, index, multiplicity)
-        return {"codebook": codebook, "counts": counts.reshape(codebook.shape), "cells": None}
+        return {**same, "counts": counts.reshape(shape), "cells": None}
     cells, where = np.unique(index, return_inverse=True)
     counts = np.zeros(len(cells), np.int64)
     np.add.at(counts, where, 1 if multiplicity is None else multiplicity)
-    return {"codebook": codebook, "counts": counts, "cells": cells}
+    return {**same, "counts": counts, "cells": cells}
 
 
 def covering(design: Design, over: Iterable[str]) -> tuple[str, ...]:
@@ -231,8 +244,9 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     digest, simulated = require_design(records, design)
     names = covering(design, records.codebook.names if over is None else over)
     chosen = records.select(names)
+    reported = chosen.symbols if chosen.symbols != chosen.codebook.shape else ()
     return ContingencyTable(
-        **_tally(chosen.codes, chosen.codebook, None), design_digest=digest, simulated=simulated
+        **_tally(chosen.codes, chosen.codebook, None, reported), design_digest=digest, simulated=simulated
     )
 
 

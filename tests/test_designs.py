@@ -326,7 +326,7 @@ BAD = [
     (lambda: Identity(["a", "b"], [2]), "^shape: got .*2 whole numbers"),
     (lambda: Identity("a", [0]), "^shape: got"),
     (lambda: Identity("a", 2), "^shape: got 2"),
-    (lambda: RRMatrix("a", [[1, 0]]), r"^P: shape \(1, 2\); a square matrix"),
+    (lambda: RRMatrix("a", [[1, 0]]), r"^P: shape \(1, 2\); a square matrix, or one with more"),
     (lambda: RRMatrix("a", [[0.9, 0.1], [0.2, 0.8]]), "^P: column 0 sums to 1.1.*the rows do"),
     (lambda: RRMatrix("a", [[0.9, 0.3], [0.2, 0.8]]), "^P: column 0 sums to 1.1; each must"),
     (lambda: RRMatrix("a", [[1.2, 0], [-0.2, 1]]), r"^P\[0, 0\]: got 1.2"),

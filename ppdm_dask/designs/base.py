@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.registry import design_from_config
-from ppdm_dask.designs.sampling import draw_signed
+from ppdm_dask.designs.sampling import draw_signed, row_major
 from ppdm_dask.errors import DesignError, NotInvertible
 from ppdm_dask.privacy import PosteriorSummary
 
@@ -112,9 +112,14 @@ class Design(ABC):
         return math.prod(self.shape)
 
     @property
+    def reported_shape(self) -> tuple[int, ...]:
+        """Reported symbols of each attribute: its categories, unless the family has more."""
+        return self.shape
+
+    @property
     def n_reported(self) -> int:
         """Joint reported symbols of the block."""
-        return self.n_true
+        return math.prod(self.reported_shape)
 
     def marginal(self, attributes: Sequence[str]) -> Design | None:
         """The design seen by some attributes of the block, or None where it is not lumpable."""
@@ -194,7 +199,7 @@ class Design(ABC):
                 along = [1] * len(self.shape)
                 along[axis] = size
                 event = event * masks[name].reshape(along)
-        return self.invert_transposed(event.ravel())[self.joint(codes)]
+        return self.invert_transposed(event.ravel())[self.joint_reported(codes)]
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
         """Draw truths in proportion to |B e_y|, with signed factors: E[factor f(x)] = <f, B e_y>.
@@ -209,16 +214,16 @@ class Design(ABC):
         codes, factors : arrays, shapes (n, attributes of the block) and (n,)
         """
         words = stream.source(0).words(len(codes))
-        truth, factors = draw_signed(self.left_inverse(), self.joint(codes), words)
+        truth, factors = draw_signed(self.left_inverse(), self.joint_reported(codes), words)
         return np.stack(np.unravel_index(truth, self.shape), axis=1).astype(codes.dtype), factors
 
     def joint(self, codes: Codes) -> npt.NDArray[np.int64]:
-        """Row-major joint category of each record's codes, shape (n,)."""
-        index = np.zeros(len(codes), dtype=np.int64)
-        for axis, size in enumerate(self.shape):
-            index *= size
-            index += codes[:, axis]
-        return index
+        """Row-major joint category of each record's true codes, shape (n,)."""
+        return row_major(codes, self.shape)
+
+    def joint_reported(self, codes: Codes) -> npt.NDArray[np.int64]:
+        """Row-major joint symbol of each report's codes, shape (n,)."""
+        return row_major(codes, self.reported_shape)
 
     def posterior_summary(self, prior: Floats) -> PosteriorSummary:
         """Totals, largest entries and sums of squares of P[y, x] p[x] per symbol y."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK
-from ppdm_dask.records import Records, Reports
+from ppdm_dask.records import Records, Reports, code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -41,15 +41,20 @@ def disguise(design: Design, records: Records, stream: Stream) -> Reports:
             records,
         )
     check_fit(design, records.codebook)
-    codes = np.array(records.codes, order="F")
     columns = [records.codebook.index(name) for name in design.attributes]
+    symbols = np.array(records.codebook.shape)
+    symbols[columns] = design.reported_shape
+    reported = tuple(int(k) for k in symbols)
+    dtype = np.result_type(records.codes.dtype, code_dtype(max(reported, default=1)))
+    codes = np.array(records.codes, dtype=dtype, order="F")
     first, last = records.offset, records.offset + len(records)
     for logical in range(first // LOGICAL_BLOCK, -(-last // LOGICAL_BLOCK)):
         low = max(first, logical * LOGICAL_BLOCK)
         high = min(last, (logical + 1) * LOGICAL_BLOCK)
         rows = slice(low - first, high - first)
-        true = records.codes[rows][:, columns]
+        true = codes[rows][:, columns]
         codes[rows, columns] = design.sample(
             true, stream.child(logical), low - logical * LOGICAL_BLOCK
         )
-    return Reports(codes, records.codebook, first, design.digest, stream.simulated)
+    own = reported if reported != records.codebook.shape else ()
+    return Reports(codes, records.codebook, first, design.digest, stream.simulated, own)

@@ -70,6 +70,10 @@ class Product(Design):
         return self.parts
 
     @property
+    def reported_shape(self) -> tuple[int, ...]:
+        return tuple(k for block in self.parts for k in block.reported_shape)
+
+    @property
     def undefined(self) -> str:
         return next((block.undefined for block in self.parts if block.undefined), "")
 
@@ -101,25 +105,28 @@ class Product(Design):
         self._require_dense()
         return _kron([block.left_inverse() for block in self.parts])
 
-    def _along(self, step: Callable[[Design, Floats], Floats], vector: Floats) -> Floats:
+    def _along(
+        self, step: Callable[[Design, Floats], Floats], vector: Floats, reported: bool
+    ) -> Floats:
         """Apply a block operation along each block's axis of a joint vector in turn."""
         tail = vector.shape[1:]
-        tensor = vector.reshape(*(block.n_true for block in self.parts), *tail)
+        sizes = [block.n_reported if reported else block.n_true for block in self.parts]
+        tensor = vector.reshape(*sizes, *tail)
         for axis, block in enumerate(self.parts):
             tensor = np.moveaxis(step(block, np.moveaxis(tensor, axis, 0)), 0, axis)
         return tensor.reshape(-1, *tail)
 
     def apply(self, true: Floats) -> Floats:
-        return self._along(lambda block, x: block.apply(x), true)
+        return self._along(lambda block, x: block.apply(x), true, False)
 
     def invert(self, reported: Floats) -> Floats:
-        return self._along(lambda block, y: block.invert(y), reported)
+        return self._along(lambda block, y: block.invert(y), reported, True)
 
     def invert_squared(self, reported: Floats) -> Floats:
-        return self._along(lambda block, y: block.invert_squared(y), reported)
+        return self._along(lambda block, y: block.invert_squared(y), reported, True)
 
     def invert_transposed(self, true: Floats) -> Floats:
-        return self._along(lambda block, x: block.invert_transposed(x), true)
+        return self._along(lambda block, x: block.invert_transposed(x), true, False)
 
     def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
         weight = np.ones(len(codes))

@@ -144,7 +144,7 @@ class Evidence:
         found = []
         for records, design in strata:
             ones = np.ones(len(records), np.int64)
-            codes, multiplicity = merge_rows(records.codes, ones, records.codebook.shape)
+            codes, multiplicity = merge_rows(records.codes, ones, records.symbols)
             found.append(Stratum(codes, multiplicity, design, records.codebook))
         return cls(tuple(found), strata[0][0].codebook.index(target))
 
@@ -159,6 +159,12 @@ class Evidence:
     def codebook(self) -> Codebook:
         """Attributes of the reports."""
         return self.strata[0].codebook
+
+    @property
+    def symbols(self) -> tuple[int, ...]:
+        """Codes that rows may have, of each attribute: categories or, if more, reported ones."""
+        tops = [stratum.codes.max(axis=0, initial=0) + 1 for stratum in self.strata]
+        return tuple(int(k) for k in np.maximum.reduce([self.codebook.shape, *tops]))
 
     @cached_property
     def n(self) -> int:

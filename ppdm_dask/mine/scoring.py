@@ -106,7 +106,7 @@ def _enumerate(
     domain = np.indices(design.shape, dtype=code_dtype(max(design.shape)))
     truth = np.empty((design.n_true, codes.shape[1]), dtype=codes.dtype, order="F")
     truth[:, columns] = domain.reshape(len(design.shape), -1).T
-    joint = design.joint(codes[:, columns])
+    joint = design.joint_reported(codes[:, columns])
     weights = np.empty(len(codes))
     for pattern, values in enumerate(rest):
         truth[:, others] = values
