@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ppdm_dask.mine import ID3, NaiveBayes
     from ppdm_dask.randomness import Stream
     from ppdm_dask.records import Records, Reports
+    from ppdm_dask.search.optimize import chosen_design, optimize
     from ppdm_dask.tables import ContingencyTable, count
 
 __version__ = "0.1.0"
@@ -63,12 +64,14 @@ __all__ = [
     "UnrelatedQuestion",
     "Warner",
     "__version__",
+    "chosen_design",
     "count",
     "datasets",
     "design_from_config",
     "estimate_proportions",
     "event_weights",
     "invert",
+    "optimize",
     "privacy",
     "proportion",
     "resources",
@@ -101,6 +104,7 @@ _HOMES = {
         "mine": ("ID3", "NaiveBayes"),
         "randomness": ("Stream",),
         "records": ("Records", "Reports"),
+        "search.optimize": ("chosen_design", "optimize"),
         "tables": ("ContingencyTable", "count"),
     }.items()
     for name in names

@@ -5,7 +5,6 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

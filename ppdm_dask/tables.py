@@ -246,7 +246,9 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     chosen = records.select(names)
     reported = chosen.symbols if chosen.symbols != chosen.codebook.shape else ()
     return ContingencyTable(
-        **_tally(chosen.codes, chosen.codebook, None, reported), design_digest=digest, simulated=simulated
+        **_tally(chosen.codes, chosen.codebook, None, reported),
+        design_digest=digest,
+        simulated=simulated,
     )
 
 

@@ -54,7 +54,9 @@ TALL = np.array(
     [[0.5, 0.1, 0.0], [0.1, 0.6, 0.2], [0.3, 0.1, 0.5], [0.0, 0.0, 0.0], [0.1, 0.2, 0.3]]
 )
 # A report is one of the six pairs of four categories, one that holds the truth.
-SUBSETS = np.array([np.isin(np.arange(4), pair) for pair in itertools.combinations(range(4), 2)]) / 3
+SUBSETS = (
+    np.array([np.isin(np.arange(4), pair) for pair in itertools.combinations(range(4), 2)]) / 3
+)
 # More symbols than a byte holds.
 MANY = np.stack([np.linspace(1, 3, 300), np.linspace(4, 1, 300)], axis=1)
 MANY /= MANY.sum(axis=0)

@@ -43,9 +43,11 @@ def _check(file: str) -> tuple[str, str]:
         return "codebook", _check_codebook(path)
     if content.keys() & {"data", "design", "mine", "sweep"}:
         return "recipe", _check_recipe(path)
+    if "id" in content:
+        return "design", _check_design(path)
     raise RecipeError(
         f"{path}: neither a recipe, which has [[data]], [design], [mine] and [sweep], "
-        "nor a codebook, which has [[attribute]]",
+        "nor a codebook, which has [[attribute]], nor a design, which has an id",
         path,
     )
 
@@ -55,6 +57,16 @@ def _check_codebook(path: Path) -> str:
 
     book = Codebook.from_toml(path)
     return f"{len(book.names)} attributes, target {book.target}"
+
+
+def _check_design(path: Path) -> str:
+    from ppdm_dask.designs.files import read_design
+
+    design = read_design(path)
+    where = f"{design.id} on {', '.join(design.attributes)}"
+    sizes = f"{design.n_reported:,} symbols for {design.n_true:,} categories"
+    reason = f"; nothing can be estimated: {design.undefined}" if design.undefined else ""
+    return f"{where}, {sizes}{reason}"
 
 
 def _check_recipe(path: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = ["environment"]
 
 PACKAGES = (
+    "clarabel",
     "dask",
     "deap",
     "distributed",

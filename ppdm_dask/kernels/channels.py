@@ -61,7 +61,7 @@ def inverse_trace(P: Floats, prior: Floats, A: Floats, B: Floats) -> Any:
     square matrices of the size of the prior.
     """
     K, n = P.shape
-    if K == n:
+    if n == K:
         A[:] = P
         if not invert(A, B):
             return np.inf

@@ -189,9 +189,9 @@ def truncate_two(F: Floats, chain: Ints, keep: int) -> Any:
         worst = -1
         a = first
         while a >= 0:
-            if gap[a] == least or (before[a] >= 0 and gap[before[a]] == least):
-                if worst < 0 or more_crowded(F, chain, before, after, a, worst):
-                    worst = a
+            near = gap[a] == least or (before[a] >= 0 and gap[before[a]] == least)
+            if near and (worst < 0 or more_crowded(F, chain, before, after, a, worst)):
+                worst = a
             a = after[a]
         alive[worst] = False
         left, right = before[worst], after[worst]

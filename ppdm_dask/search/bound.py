@@ -167,7 +167,7 @@ class Designer:
         n = self.problem.n
         for i in range(8 * n):
             # From the least adversary's success towards rewarding one category after the other.
-            cost = np.ones(len(R)) if i == 0 else -R[:, i % n] ** (1 + i // n) / R.sum(axis=1)
+            cost = np.ones(len(R)) if i == 0 else -(R[:, i % n] ** (1 + i // n)) / R.sum(axis=1)
             found = linprog(cost, A_eq=R.T, b_eq=p, method="highs-ds")
             if found.status == 0:
                 used |= found.x > 0

@@ -54,9 +54,9 @@ def solve_dual(u: Floats, rays: Floats, prior: Floats, loss: float, scale: float
     A = np.zeros((m, n + 2, n_Y + n + 1))
     A[:, :2, n_Y : n_Y + n] = -rays[:, None, :]
     A[:, :2, -1] = -1.0
-    for j, (x, z) in enumerate(zip(rows, cols, strict=True)):
-        A[:, 2 + x, j] = -2.0 * v[:, z]
-        A[:, 2 + z, j] = -2.0 * v[:, x]
+    for j, (i, k) in enumerate(zip(rows, cols, strict=True)):
+        A[:, 2 + i, j] = -2.0 * v[:, k]
+        A[:, 2 + k, j] = -2.0 * v[:, i]
     b = np.zeros((m, n + 2))
     b[:, 0], b[:, 1] = 1.0, -1.0
     last = np.zeros((1, A.shape[2]))

@@ -31,7 +31,8 @@ class Draws:
     def uniform(self, *shape: int) -> Floats:
         """Doubles uniform on [0, 1)."""
         words = self._source.words(math.prod(shape))
-        return ((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
+        found: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return found.reshape(shape)
 
     def below(self, m: int, *shape: int) -> Ints:
         """Integers uniform on ``0 .. m - 1``."""

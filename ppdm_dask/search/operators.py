@@ -59,5 +59,15 @@ def mutate(P: Floats, draws: Draws, rate: float, scale: float) -> None:
 
 
 def initial(m: int, K: int, n: int, draws: Draws) -> Floats:
-    """Random matrices, shape (m, K, n): columns uniform on the simplex."""
-    return draws.columns(m, K, n)
+    """Random matrices of every privacy, shape (m, K, n).
+
+    The columns of the first half are uniform on the simplex; such matrices tell little.  Those of
+    the second half are concentrated (exponential weights to a power from 1/2 to 20) and mixed with
+    the identity, so that the first population also reaches to the other end of the front.
+    """
+    half = m // 2
+    weights = -np.log1p(-draws.uniform(half, K, n))
+    weights **= 0.5 * 40.0 ** draws.uniform(half, 1, 1)
+    share = draws.uniform(half, 1, 1)
+    sharp = (1.0 - share) * weights / weights.sum(axis=1, keepdims=True) + share * np.eye(K, n)
+    return np.concatenate([draws.columns(m - half, K, n), sharp])

@@ -130,7 +130,8 @@ class Polisher:
         low = np.maximum(np.arange(len(loss)) - 5, 0)
         high = np.minimum(np.arange(len(loss)) + 5, len(loss) - 1)
         slope = (log[low] - log[high]) / (loss[high] - loss[low])
-        return np.clip(slope, 0.5, 0.5 / (loss - self.problem.p_max) + 1.0)
+        stiffness: Floats = np.clip(slope, 0.5, 0.5 / (loss - self.problem.p_max) + 1.0)
+        return stiffness
 
     def improve(self, starts: Floats) -> tuple[Floats, Objectives]:
         """Polish one start a level, and keep what is better."""
@@ -138,11 +139,15 @@ class Polisher:
         self.offer(P, found)
         return P, found
 
-    def round(self, stream_draws: Draws) -> tuple[Floats, Objectives]:
+    def round(self, draws: Draws) -> tuple[Floats, Objectives]:
         """Polish starts of one kind: fresh ones, neighbours, mixed neighbours, crossed ones."""
         kind = self.rounds % 4 if self.rounds > 1 else 0
         self.rounds += 1
-        return self.improve(self._starts(kind, stream_draws))
+        return self.improve(self._starts(kind, draws))
+
+    def neighbours(self, draws: Draws) -> None:
+        """Polish a neighbour's matrix at each level."""
+        self.improve(self._starts(1, draws))
 
     def _starts(self, kind: int, draws: Draws) -> Floats:
         m, K, n = self.P.shape

@@ -76,8 +76,12 @@ class Problem:
             )
         if not _is_number(delta) or not 0 < delta <= 1:
             raise InputError(f"delta: got {delta!r}; a number in (0, 1] is needed", delta)
-        if reason := infeasible(p, float(delta)):
-            raise InputError(f"delta: {reason}; a larger delta is needed", delta)
+        if infeasible(p, float(delta)):
+            raise InputError(
+                f"delta: got {delta:g}; a number above the most frequent category's proportion, "
+                f"{p.max():.6g}, is needed",
+                delta,
+            )
         p.flags.writeable = False
         object.__setattr__(self, "prior", p)
         object.__setattr__(self, "n_records", int(n_records))

@@ -48,7 +48,7 @@ class Settings:
     """
 
     generations: int = 20_000
-    population: int = 100
+    population: int = 200
     archive: int = 100
     slots: int = 1_000
     density: int = 1
@@ -104,7 +104,7 @@ class Evolution:
     def __post_init__(self) -> None:
         problem, settings = self.problem, self.settings
         K = settings.symbols or problem.n
-        if K < problem.n:
+        if problem.n > K:
             raise InputError(
                 f"symbols: got {K}; at least {problem.n} are needed, one a category", K
             )
@@ -168,6 +168,7 @@ class Evolution:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, whole or not at all."""
+        omega: dict[str, Any] = self.omega.state()
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(
                 file,
@@ -180,7 +181,7 @@ class Evolution:
                 found=np.stack(self.found),
                 prior=self.problem.prior,
                 bound=np.array([self.problem.n_records, self.problem.delta]),
-                **self.omega.state(),
+                **omega,
             )
 
     def restore(self, path: Path) -> Self:

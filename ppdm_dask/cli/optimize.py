@@ -1,0 +1,186 @@
+"""``ppdm optimize``: a front of randomization matrices, and the design chosen from it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["optimize_prior", "read_prior"]
+
+ROWS = 20
+"""Points of the front that the table shows."""
+
+
+def optimize_prior(
+    file: Path,
+    *,
+    n_records: int,
+    delta: float,
+    method: str,
+    symbols: int | None,
+    seed: int,
+    generations: int | None,
+    choose: str | None,
+    out: Path,
+    checkpoint: Path | None,
+    as_json: bool,
+) -> None:
+    """Search, write ``front.nc`` and, if one is chosen, ``design.toml``, and print the front."""
+    from ppdm_dask.designs.files import write_design
+    from ppdm_dask.experiments.results import write_netcdf
+    from ppdm_dask.search.optimize import choose as choose_point
+    from ppdm_dask.search.optimize import chosen_design, optimize
+
+    attribute, categories, prior = read_prior(file)
+    wanted = _parse_choice(choose)
+    out_folder = _folder(out)
+    front = optimize(
+        prior,
+        n_records,
+        delta,
+        method=method,
+        symbols=symbols,
+        seed=seed,
+        generations=generations,
+        privacy=wanted.get("privacy"),
+        categories=categories,
+        checkpoint=checkpoint,
+        progress=_progress(method),
+    )
+    found: dict[str, Any] = {"front": _rows(front), **_facts(front)}
+    if wanted:
+        point = choose_point(front, **wanted)
+        design = chosen_design(front, attribute, **wanted)
+        chosen = found["front"][point]
+        comment = (
+            f"{attribute}: privacy {chosen['privacy']:.6g}, worst posterior "
+            f"{chosen['worst']:.6g},\nMSE {chosen['mse']:.6g} from {n_records} reports."
+        )
+    out_folder.mkdir(parents=True, exist_ok=True)
+    write_netcdf(front, out_folder / "front.nc")
+    found["file"] = str(out_folder / "front.nc")
+    if wanted:
+        write_design(design, out_folder / "design.toml", comment)
+        found |= {"chosen": chosen, "design": str(out_folder / "design.toml")}
+    if as_json:
+        print_json(found)
+        return
+    _print(found)
+
+
+def read_prior(file: Path) -> tuple[str, list[str], list[float]]:
+    """Name of the attribute, its categories and their proportions, from a prior file.
+
+    The file is TOML: ``attribute = "..."`` and a table ``[prior]`` of category and proportion.
+
+    Raises
+    ------
+    InputError
+        One line: file, key, value, and what would be right.
+    """
+    from ppdm_dask.experiments.fields import Table, read_toml
+
+    root = Table(read_toml(file), str(file))
+    attribute = root.text("attribute", "the name of the attribute is needed")
+    prior = root.table("prior", "a table [prior] of categories and proportions is needed").rest()
+    root.done()
+    for category, share in prior.items():
+        if not isinstance(share, int | float) or isinstance(share, bool) or share < 0:
+            raise InputError(
+                f"{file}: prior.{category}: got {share!r}; a proportion is needed", share
+            )
+    return attribute, list(prior), [float(share) for share in prior.values()]
+
+
+def _parse_choice(text: str | None) -> dict[str, float]:
+    if text is None:
+        return {}
+    key, _, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if key not in ("privacy", "mse") or not number > 0:
+        raise InputError(f"--choose: got {text!r}; privacy=0.5 or mse=1e-4 is needed", text)
+    return {key: number}
+
+
+def _folder(out: Path) -> Path:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out: got {str(out)!r}; a folder is needed", out)
+    return out
+
+
+def _progress(method: str) -> Any:
+    """A line on standard error that tells how far the search is, on a terminal alone."""
+    if not sys.stderr.isatty() or method == "bound":
+        return None
+
+    def tell(done: int, whole: int) -> None:
+        if done % 100 == 0 or done == whole:
+            end = "\n" if done == whole else ""
+            sys.stderr.write(f"\rgeneration {done:,} of {whole:,}{end}")
+            sys.stderr.flush()
+
+    return tell
+
+
+def _rows(front: xr.Dataset) -> list[dict[str, Any]]:
+    names = ("privacy", "worst", "mse", "bound")
+    columns = {name: front[name].to_numpy().tolist() for name in names}
+    rows = []
+    for i in range(front.sizes["point"]):
+        row = {name: columns[name][i] for name in names}
+        row["bound"] = row["bound"] if row["bound"] == row["bound"] else None
+        rows.append(row)
+    return rows
+
+
+def _facts(front: xr.Dataset) -> dict[str, Any]:
+    kept = ("method", "seed", "generations", "hypervolume", "median")
+    return {key: front.attrs[key] for key in kept if key in front.attrs}
+
+
+def _print(found: dict[str, Any]) -> None:
+    from ppdm_dask.report.tables import plain_table
+
+    rows = found["front"]
+    step = max(1, len(rows) // ROWS)
+    shown = rows[::step]
+    texts = [
+        [
+            f"{row['privacy']:.4f}",
+            f"{row['worst']:.4f}",
+            f"{row['mse']:.4g}",
+            "" if row["bound"] is None else f"{row['bound']:.4g}",
+            "" if row["bound"] is None else f"{row['mse'] / row['bound']:.3f}",
+        ]
+        for row in shown
+    ]
+    header = ["privacy", "worst posterior", "MSE", "certified limit", "MSE / limit"]
+    print_table(plain_table(header, texts, right=range(len(header))))
+    print()
+    if len(shown) < len(rows):
+        print(f"{len(shown)} of {len(rows)} points; {found['file']} has all, with the matrices")
+    else:
+        print(f"front: {found['file']}")
+    if "hypervolume" in found:
+        print(
+            f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
+            f"median MSE / limit {found['median']:.3f}"
+        )
+    else:
+        print("no certified limit: it looks at all subsets of at most 18 categories")
+    if "design" in found:
+        chosen = found["chosen"]
+        print(
+            f"design: {found['design']} (privacy {chosen['privacy']:.4f}, "
+            f"worst posterior {chosen['worst']:.4f}, MSE {chosen['mse']:.4g})"
+        )

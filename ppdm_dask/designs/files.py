@@ -1,0 +1,85 @@
+"""Design files: the configuration of a design as TOML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.registry import design_from_config
+from ppdm_dask.errors import DesignError
+
+__all__ = ["read_design", "write_design"]
+
+
+def read_design(path: str | Path) -> Design:
+    """Read a design from a TOML file with its ``id`` and parameters.
+
+    Raises
+    ------
+    DesignError
+        One line: the file, the parameter, and what would be right.
+    """
+    import tomllib
+
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DesignError(f"{path}: there is no such file", path) from None
+    except OSError as error:
+        raise DesignError(f"{path}: cannot be read: {error.strerror}", path) from None
+    except ValueError as error:
+        what = " ".join(str(error).split())
+        raise DesignError(f"{path}: this is no TOML: {what}", path) from None
+    try:
+        return design_from_config(content)
+    except DesignError as error:
+        raise DesignError(f"{path}: {error}", error.subject) from None
+
+
+def write_design(design: Design, path: str | Path, comment: str = "") -> None:
+    """Write a design as TOML, whole or not at all.
+
+    Parameters
+    ----------
+    design : Design
+    path : path
+    comment : str
+        Lines at the head of the file.
+
+    Raises
+    ------
+    DesignError
+        If the file cannot be written.
+    """
+    from ppdm_dask.experiments.files import write_text
+
+    lines = [f"# {line}" for line in comment.splitlines()]
+    lines += _table(design.config(), "")
+    try:
+        write_text(Path(path), "\n".join(lines) + "\n")
+    except ValueError as error:
+        raise DesignError(str(error), path) from None
+
+
+def _table(config: Mapping[str, Any], prefix: str) -> list[str]:
+    lines, below = [], []
+    for key, value in config.items():
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            for item in value:
+                below += ["", f"[[{prefix}{key}]]", *_table(item, f"{prefix}{key}.")]
+        elif isinstance(value, list) and value and isinstance(value[0], list):
+            lines += [f"{key} = [", *(f"    {_value(row)}," for row in value), "]"]
+        else:
+            lines.append(f"{key} = {_value(value)}")
+    return [*lines, *below]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    # JSON writes texts, truth values and finite numbers as TOML does.
+    return json.dumps(value, ensure_ascii=False)
