@@ -14,6 +14,11 @@ __all__ = ["Dual", "solve_dual"]
 Floats = npt.NDArray[np.float64]
 
 
+ATTEMPTS = ((1.0, 1e-10), (1.7, 1e-10), (0.6, 1e-9), (3.0, 1e-8))
+"""Unit of the problem and tolerance, tried in turn where the solver breaks down.  What comes out
+is certified afterwards, whatever the solver says of it."""
+
+
 class Dual(NamedTuple):
     """Solution for a set of rays."""
 
@@ -43,6 +48,16 @@ def solve_dual(u: Floats, rays: Floats, prior: Floats, loss: float, scale: float
     PPDMError
         If the solver does not end well.
     """
+    for factor, tolerance in ATTEMPTS:
+        found = _attempt(u, rays, prior, loss, scale * factor, tolerance)
+        if found is not None:
+            return found
+    raise PPDMError(f"the cone solver gave up at level {loss:g}", loss)
+
+
+def _attempt(
+    u: Floats, rays: Floats, prior: Floats, loss: float, scale: float, tolerance: float
+) -> Dual | None:
     import clarabel
     from scipy import sparse
 
@@ -61,24 +76,21 @@ def solve_dual(u: Floats, rays: Floats, prior: Floats, loss: float, scale: float
     b[:, 0], b[:, 1] = 1.0, -1.0
     last = np.zeros((1, A.shape[2]))
     last[0, -1] = -1.0
-    A_all = sparse.csc_matrix(np.vstack([A.reshape(m * (n + 2), -1), last]))
     q = np.concatenate([np.where(rows == cols, -2.0, 0.0), prior, [loss]])
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    size = len(q)
-    solver = clarabel.DefaultSolver(
-        sparse.csc_matrix((size, size)),
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    found = clarabel.DefaultSolver(
+        sparse.csc_matrix((len(q), len(q))),
         q,
-        A_all,
+        sparse.csc_matrix(np.vstack([A.reshape(m * (n + 2), -1), last])),
         np.append(b.ravel(), 0.0),
         [clarabel.SecondOrderConeT(n + 2)] * m + [clarabel.NonnegativeConeT(1)],
         settings,
-    )
-    found = solver.solve()
+    ).solve()
     if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
-        raise PPDMError(f"the cone solver gave up: {found.status}", loss)
+        return None
     x = np.array(found.x)
     Y = np.zeros((n, n))
     Y[rows, cols] = Y[cols, rows] = x[:n_Y]

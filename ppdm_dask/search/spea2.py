@@ -48,7 +48,7 @@ class Settings:
     """
 
     generations: int = 20_000
-    population: int = 200
+    population: int = 100
     archive: int = 100
     slots: int = 1_000
     density: int = 1
