@@ -10,7 +10,6 @@ SWEEPS := electronic-surveys
 # Set on the command line only: an assignment here hides variables of the environment, so that
 # nothing but the command configures a run. PYTHON may come from either.
 RECIPE :=
-PROFILE :=
 WORKERS :=
 REPEATS :=
 RUN :=
@@ -43,7 +42,7 @@ $(STAMP):
 	@sh tools/setup.sh $@ "$(strip $(PYTHON))"
 
 sweep: $(STAMP) ## Run the main job [RECIPE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
-	$(BIN)/ppdm run $(or $(RECIPE),$(SWEEPS)) --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
+	$(BIN)/ppdm run $(or $(RECIPE),$(SWEEPS)) --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS))
 
 figures: $(STAMP) ## Draw the figures of a run again, the newest if none is named [RUN=folder]
 	@run="$(RUN)"; \

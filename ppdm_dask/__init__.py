@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         design_from_config,
     )
     from ppdm_dask.errors import InputError, NotInvertible, NotLumpable, PPDMError
-    from ppdm_dask.estimate import Estimate, estimate, event_weights, invert, proportion
+    from ppdm_dask.estimate import Estimate, estimate_proportions, invert
+    from ppdm_dask.events import Proportion, event_weights, proportion
     from ppdm_dask.experiments.recipe import Recipe
     from ppdm_dask.experiments.run import run
     from ppdm_dask.mine import ID3, NaiveBayes
@@ -37,12 +38,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ID3",
     "Attribute",
     "Codebook",
     "ContingencyTable",
     "Design",
     "Estimate",
-    "ID3",
     "Identity",
     "InputError",
     "KaryResponse",
@@ -52,6 +53,7 @@ __all__ = [
     "NotLumpable",
     "PPDMError",
     "Product",
+    "Proportion",
     "RRMatrix",
     "Recipe",
     "Records",
@@ -64,7 +66,7 @@ __all__ = [
     "count",
     "datasets",
     "design_from_config",
-    "estimate",
+    "estimate_proportions",
     "event_weights",
     "invert",
     "privacy",
@@ -92,7 +94,8 @@ _HOMES = {
             "design_from_config",
         ),
         "errors": ("InputError", "NotInvertible", "NotLumpable", "PPDMError"),
-        "estimate": ("Estimate", "estimate", "event_weights", "invert", "proportion"),
+        "estimate": ("Estimate", "estimate_proportions", "invert"),
+        "events": ("Proportion", "event_weights", "proportion"),
         "experiments.recipe": ("Recipe",),
         "experiments.run": ("run",),
         "mine": ("ID3", "NaiveBayes"),

@@ -1,26 +1,31 @@
-"""Unbiased estimates from disguised counts: event weights, inversion, and named repairs.
+"""Unbiased joint proportions from disguised counts, by inverting the design; and named repairs.
 
-The weight ``w(E, y)`` of an event has expectation ``1_E(x)`` over the disguise, so its mean over
-reports estimates P(E).  Inverting a contingency table is the same sum, grouped by cell.
+Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grouped by cell.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.events import (
+    Estimand,
+    check_estimand,
+    mean_variance,
+    normal_quantile,
+    standard_error_of,
+)
 from ppdm_dask.tables import (
     ContingencyTable,
     count,
     covering,
-    require_design,
     require_whole,
 )
 
@@ -31,133 +36,11 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Reports
 
-__all__ = ["Estimate", "Proportion", "event_weights", "invert", "project_simplex", "proportion"]
+__all__ = ["Estimate", "estimate_proportions", "invert", "project_simplex"]
 
 Floats = npt.NDArray[np.float64]
-Estimand = Literal["population", "file"]
 
 MAX_COVARIANCE = 4_096
-ROUNDING = 1e-14
-
-
-def _variance(mean: Floats, square: Floats, n: int, estimand: Estimand) -> Floats:
-    """Variance of a mean of weights, from the mean weight and the mean squared weight.
-
-    For the *population* behind the records: (mean w^2 - p^2) / (n - 1).  For *this file*, where
-    E[w | x] = 1_E(x) and only the disguise is random: (mean w^2 - mean w) / n.  Both are unbiased;
-    the second falls below 0 where most weights lie between 0 and 1, and then says nothing.
-    """
-    if n < 2:
-        return np.full(np.shape(mean), np.nan)
-    spread = square - (mean**2 if estimand == "population" else mean)
-    # Rounding can leave -1e-18 where the variance is zero (an undisguised certainty).
-    spread = np.where(np.abs(spread) <= ROUNDING * square, 0.0, spread)
-    return np.asarray(spread / (n - 1 if estimand == "population" else n))
-
-
-def _error(variance: Floats) -> Floats:
-    """Standard error; not a number where the variance is none or below 0."""
-    return np.sqrt(np.where(variance >= 0, variance, np.nan))
-
-
-def _check_estimand(estimand: str) -> None:
-    if estimand not in ("population", "file"):
-        raise InputError(f"estimand: got {estimand!r}; 'population' or 'file' is needed", estimand)
-
-
-def _quantile(level: float) -> float:
-    if not 0 < level < 1:
-        raise InputError(f"level: got {level!r}; a number between 0 and 1 is needed", level)
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2))
-
-
-@dataclass(frozen=True)
-class Proportion:
-    """Estimated proportion of one event.
-
-    Parameters
-    ----------
-    value : float
-        Unbiased; may lie outside [0, 1].
-    standard_error : float
-        For the estimand; not a number with fewer than two records, or where an unbiased variance
-        is below 0.
-    n : int
-        Reports.
-    estimand : {"population", "file"}
-    """
-
-    value: float
-    standard_error: float
-    n: int
-    estimand: Estimand
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Wald interval; good from about 300 reports, away from 0 and 1."""
-        half = _quantile(level) * self.standard_error
-        return self.value - half, self.value + half
-
-
-def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
-    """Unbiased weights w(E, y), one a report: their mean estimates P(E).
-
-    Parameters
-    ----------
-    reports : Reports
-    design : Design
-        The design that made them; attributes it does not cover count as undisguised.
-    event : mapping of attribute to label or iterable of labels
-        A conjunction over attributes.
-
-    Returns
-    -------
-    array of float, shape (n,)
-
-    Raises
-    ------
-    RecordsError
-        If the reports were made by another design.
-    NotLumpable
-        If they lack a part of a block that the event needs.
-    """
-    require_design(reports, design)
-    masks = reports.codebook.masks(event)
-    weight = np.ones(len(reports))
-    covered: set[str] = set()
-    for block in design.blocks:
-        covered.update(block.attributes)
-        if any(name in masks for name in block.attributes):
-            there = [name for name in block.attributes if name in reports.codebook.names]
-            require_whole(block, there)
-            part = block.marginal(there)
-            assert part is not None
-            columns = [reports.codebook.index(name) for name in there]
-            weight *= part.weights(masks, reports.codes[:, columns])
-    for name, mask in masks.items():
-        if name not in covered:
-            weight *= mask[reports.column(name)]
-    return weight
-
-
-def proportion(
-    reports: Reports,
-    design: Design,
-    event: Mapping[str, Any],
-    *,
-    estimand: Estimand = "population",
-) -> Proportion:
-    """Estimate the proportion of an event from reports; arguments as in :func:`event_weights`."""
-    _check_estimand(estimand)
-    weights = event_weights(reports, design, event)
-    n = len(weights)
-    if not n:
-        raise RecordsError("there are no reports; at least one is needed", reports)
-    mean = math.fsum(weights) / n
-    square = math.fsum(weights**2) / n
-    variance = _variance(np.array(mean), np.array(square), n, estimand)
-    return Proportion(mean, float(_error(variance)), n, estimand)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +89,7 @@ class Estimate:
     @property
     def standard_error(self) -> xr.DataArray:
         """Standard error of each proportion, for the stated estimand, as in `Proportion`."""
-        return self._array(_error(self._variance_or_refuse()), "standard_error")
+        return self._array(standard_error_of(self._variance_or_refuse()), "standard_error")
 
     def _variance_or_refuse(self) -> Floats:
         if self.variance is None:
@@ -217,7 +100,7 @@ class Estimate:
 
     def interval(self, level: float = 0.95) -> xr.DataArray:
         """Wald intervals, with a last dimension ``bound`` of lower and upper."""
-        half = _quantile(level) * _error(self._variance_or_refuse())
+        half = normal_quantile(level) * standard_error_of(self._variance_or_refuse())
         both = np.stack([self.values - half, self.values + half], axis=-1)
         array = self._array(self.values, "interval")
         return array.expand_dims(bound=["lower", "upper"], axis=-1).copy(data=both)
@@ -272,7 +155,7 @@ class Estimate:
             self,
             codebook=codebook,
             values=values,
-            variance=_variance(values, square, self.n, self.estimand),
+            variance=mean_variance(values, square, self.n, self.estimand),
             negative_share=float((values < 0).mean()),
             source=(table, design),
         )
@@ -341,7 +224,7 @@ def invert(
     ----------
     Section III-B of [HuangDu]_; Eq. (1) of [ZhanMatwin]_ solved for P(A).
     """
-    _check_estimand(estimand)
+    check_estimand(estimand)
     if table.design_digest and table.design_digest != design.digest:
         raise RecordsError("the table holds reports made by another design", design)
     require_whole(design, table.attributes)
@@ -352,7 +235,7 @@ def invert(
     observed = table.counts / n
     values = _along_blocks(observed, table.attributes, design, "invert")
     square = _along_blocks(observed, table.attributes, design, "invert_squared")
-    variance = _variance(values, square, n, estimand)
+    variance = mean_variance(values, square, n, estimand)
     return Estimate(
         table.codebook,
         values,
@@ -365,7 +248,7 @@ def invert(
     )
 
 
-def estimate(
+def estimate_proportions(
     reports: Reports, design: Design, over: Iterable[str], *, estimand: Estimand = "population"
 ) -> Estimate:
     """Count, invert and sum to the attributes asked for, whatever the blocks."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
 
 __all__ = [
+    "PosteriorSummary",
     "attribute_channel",
     "epsilon",
     "map_privacy",
@@ -32,6 +33,17 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
+
+
+class PosteriorSummary(NamedTuple):
+    """What privacy measures need of the joint law J(y, x) = P[y, x] p[x], per reported y."""
+
+    total: Floats
+    """sum over x of J(y, x): probability of the report."""
+    largest: Floats
+    """max over x of J(y, x)."""
+    squares: Floats
+    """sum over x of J(y, x) ** 2."""
 
 
 def _prior(design: Design, prior: npt.ArrayLike) -> Floats:
@@ -167,6 +179,6 @@ def per_attribute(
     >>> block = UnrelatedQuestion(["a", "b"], q=0.6)
     >>> result = privacy.per_attribute(privacy.pse, block, [[0.15, 0.35], [0.15, 0.35]])
     >>> {name: round(value, 6) for name, value in result.items()}
-    {'a': 0.32, 'b': 0.285207}
+    {'a': 0.32, 'b': 0.285229}
     """
     return {name: measure(*attribute_channel(design, name, prior)) for name in design.attributes}

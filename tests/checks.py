@@ -105,7 +105,9 @@ EXAMPLES: dict[str, tuple[Design, ...]] = {
         RRMatrix(["a", "b"], JOINT_SKEWED, [2, 2]),
         RRMatrix(["a", "b"], second_depends_on_first(), [2, 2]),
         RRMatrix(["a", "b"], BOTH_FLIPPED, [2, 2]),
-        RRMatrix(["a", "b", "c"], np.kron(np.kron(SKEWED, HOLES), [[0.9, 0.3], [0.1, 0.7]]), [3, 3, 2]),
+        RRMatrix(
+            ["a", "b", "c"], np.kron(np.kron(SKEWED, HOLES), [[0.9, 0.3], [0.1, 0.7]]), [3, 3, 2]
+        ),
         RRMatrix(["a", "b", "c"], np.kron(JOINT_SKEWED, SKEWED), [2, 2, 3]),
     ),
     "unrelated": (

@@ -27,7 +27,7 @@ from ppdm_dask import (
     invert,
 )
 from ppdm_dask.designs import Design, families, register
-from ppdm_dask.designs.base import thresholds
+from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK
 
@@ -175,7 +175,9 @@ def test_marginals_in_another_order():
 
 def test_singular_matrix_carries_its_condition_number():
     P = np.array([[0.5, 0.5], [0.5, 0.5]])
-    with pytest.raises(NotInvertible, match=r"matrix on a is not invertible.*condition number") as e:
+    with pytest.raises(
+        NotInvertible, match=r"matrix on a is not invertible.*condition number"
+    ) as e:
         RRMatrix("a", P).left_inverse()
     np.testing.assert_array_equal(e.value.subject, P)
 
@@ -348,7 +350,10 @@ BAD = [
     (lambda: Product([]), "^attributes: got"),
     (lambda: Product([Warner("a", 0.8), Warner("a", 0.8)]), "^attributes: a, a repeats"),
     (lambda: Product(["warner"]), "^designs: got 'warner'"),
-    (lambda: design_from_config({"id": "wanrer"}), "^id: got 'wanrer'; a design family is needed: .*warner"),
+    (
+        lambda: design_from_config({"id": "wanrer"}),
+        "^id: got 'wanrer'; a design family is needed: .*warner",
+    ),
     (lambda: design_from_config({"id": ["warner"]}), "^id: got"),
     (lambda: design_from_config({}), "^id: got None"),
     (lambda: design_from_config("warner"), "^design: got 'warner'"),

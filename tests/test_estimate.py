@@ -42,7 +42,8 @@ from ppdm_dask import (
     invert,
 )
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.estimate import estimate, project_simplex, proportion
+from ppdm_dask.estimate import estimate_proportions, project_simplex
+from ppdm_dask.events import proportion
 from ppdm_dask.tables import ContingencyTable, covering
 
 TOLERANCE = 1e-12
@@ -145,7 +146,7 @@ def test_tables_over_some_attributes(case, data):
     expected = plain_proportions(reports, design, names)
 
     # Whatever the blocks: whole ones are counted, inverted, and summed.
-    result = estimate(reports, design, names)
+    result = estimate_proportions(reports, design, names)
     assert result.codebook.names == names
     np.testing.assert_allclose(result.values, expected, atol=TOLERANCE)
     assert result.negative_share == (result.values < 0).mean()
@@ -164,7 +165,9 @@ def test_tables_over_some_attributes(case, data):
     cut = count(reports, design).marginal(names)
     if set(covering(design, names)) == set(names):
         np.testing.assert_allclose(invert(cut, design).values, expected, atol=TOLERANCE)
-        np.testing.assert_allclose(invert(cut, design).variance, result.variance, atol=1e-12 * scale)
+        np.testing.assert_allclose(
+            invert(cut, design).variance, result.variance, atol=1e-12 * scale
+        )
     else:
         with pytest.raises(NotLumpable, match="that is not lumpable: it lacks"):
             invert(cut, design)
@@ -226,7 +229,7 @@ def test_what_was_made_by_another_design_is_refused():
         lambda: event_weights(reports, other, {"a": "1"}),
         lambda: proportion(reports, other, {"a": "1"}),
         lambda: invert(count(reports, warner), other),
-        lambda: estimate(reports, other, ["a"]),
+        lambda: estimate_proportions(reports, other, ["a"]),
     ):
         with pytest.raises(RecordsError, match="by another design"):
             refused()
@@ -385,7 +388,9 @@ def test_a_summed_estimate_is_an_estimate_like_any_other():
     np.testing.assert_allclose(result.covariance, M @ whole.covariance @ M.T, atol=1e-15)
     again = result.marginal(["a"])
     np.testing.assert_allclose(again.values, result.values.sum(axis=0), atol=1e-15)
-    np.testing.assert_allclose(again.variance, estimate(reports, design, ["a"]).variance, atol=1e-15)
+    np.testing.assert_allclose(
+        again.variance, estimate_proportions(reports, design, ["a"]).variance, atol=1e-15
+    )
     with pytest.raises(CodebookError, match="no attribute 'b'"):
         result.marginal(["b"])  # the estimate is not about b any more
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from fractions import Fraction
 from functools import cache
 
@@ -175,10 +174,10 @@ def make_setting(records, design, split="fixed", seed=20_040_101, floor="1/n", t
 def assert_engines_agree(setting, start, stop):
     assert BinaryNaiveBayes.serves(setting)
     fast, plain = BinaryNaiveBayes(setting).run(start, stop), PlainEngine(setting).run(start, stop)
-    assert fast.keys() == plain.keys() == DTYPES.keys()
-    for name, dtype in DTYPES.items():
-        assert fast[name].dtype == plain[name].dtype == dtype
-        if dtype.kind == "i":
+    assert set(fast) == set(plain) >= {"correct", "correct_disguised", "accuracy_disguised"}
+    for name in fast:
+        assert fast[name].dtype == plain[name].dtype == DTYPES[name]
+        if DTYPES[name].kind == "i":
             np.testing.assert_array_equal(fast[name], plain[name], err_msg=name)
         else:
             np.testing.assert_allclose(fast[name], plain[name], rtol=0, atol=1e-12)
@@ -258,7 +257,6 @@ def test_attributes_of_the_design_in_another_order():
     records = whole("breast-cancer", "midrange")
     names = sorted(records.codebook.names)
     assert names != list(records.codebook.names)
-    random.Random(1).shuffle(names)
     design = UnrelatedQuestion(names, 0.4, biased(records.codebook))
     assert_engines_agree(make_setting(records, design), 0, 4)
 
@@ -268,7 +266,7 @@ def test_batches_do_not_matter():
     setting = make_setting(records, UnrelatedQuestion(records.codebook.names, 0.3), "redrawn")
     all_at_once = BinaryNaiveBayes(setting).run(0, 20)
     one_by_one = [BinaryNaiveBayes(setting).run(i, i + 1) for i in reversed(range(20))][::-1]
-    for name in DTYPES:
+    for name in all_at_once:
         together = np.concatenate([row[name] for row in one_by_one])
         np.testing.assert_array_equal(all_at_once[name], together)
 

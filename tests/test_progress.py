@@ -40,6 +40,18 @@ def test_short_run_takes_two_lines() -> None:
     assert len(stream.getvalue().splitlines()) == 2
 
 
+def test_no_guess_from_the_first_repeats() -> None:
+    stream = io.StringIO()
+    with ProgressReporter("surveys", stream) as report:
+        report(state(200, 0.0, resumed=200))
+        report(state(215, 30.0, resumed=200))
+        report(state(220, 50.0, resumed=200))
+    assert stream.getvalue().splitlines()[1:] == [
+        "surveys: 215 of 1,000 repeats, 2 workers",
+        "surveys: 220 of 1,000 repeats, about 32 min 30 s left, 2 workers",
+    ]
+
+
 def test_nothing_to_tell() -> None:
     stream = io.StringIO()
     with ProgressReporter("surveys", stream):

@@ -48,7 +48,12 @@ def test_sources_do_not_depend_on_what_was_drawn_before():
     stream.child(3).source(0).words(1_000)
     assert words_of(stream, 3) == fresh
     assert words_of(stream.child(3)) == fresh  # a path is a path, however it is walked
-    different = [fresh, words_of(stream, 2), words_of(stream, 3, 0), words_of(Stream.from_seed(2), 3)]
+    different = [
+        fresh,
+        words_of(stream, 2),
+        words_of(stream, 3, 0),
+        words_of(Stream.from_seed(2), 3),
+    ]
     assert len({tuple(words) for words in different}) == 4
 
 
@@ -192,7 +197,11 @@ def test_cryptographic_sources_never_repeat():
     assert isinstance(stream, CryptographicStream)
     assert not stream.simulated
     assert Stream.from_seed(0).simulated
-    seen = {tuple(words_of(s, *key)) for s in (stream, Stream.from_entropy()) for key in ((), (1,), (1,))}
+    seen = {
+        tuple(words_of(s, *key))
+        for s in (stream, Stream.from_entropy())
+        for key in ((), (1,), (1,))
+    }
     assert len(seen) == 6
     source = stream.child(4).source()
     assert source.words(8).tolist() != source.words(8).tolist()

@@ -1,6 +1,6 @@
 """Randomization designs: one family a file, one contract, one registry."""
 
-from ppdm_dask.designs.base import Design, design_from_config, families, register
+from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.kary import KaryResponse, Warner
@@ -8,6 +8,7 @@ from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.multigroup import MultiGroup
 from ppdm_dask.designs.product import Product
 from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
+from ppdm_dask.designs.registry import design_from_config, families, register
 from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.designs.unrelated import UnrelatedQuestion
 

@@ -1,4 +1,4 @@
-"""The contract of a randomization design, and the registry of families.
+"""The contract of a randomization design.
 
 A design is a column-stochastic matrix P, ``reported = P @ true``, over the joint categories of a
 block of attributes.  Everything that is estimated follows from a left inverse B, ``B P = I``: for
@@ -17,18 +17,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.designs.registry import design_from_config
+from ppdm_dask.designs.sampling import draw_signed
 from ppdm_dask.errors import DesignError, NotInvertible
+from ppdm_dask.privacy import PosteriorSummary
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
     from ppdm_dask.records import Records, Reports
 
-__all__ = ["Design", "PosteriorSummary", "design_from_config", "families", "register", "thresholds"]
+__all__ = ["Codes", "Design", "Floats"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[Any]
@@ -39,71 +42,10 @@ MAX_DENSE = 4_096
 MAX_CONDITION_SIZE = 512
 """Categories above which no condition number is computed for a message."""
 
-_FAMILIES: dict[str, type[Design]] = {}
-
-
-class PosteriorSummary(NamedTuple):
-    """What privacy measures need of the joint law J(y, x) = P[y, x] p[x], per reported y."""
-
-    total: Floats
-    """sum over x of J(y, x): probability of the report."""
-    largest: Floats
-    """max over x of J(y, x)."""
-    squares: Floats
-    """sum over x of J(y, x) ** 2."""
-
-
-def thresholds(law: Floats) -> tuple[npt.NDArray[np.uint64], int]:
-    """Cumulative probabilities in units of 2**-62, and the last symbol that can occur.
-
-    A 62-bit uniform u draws the symbol ``min(#{cuts <= u}, last)``: probabilities are met to
-    2**-62, and a symbol of probability zero is never drawn.
-    """
-    units = np.rint(law * 2.0**62).astype(np.int64)
-    units[law.argmax()] += (1 << 62) - int(sum(int(u) for u in units))
-    return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
-
 
 def _product(matrix: Floats, array: Floats) -> Floats:
     result: Floats = np.tensordot(matrix, array, axes=1)
     return result
-
-
-def register(family: type[Design]) -> type[Design]:
-    """Class decorator: make a family known by its ``id`` to configurations and to the battery."""
-    if family.id in _FAMILIES:
-        raise DesignError(f"two design families are called {family.id!r}", family)
-    _FAMILIES[family.id] = family
-    return family
-
-
-def families() -> dict[str, type[Design]]:
-    """Registered families by id, in alphabetical order."""
-    return dict(sorted(_FAMILIES.items()))
-
-
-def design_from_config(config: Mapping[str, Any]) -> Design:
-    """Build the design that a configuration describes.
-
-    Parameters
-    ----------
-    config : mapping
-        ``id`` names the family, the other keys are its parameters, as :meth:`Design.config` gives
-        them.
-
-    Raises
-    ------
-    DesignError
-        For an unknown family, an unknown or missing parameter, or an impossible value.
-    """
-    if not isinstance(config, Mapping):
-        raise DesignError(f"design: got {config!r}; a table with an id is needed", config)
-    parameters = dict(config)
-    name = parameters.pop("id", None)
-    if not isinstance(name, str) or name not in _FAMILIES:
-        known = ", ".join(families())
-        raise DesignError(f"id: got {name!r}; a design family is needed: {known}", name)
-    return _FAMILIES[name].from_config(parameters)
 
 
 class Design(ABC):
@@ -131,7 +73,7 @@ class Design(ABC):
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """Parameters as JSON values, from which :func:`design_from_config` builds an equal one."""
+        """Parameters as JSON values, from which ``design_from_config`` builds an equal one."""
 
     @classmethod
     @abstractmethod
@@ -195,7 +137,7 @@ class Design(ABC):
             )
 
     def require_inverse(self) -> None:
-        """Raise NotInvertible, with P and its condition number, where nothing can be estimated."""
+        """Raise NotInvertible, with P and its condition number, where there is no inverse."""
         if self.undefined:
             subject: object = self
             condition = math.inf
@@ -266,16 +208,8 @@ class Design(ABC):
         -------
         codes, factors : arrays, shapes (n, attributes of the block) and (n,)
         """
-        B = self.left_inverse()
-        joint = self.joint(codes)
-        words = stream.source(0).words(len(codes)) >> np.uint64(2)
-        truth = np.empty(len(codes), dtype=np.int64)
-        for y in np.unique(joint):
-            rows = joint == y
-            law = np.abs(B[:, y])
-            cuts, last = thresholds(law / law.sum())
-            truth[rows] = np.minimum(np.searchsorted(cuts, words[rows], "right"), last)
-        factors = np.sign(B[truth, joint]) * np.abs(B).sum(axis=0)[joint]
+        words = stream.source(0).words(len(codes))
+        truth, factors = draw_signed(self.left_inverse(), self.joint(codes), words)
         return np.stack(np.unravel_index(truth, self.shape), axis=1).astype(codes.dtype), factors
 
     def joint(self, codes: Codes) -> npt.NDArray[np.int64]:
@@ -319,7 +253,7 @@ class Design(ABC):
 
         return disguise(self, records, stream)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the configuration: reports made by one design are estimated by the same."""
         text = json.dumps(self.config(), sort_keys=True, separators=(",", ":"))

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats, register, thresholds
+from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.parameters import attribute_names, check_keys, numbers, shape_of
+from ppdm_dask.designs.registry import register
+from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError
 
 if TYPE_CHECKING:
@@ -90,7 +92,8 @@ class RRMatrix(Design):
 
     @property
     def undefined(self) -> str:
-        singular = not np.linalg.cond(self.P) < MAX_CONDITION
+        # In the 1-norm it takes an inverse; in the 2-norm minutes for thousands of categories.
+        singular = not np.linalg.cond(self.P, 1) < MAX_CONDITION
         return "P is singular to working precision" if singular else ""
 
     def matrix(self) -> Floats:

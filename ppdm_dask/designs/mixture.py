@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats, PosteriorSummary, thresholds
+from ppdm_dask.designs.base import Codes, Design, Floats
+from ppdm_dask.designs.sampling import thresholds
+from ppdm_dask.privacy import PosteriorSummary
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream

@@ -15,7 +15,8 @@ from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.records import Records
 
 if TYPE_CHECKING:
-    from ppdm_dask.estimate import Estimand, Estimate, Proportion
+    from ppdm_dask.estimate import Estimate
+    from ppdm_dask.events import Estimand, Proportion
 
 __all__ = ["Stratified", "pair_strata"]
 
@@ -105,18 +106,27 @@ class Stratified:
         event : mapping of attribute to label or iterable of labels
         estimand : {"population", "file"}
         """
-        from ppdm_dask.estimate import Proportion, proportion
+        from ppdm_dask.events import (
+            Proportion,
+            check_estimand,
+            event_weights,
+            mean_variance,
+            standard_error_of,
+        )
 
-        parts = [
-            proportion(records, design, event, estimand=estimand)  # type: ignore[arg-type]
-            for records, design in self.pair(strata)
-        ]
-        n = sum(part.n for part in parts)
-        value = math.fsum(part.n * part.value for part in parts) / n
-        error = math.sqrt(math.fsum((part.n * part.standard_error) ** 2 for part in parts)) / n
-        return Proportion(value, error, n, estimand)
+        check_estimand(estimand)
+        totals, variances = [], []
+        for records, design in self.pair(strata):
+            weights = event_weights(records, design, event)  # type: ignore[arg-type]
+            n_h, total = len(weights), math.fsum(weights)
+            mean, square = np.array(total / n_h), np.array(math.fsum(weights**2) / n_h)
+            totals.append(total)
+            variances.append(n_h**2 * float(mean_variance(mean, square, n_h, estimand)))
+        n = sum(map(len, strata))
+        error = float(standard_error_of(np.array(math.fsum(variances)))) / n
+        return Proportion(math.fsum(totals) / n, error, n, estimand)
 
-    def estimate(
+    def estimate_proportions(
         self,
         strata: Sequence[Records],
         over: Iterable[str],
@@ -133,11 +143,11 @@ class Stratified:
             Attributes.
         estimand : {"population", "file"}
         """
-        from ppdm_dask.estimate import Estimate, estimate
+        from ppdm_dask.estimate import Estimate, estimate_proportions
 
         names = tuple(over)
         parts = [
-            estimate(records, design, names, estimand=estimand)  # type: ignore[arg-type]
+            estimate_proportions(records, design, names, estimand=estimand)  # type: ignore[arg-type]
             for records, design in self.pair(strata)
         ]
         n = sum(part.n for part in parts)

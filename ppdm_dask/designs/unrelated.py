@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Floats, register, thresholds
+from ppdm_dask.designs.base import Codes, Floats
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
     attribute_names,
@@ -18,6 +18,8 @@ from ppdm_dask.designs.parameters import (
     probability,
     shape_of,
 )
+from ppdm_dask.designs.registry import register
+from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane
 

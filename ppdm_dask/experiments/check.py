@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ppdm_dask.designs import design_from_config
+from ppdm_dask.designs import scheme_from_config
 from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.fields import show
 from ppdm_dask.experiments.inputs import declared_codebook
+from ppdm_dask.experiments.privacy_of_cells import single_attribute
 from ppdm_dask.experiments.recipe import GridPoint, Recipe
 
 __all__ = ["check_recipe"]
 
-# A design's message begins with its parameter: "q: ..." or "w_y of 'age': ...".
-_PARAMETER = re.compile(r"(?P<name>\w+)(?: of '[^']*')?: (?P<rest>.*)", re.DOTALL)
+# A design's message begins with its parameter: "q: ...", "theta[1]: ..." or "w_y of 'age': ...".
+_PARAMETER = re.compile(r"(?P<name>\w+)(?:\[\d+\]| of '[^']*')?: (?P<rest>.*)", re.DOTALL)
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -36,9 +37,17 @@ def check_recipe(recipe: Recipe) -> None:
         attributes, shape = shapes[point.entry.id]
         config = {**recipe.design_at(point), "attributes": attributes, "shape": shape}
         try:
-            design_from_config(config)
+            scheme_from_config(config)
         except DesignError as error:
             raise _located(recipe, point, error) from None
+    for i, figure in enumerate(recipe.figures):
+        for point in recipe.points() if figure.w_a else ():
+            if single_attribute(recipe.design_at(point)) is None:
+                raise RecipeError(
+                    f"{recipe.source}: figure[{i}].w_a: got {show(list(figure.w_a))}; leave the "
+                    "figure out: the design says more than what happens to a single attribute",
+                    figure,
+                )
 
 
 def _located(recipe: Recipe, point: GridPoint, error: DesignError) -> RecipeError:

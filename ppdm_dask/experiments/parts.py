@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from ppdm_dask.experiments.fields import Scalar, Table
+from ppdm_dask.experiments.fields import Scalar, Table, scalar
 
-__all__ = ["About", "DataEntry", "DesignSpec", "Figure", "MineSpec", "Sweep"]
+__all__ = ["About", "DataEntry", "DesignSpec", "MineSpec", "Part", "Sweep", "read_id"]
 
 BINARISE = ("midrange", "median")
-FIGURES = ("mean", "variance", "privacy")
 INCOMPLETE = ("keep", "drop")
-LEARNERS = ("naive-bayes",)
 SPLITS = ("fixed", "redrawn")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -23,14 +21,15 @@ _AXIS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TAKEN = frozenset({"data", "repeat", "split", "column", "w_a", "attributes", "shape", "id"})
 
 
-def _read_id(table: Table) -> str:
+def read_id(table: Table) -> str:
+    """Return the id of a table."""
     name = table.text("id", _ID_NEEDED)
     if not _ID.fullmatch(name):
         raise table.error("id", name, _ID_NEEDED)
     return name
 
 
-class _Part:
+class Part:
     """What the tables have in common: back to plain values."""
 
     def config(self) -> dict[str, Any]:
@@ -44,7 +43,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class About(_Part):
+class About(Part):
     """Title, references and notes; no number depends on them."""
 
     title: str
@@ -60,7 +59,7 @@ class About(_Part):
 
 
 @dataclass(frozen=True)
-class DataEntry(_Part):
+class DataEntry(Part):
     """One variant of the data: a set, its codebook, and how it is prepared.
 
     Parameters
@@ -92,7 +91,7 @@ class DataEntry(_Part):
         """Read a table ``[[data]]``."""
         from ppdm_dask import datasets
 
-        name = _read_id(table)
+        name = read_id(table)
         codebook = table.text("codebook", "a path relative to the recipe is needed")
         bundled = table.optional_choice("set", datasets.names(), "a bundled data set")
         file = table.optional_text("file", "a path relative to the recipe is needed")
@@ -109,7 +108,7 @@ class DataEntry(_Part):
 
 
 @dataclass(frozen=True)
-class Sweep(_Part):
+class Sweep(Part):
     """Monte Carlo repeats over a grid.
 
     Parameters
@@ -186,6 +185,36 @@ class DesignSpec:
         return {"family": self.family, **self.parameters}
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _naive_bayes(table: Table) -> dict[str, Any]:
+    floor = table.take("floor")
+    if floor is None:
+        floor = "1/n"
+    if floor != "1/n" and not (_is_number(floor) and 0 < floor < 1):
+        right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
+        raise table.error("floor", floor, right)
+    return {"floor": floor}
+
+
+def _id3(table: Table) -> dict[str, Any]:
+    """Only what changes the paper's algorithm, so that writing out a default changes no key."""
+    found: dict[str, Any] = {"max_depth": table.optional_integer("max_depth", 0)}
+    for name in ("min_weight", "min_z"):
+        value = table.take(name)
+        found[name] = scalar(value)
+        if value is not None and not (_is_number(found[name]) and found[name] >= 0):
+            raise table.error(name, value, "a number of 0 or more is needed")
+    if found["min_weight"] == 0:
+        found["min_weight"] = None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+LEARNERS = {"naive-bayes": _naive_bayes, "id3": _id3}
+
+
 @dataclass(frozen=True)
 class MineSpec:
     """The learner and its parameters."""
@@ -197,61 +226,10 @@ class MineSpec:
     def read(cls, table: Table) -> Self:
         """Read the table ``[mine]``."""
         learner = table.choice("learner", LEARNERS, "a learner")
-        floor = table.take("floor")
-        if floor is None:
-            floor = "1/n"
-        number = isinstance(floor, int | float) and not isinstance(floor, bool)
-        if floor != "1/n" and not (number and 0 < floor < 1):
-            right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
-            raise table.error("floor", floor, right)
+        parameters = LEARNERS[learner](table)
         table.done()
-        return cls(learner, {"floor": floor})
+        return cls(learner, parameters)
 
     def config(self) -> dict[str, Any]:
         """Return the table as plain values."""
         return {"learner": self.learner, **self.parameters}
-
-
-@dataclass(frozen=True)
-class Figure(_Part):
-    """A figure to draw against the first axis of the grid.
-
-    Parameters
-    ----------
-    id : str
-        Name of its files.
-    kind : {"mean", "variance", "privacy"}
-        Mean accuracy, variance of accuracy, or PSE.
-    title : str
-    data : tuple of str
-        Ids of the data entries to draw; all of them unless the recipe names some.
-    w_a : tuple of float
-        Proportions in (0, 1) for which ``privacy`` draws the PSE.
-    """
-
-    id: str
-    kind: str
-    title: str
-    data: tuple[str, ...]
-    w_a: tuple[float, ...] = ()
-
-    @classmethod
-    def read(cls, table: Table, known: tuple[str, ...]) -> Self:
-        """Read a table ``[[figure]]``; `known` are the ids of the data entries."""
-        name = _read_id(table)
-        kind = table.choice("kind", FIGURES, "a kind of figure")
-        title = table.text("title")
-        data = table.texts("data")
-        for i, entry in enumerate(data):
-            if entry not in known or entry in data[:i]:
-                right = f"the id of a data entry is needed, each once: {', '.join(known)}"
-                raise table.error(f"data[{i}]", entry, right)
-        w_a: list[float] = []
-        if kind == "privacy":
-            for i, value in enumerate(table.scalars("w_a", "a list of proportions is needed")):
-                if not isinstance(value, float) or not 0 < value < 1:
-                    right = "a proportion between 0 and 1, both excluded, is needed"
-                    raise table.error(f"w_a[{i}]", value, right)
-                w_a.append(value)
-        table.done()
-        return cls(name, kind, title, data or known, tuple(w_a))

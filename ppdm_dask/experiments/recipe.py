@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ppdm_dask.experiments.fields import Scalar, Table, read_toml
-from ppdm_dask.experiments.parts import About, DataEntry, DesignSpec, Figure, MineSpec, Sweep
+from ppdm_dask.experiments.figure_spec import Figure
+from ppdm_dask.experiments.parts import About, DataEntry, DesignSpec, MineSpec, Sweep
 
 __all__ = [
     "About",
@@ -112,7 +113,8 @@ class Recipe:
         design = DesignSpec.read(root.table("design", need), sweep.grid)
         mine = MineSpec.read(root.table("mine", "a table [mine] with a learner is needed"))
         need = "figures are tables [[figure]]"
-        figures = [(table, Figure.read(table, ids)) for table in root.tables("figure", need)]
+        tables = root.tables("figure", need)
+        figures = [(table, Figure.read(table, ids, sweep.grid)) for table in tables]
         _distinct((table, figure.id) for table, figure in figures)
         root.done()
         return cls(

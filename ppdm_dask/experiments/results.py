@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +40,9 @@ def grid_axes(ds: xr.Dataset) -> tuple[str, ...]:
 
 
 def empty_arrays(
-    coordinates: Coordinates, repeats: int, splits: int = 1
+    coordinates: Coordinates, repeats: int, splits: int = 1, optional: Collection[str] = ()
 ) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of all measured variables that say everywhere that there is no number.
+    """Arrays of measured variables that say everywhere that there is no number.
 
     Parameters
     ----------
@@ -53,19 +53,24 @@ def empty_arrays(
         Length of the axis ``repeat``.
     splits : int
         1 for one split of the data, or as many as repeats.
+    optional : collection of str
+        Which optional variables are wanted besides those on ``column`` and ``w_a``, which are
+        there where their axis is.
 
     Returns
     -------
     dict of str to array
-        To be filled, and given to :func:`build_dataset`. Optional variables are left out where
-        their axis is.
+        To be filled, and given to :func:`build_dataset`.
     """
     sizes = {name: len(values) for name, values in coordinates.items()}
     sizes |= {"repeat": repeats, "split": splits}
     arrays = {}
     for declared in REGISTRY:
         dims = declared.dimensions(_grid(coordinates))
-        if declared.kind != "derived" and all(dim in sizes for dim in dims):
+        wanted = declared.kind == "measured" or declared.name in optional
+        if declared.kind == "optional" and not {"column", "w_a"}.isdisjoint(dims):
+            wanted = set(dims) <= set(sizes)
+        if wanted:
             arrays[declared.name] = declared.empty(tuple(sizes[dim] for dim in dims))
     return arrays
 
@@ -204,8 +209,10 @@ def _cast(declared: Variable, values: npt.ArrayLike) -> npt.NDArray[Any]:
 def _derive(arrays: Mapping[str, npt.NDArray[Any]], axes: Coordinates) -> dict[str, Any]:
     """Return the statistics of the measured variables."""
     shape = arrays["correct"].shape[:-1]
-    names = [v.name for v in REGISTRY if v.kind == "derived" and v.dimensions(()) == ("data",)]
-    found = {name: variable(name).empty(shape) for name in names if name != "pse"}
+    names = {v.name for v in REGISTRY if v.kind == "derived"} - {"pse"}
+    if "nodes" not in arrays:
+        names.remove("negative_share")
+    found = {name: variable(name).empty(shape) for name in names}
     for name in ("benchmark", "majority"):
         counts = arrays[f"{name}_correct"]
         found[name] = np.array(
@@ -220,7 +227,11 @@ def _derive(arrays: Mapping[str, npt.NDArray[Any]], axes: Coordinates) -> dict[s
             found[f"accuracy_{key}"][index] = value
         for key, value in disguised._asdict().items():
             found[f"disguised_{key}"][index] = value
-        found["floored_mean"][index] = moments(arrays["floored"][index][there]).mean
+        floored = arrays["floored"][index][there]
+        found["floored_mean"][index] = moments(floored).mean
+        if "nodes" in arrays:
+            share = moments(floored / arrays["nodes"][index][there]).mean
+            found["negative_share"][index] = share
     if "pse_attribute" in arrays:
         found["pse"] = _least(arrays["pse_attribute"], axes)
     return found

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask import privacy
-from ppdm_dask.designs import Design, Identity, design_from_config
+from ppdm_dask.designs import Design, Identity
 from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.plan import Cell
+from ppdm_dask.experiments.privacy_of_cells import DISCLOSURES, fill_privacy
 from ppdm_dask.experiments.recipe import GridPoint, Recipe
 from ppdm_dask.experiments.results import build_dataset, empty_arrays
 from ppdm_dask.experiments.sample import Sample
@@ -181,7 +181,8 @@ class SweepPlan:
         if recipe.w_a:
             coordinates["w_a"] = recipe.w_a
         splits = sweep.repeats if self.redrawn else 1
-        arrays = empty_arrays(coordinates, sweep.repeats, splits)
+        optional = [*DISCLOSURES, *(["nodes"] if recipe.mine.learner == "id3" else [])]
+        arrays = empty_arrays(coordinates, sweep.repeats, splits, optional)
         for i, cell in enumerate(self.benchmarks):
             sample = self._sample(i)
             arrays["n_train"][i], arrays["n_test"][i] = sample.n_train, sample.n_test
@@ -196,26 +197,6 @@ class SweepPlan:
                 repeats = ledger.finished(cell)
                 for name, values in ledger.collect(cell).items():
                     arrays[name][point.index][repeats] = values
-        self._fill_privacy(arrays)
+        fill_privacy(arrays, self)
         about = {"title": recipe.about.title, "recipe": recipe.name}
         return build_dataset(arrays, coordinates, about)
-
-    def _fill_privacy(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """PSE of each attribute given its own report, under its distribution in the data."""
-        first = 0
-        for i, prepared in enumerate(self.prepared):
-            names, records = prepared.codebook.names, prepared.records
-            for offset, (name, size) in enumerate(zip(names, prepared.codebook.shape, strict=True)):
-                prior = np.bincount(records.column(name), minlength=size) / len(records)
-                for point, cell, _ in self.points:
-                    if point.index[0] == i:
-                        design = build_design(cell.params["design"], records).marginal([name])
-                        if design is not None:
-                            place = (first + offset, *point.index[1:])
-                            arrays["pse_attribute"][place] = privacy.pse(design, prior)
-            first += len(names)
-        for at, w_a in enumerate(self.recipe.w_a):
-            for point in self.recipe.points():
-                config = {**self.recipe.design_at(point), "attributes": ["A"], "shape": [2]}
-                curve = privacy.pse(design_from_config(config), [1 - w_a, w_a])
-                arrays["pse_curve"][(at, *point.index[1:])] = curve

@@ -9,7 +9,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DIMENSIONS", "GRID", "REGISTRY", "Variable", "variable"]
+__all__ = [
+    "ADVERSARIES",
+    "DIMENSIONS",
+    "GRID",
+    "REGISTRY",
+    "SPLITS_AVERAGED",
+    "Variable",
+    "variable",
+]
 
 GRID = "*"
 """Stands for the axes of the recipe's grid, in their order."""
@@ -73,6 +81,46 @@ def _moments(prefix: str, what: str) -> tuple[Variable, ...]:
     )
 
 
+ADVERSARIES = {
+    "own": "sees an attribute's own report and knows its distribution",
+    "product": "sees the whole report and takes the attributes, whose distributions are known, "
+    "for independent",
+    "joint": "sees the whole report and knows the joint distribution of the records",
+}
+"""Adversaries by the ending of their variables' names, and what they see and know."""
+
+SPLITS_AVERAGED = 20
+"""Splits of the attributes over which a disclosure is averaged where each repeat draws its own."""
+
+
+def _disclosures() -> tuple[Variable, ...]:
+    """What each adversary learns, for the attribute that is protected worst."""
+    texts = {
+        "posterior": "Largest posterior of any value of any attribute given any possible report",
+        "guess": "Probability that the best guess at an attribute is right, for the attribute "
+        "where it is largest",
+        "advantage": "By how much this probability exceeds that of the best guess without a "
+        "report, for the attribute where that is most",
+    }
+    where = (
+        "Over the attributes that are disguised, under the distribution in the data; where each "
+        f"repeat draws its own groups, the mean over the groups of the first {SPLITS_AVERAGED} "
+        "repeats. NaN where there are too many reports to enumerate."
+    )
+    return tuple(
+        Variable(
+            f"{name}_{adversary}",
+            CELL,
+            "float64",
+            "1",
+            f"{text}, of an adversary who {knows}. {where}",
+            "optional",
+        )
+        for name, text in texts.items()
+        for adversary, knows in ADVERSARIES.items()
+    )
+
+
 REGISTRY: tuple[Variable, ...] = (
     Variable("n_train", ("data",), "int32", "records", "Records in the training part."),
     Variable("n_test", ("data",), "int32", "records", "Records in the test part."),
@@ -126,8 +174,17 @@ REGISTRY: tuple[Variable, ...] = (
         TRIAL,
         "int32",
         "estimates",
-        "Estimated joint proportions of class and attribute that were raised to the learner's "
-        "floor; -1 where undefined or not computed yet.",
+        "Estimates below what a count can be. Naive Bayes: joint proportions of class and "
+        "attribute that were raised to the floor. ID3: nodes of the tree one of whose class counts "
+        "is negative. -1 where undefined or not computed yet.",
+    ),
+    Variable(
+        "nodes",
+        TRIAL,
+        "int32",
+        "nodes",
+        "Nodes of the tree, leaves and root among them; -1 where undefined or not computed yet.",
+        "optional",
     ),
     Variable(
         "pse_attribute",
@@ -146,6 +203,7 @@ REGISTRY: tuple[Variable, ...] = (
         "PSE of a binary attribute that has the value 1 with probability w_a.",
         "optional",
     ),
+    *_disclosures(),
     Variable("completed", CELL, "int32", "repeats", "Repeats that are computed.", "derived"),
     Variable(
         "benchmark",
@@ -169,6 +227,15 @@ REGISTRY: tuple[Variable, ...] = (
     *_moments("disguised", "the accuracy estimated from the disguised test part"),
     Variable(
         "floored_mean", CELL, "float64", "estimates", "Mean of floored over the repeats.", "derived"
+    ),
+    Variable(
+        "negative_share",
+        CELL,
+        "float64",
+        "1",
+        "Share of the tree's nodes one of whose class counts is negative: mean of floored / nodes "
+        "over the repeats.",
+        "derived",
     ),
     Variable(
         "pse",

@@ -91,9 +91,15 @@ def _sum(weights: Ints, start: Count, stop: Count) -> Count:
 
 @kernel
 def _best(
-    ones: Ints, total0: Count, total1: Count, lanes: Ints, size: int, x: Floats, work: Floats, y: Floats
+    ones: Ints,
+    total0: Count,
+    total1: Count,
+    size: int,
+    x: Floats,
+    work: Floats,
+    y: Floats,
 ) -> int:
-    """Position in ``lanes`` of the split with the least mean entropy; ties go to the first.
+    """Position in ``ones`` of the split with the least mean entropy; ties go to the first.
 
     score = sum_v n_v H_v / sum_v n_v with n_vc = max(0, w_vc).
     """
@@ -194,7 +200,7 @@ def grow(
                     ones[0, size] = _lane_sum(bits0, train0, lane)
                     ones[1, size] = _lane_sum(bits1, train1, lane)
                     size += 1
-            best = _best(ones, total0, total1, lanes, size, x, work, y)
+            best = _best(ones, total0, total1, size, x, work, y)
             split = lanes[best]
         if met < nodes.shape[0]:
             nodes[met, 0], nodes[met, 1], nodes[met, 2] = used, node[_VALUES], split

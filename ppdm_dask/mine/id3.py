@@ -24,7 +24,7 @@ from ppdm_dask.records import Records, Reports
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.estimate import Proportion
+    from ppdm_dask.events import Proportion
     from ppdm_dask.mine.tree import Tree
     from ppdm_dask.randomness import Stream
     from ppdm_dask.tables import ContingencyTable

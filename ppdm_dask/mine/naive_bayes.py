@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.estimate import Proportion, invert
+from ppdm_dask.estimate import invert
+from ppdm_dask.events import Proportion
 from ppdm_dask.mine.scoring import score_disguised
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.tables import ContingencyTable, count
@@ -197,7 +198,8 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Records) -> npt.NDArray[Any]:
         """Predicted labels of the target, shape (n,)."""
-        labels: npt.NDArray[Any] = self.classes_[self.predict_codes(X)]
+        codes = self.predict_codes(X)
+        labels: npt.NDArray[Any] = self.classes_[codes]
         return labels
 
     def predict_proba(self, X: Records) -> Floats:

@@ -29,14 +29,14 @@ def prune_tree(tree: Tree, validation: Evidence) -> Tree:
     validation : Evidence
         Records or reports that the tree was not grown on, over the same attributes.
     """
-    counts, tolerance = node_counts(tree, validation)
-    as_leaf = counts[np.arange(len(tree)), tree.label]
-    below = np.zeros(len(tree))
+    found = node_counts(tree, validation)
+    as_leaf = found.counts[np.arange(len(tree)), tree.label]
+    below = np.zeros_like(as_leaf)
     inner = tree.attribute >= 0
     cut = ~inner
     for node in range(len(tree) - 1, -1, -1):
         # Children stand behind their parents, so that `below` is complete here.
-        cut[node] |= bool(as_leaf[node] >= below[node] - tolerance)
+        cut[node] |= bool(as_leaf[node] >= below[node] - found.tolerance)
         if node:
             below[tree.parent[node]] += as_leaf[node] if cut[node] else below[node]
     return _subtree(tree, cut)

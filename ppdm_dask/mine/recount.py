@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.estimate import Proportion
+from ppdm_dask.events import Proportion
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
 from ppdm_dask.mine.significance import sum_variance
 
@@ -23,23 +23,25 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def node_counts(tree: Tree, evidence: Evidence) -> tuple[Floats, float]:
-    """Estimated records of each class in each node among other reports.
+class SignedCounts(NamedTuple):
+    """Counts, shape (nodes, classes), times scale; differences up to the tolerance are rounding."""
 
-    Returns
-    -------
-    counts, tolerance : array of shape (nodes, classes), and float
-        Differences of counts up to the tolerance are rounding.
-    """
+    counts: npt.NDArray[Any]
+    scale: int
+    tolerance: int | float
+
+
+def node_counts(tree: Tree, evidence: Evidence) -> SignedCounts:
+    """Estimated records of each class in each node among other reports."""
     cells = signed_cells(evidence)
     if cells is None:
         counts = np.array([evidence.class_counts(tree.conditions(i)) for i in range(len(tree))])
-        return counts, ROUNDING * float(np.abs(counts).sum(axis=1).max())
+        return SignedCounts(counts, 1, ROUNDING * float(np.abs(counts).sum(axis=1).max()))
     totals = np.zeros((len(tree), evidence.n_classes), cells.weights.dtype)
     classes = cells.codes[:, evidence.target]
     for rows, nodes in tree.route(cells.codes):
         np.add.at(totals, (nodes, classes[rows]), cells.weights[rows])
-    return totals / cells.scale, cells.tolerance
+    return SignedCounts(totals, cells.scale, cells.tolerance)
 
 
 def _walk(tree: Tree, stratum: Stratum) -> Iterator[tuple[int, Ints, dict[int, int]]]:
@@ -139,6 +141,6 @@ def accuracy(tree: Tree, evidence: Evidence) -> Proportion:
         else:
             value += math.fsum(times * weights) / n
         shares = weights / scale
-        total, square = float(times @ shares), float(times @ shares**2)
+        total, square = math.fsum(times * shares), math.fsum(times * shares**2)
         variance += float(sum_variance(np.array(total), np.array(square), stratum.n))
     return Proportion(value, math.sqrt(variance) / n, n, "population")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.estimate import Proportion
+from ppdm_dask.events import Proportion
 from ppdm_dask.records import code_dtype
 from ppdm_dask.tables import require_design
 

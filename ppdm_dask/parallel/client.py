@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -124,8 +125,7 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
         stack.enter_context(environment_kept([*ENVIRONMENT, *LEAKED]))
         stack.enter_context(main_hidden())
         stack.enter_context(dask.config.set(SETTINGS))
-        # Starting it unblocks signals in the thread that does; here that does no harm.
-        resource_tracker.ensure_running()
+        _start_tracker()
         stack.callback(_kill_left, {child.pid for child in multiprocessing.active_children()})
         with interrupts_blocked():
             cluster = LocalCluster(
@@ -159,6 +159,19 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
             last_death=lambda: deaths.last,
             log=log,
         )
+
+
+def _start_tracker() -> None:
+    """Start the process that frees what killed processes leave, and have it keep quiet.
+
+    Its start unblocks signals in the thread that does it, so that it must not be left to the
+    threads of the cluster. After a `kill -9` of this process it would count the semaphores left.
+    """
+    with environment_kept(["PYTHONWARNINGS"]):
+        given = os.environ.get("PYTHONWARNINGS")
+        quiet = "ignore:resource_tracker:UserWarning"
+        os.environ["PYTHONWARNINGS"] = f"{given},{quiet}" if given else quiet
+        resource_tracker.ensure_running()
 
 
 class _Deaths(logging.Handler):

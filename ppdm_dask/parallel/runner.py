@@ -55,7 +55,7 @@ def execute(
         Number of worker processes; 0 stays in this process. By default the run begins here and
         starts a worker for each core as soon as more than 5 seconds of work are left.
     batch_seconds : float
-        Time that a batch should take, above 0. Batches cost about 2 ms each on workers.
+        Time that a batch should take, above 0. A batch costs some milliseconds on workers.
     progress : callable, optional
         Called with a :class:`~ppdm_dask.parallel.progress.Progress` after each batch.
     client : distributed.Client, optional

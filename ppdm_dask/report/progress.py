@@ -135,11 +135,13 @@ def _count(progress: Progress) -> str:
 
 
 def _left(progress: Progress) -> str:
-    """Time that is left at the speed so far; empty while nothing is done."""
+    """Time that is left at the speed so far; empty while too little is done to tell."""
     done = progress.done_repeats - progress.resumed_repeats
-    if done <= 0:
+    open_repeats = progress.total_repeats - progress.done_repeats
+    # The first repeats wait for workers and compilers.
+    if done < 0.02 * (done + open_repeats):
         return ""
-    left = progress.elapsed_seconds / done * (progress.total_repeats - progress.done_repeats)
+    left = progress.elapsed_seconds / done * open_repeats
     return f", about {_span(left)} left"
 
 

@@ -42,7 +42,7 @@ class Run:
             "workers": workers,
             "batch_seconds": 0.1,
         }
-        command = [sys.executable, "-W", "error", str(DRIVER), str(folder / "ledger.sqlite")]
+        command = [sys.executable, str(DRIVER), str(folder / "ledger.sqlite")]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 [*command, json.dumps(arguments)],

@@ -54,7 +54,9 @@ def test_the_worked_example():
     """Private 11 and personal 01: 11 with probability q, else 01."""
     q = 0.7
     personal_is_01 = UnrelatedQuestion(["a", "b"], q, [0.0, 1.0])
-    assert personal_is_01.apply(np.array([0, 0, 0, 1.0])).tolist() == pytest.approx([0, 0.3, 0, 0.7])
+    assert personal_is_01.apply(np.array([0, 0, 0, 1.0])).tolist() == pytest.approx(
+        [0, 0.3, 0, 0.7]
+    )
 
 
 @given(SEEDS)
@@ -128,11 +130,16 @@ def test_pse_is_not_symmetric_in_q_nor_at_other_personal_proportions():
         assert (np.diff(curve) < 0).all()
         assert curve[0] == pytest.approx(2 * w_a * (1 - w_a))  # highest at q = 0
         assert curve[-1] == 0
-    assert abs(float(privacy.pse_unrelated(0.3, 0.2, 0.6) - privacy.pse_unrelated(0.7, 0.2, 0.6))) > 0.01
+    assert (
+        abs(float(privacy.pse_unrelated(0.3, 0.2, 0.6) - privacy.pse_unrelated(0.7, 0.2, 0.6)))
+        > 0.01
+    )
 
 
 def test_pse_rises_towards_a_uniform_private_attribute():
-    curves = privacy.pse_unrelated(np.array([0.1, 0.2, 0.3, 0.4, 0.5])[:, None], 0.5, [0.1, 0.5, 0.9])
+    curves = privacy.pse_unrelated(
+        np.array([0.1, 0.2, 0.3, 0.4, 0.5])[:, None], 0.5, [0.1, 0.5, 0.9]
+    )
     assert (np.diff(curves, axis=0) > 0).all()
 
 
@@ -163,7 +170,9 @@ def setting(q, split, seed=1, key=2**63 + 5):
     codes = np.array(records.codes)
     told = np.random.default_rng(4).random(400) < 0.6
     codes[told, 1] = codes[told, 0]
-    sample = Sample.draw(type(records)(codes, BOOK), "class", 0.8, 2**63 + 9, split == "redrawn", seed)
+    sample = Sample.draw(
+        type(records)(codes, BOOK), "class", 0.8, 2**63 + 9, split == "redrawn", seed
+    )
     design = identity_of(BOOK) if q is None else UnrelatedQuestion(BOOK.names, q)
     return Setting(sample, design, {"learner": "naive-bayes"}, seed, key)
 

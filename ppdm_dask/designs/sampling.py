@@ -1,0 +1,48 @@
+"""Drawing from a probability vector by comparing integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["draw_signed", "thresholds"]
+
+
+def thresholds(law: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint64], int]:
+    """Cumulative probabilities in units of 2**-62, and the last symbol that can occur.
+
+    A 62-bit uniform u draws the symbol ``min(#{cuts <= u}, last)``: probabilities are met to
+    2**-62, and a symbol of probability zero is never drawn.
+    """
+    units = np.rint(law * 2.0**62).astype(np.int64)
+    units[law.argmax()] += (1 << 62) - int(sum(int(u) for u in units))
+    return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
+
+
+def draw_signed(
+    matrix: npt.NDArray[np.float64], columns: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Draw rows in proportion to the absolute entries of a column, with signed factors.
+
+    Parameters
+    ----------
+    matrix : float64, shape (rows, columns)
+    columns : int64, shape (n,)
+        Column of each draw.
+    words : uint64, shape (n,)
+        One uniform word a draw.
+
+    Returns
+    -------
+    rows, factors : arrays, shape (n,)
+        ``E[factor * f(row)]`` is the sum of ``matrix[row, column] * f(row)`` over the rows.
+    """
+    rows = np.empty(len(columns), dtype=np.int64)
+    for column in np.unique(columns):
+        here = columns == column
+        law = np.abs(matrix[:, column])
+        cuts, last = thresholds(law / law.sum())
+        drawn = np.searchsorted(cuts, words[here] >> np.uint64(2), "right")
+        rows[here] = np.minimum(drawn, last)
+    factors = np.sign(matrix[rows, columns]) * np.abs(matrix).sum(axis=0)[columns]
+    return rows, factors

@@ -1,0 +1,160 @@
+"""Unbiased weights of events, and the proportions that they estimate.
+
+The weight ``w(E, y)`` of an event has expectation ``1_E(x)`` over the disguise, so its mean over
+reports estimates P(E), and its sample variance over n that estimate's variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.tables import require_design, require_whole
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.records import Reports
+
+__all__ = [
+    "Estimand",
+    "Proportion",
+    "check_estimand",
+    "event_weights",
+    "mean_variance",
+    "normal_quantile",
+    "proportion",
+    "standard_error_of",
+]
+
+Floats = npt.NDArray[np.float64]
+Estimand = Literal["population", "file"]
+
+ROUNDING = 1e-14
+
+
+def mean_variance(mean: Floats, square: Floats, n: int, estimand: Estimand) -> Floats:
+    """Variance of a mean of weights, from the mean weight and the mean squared weight.
+
+    For the *population* behind the records: (mean w^2 - p^2) / (n - 1).  For *this file*, where
+    E[w | x] = 1_E(x) and only the disguise is random: (mean w^2 - mean w) / n.  Both are unbiased;
+    the second falls below 0 where most weights lie between 0 and 1, and then says nothing.
+    """
+    if n < 2:
+        return np.full(np.shape(mean), np.nan)
+    spread = square - (mean**2 if estimand == "population" else mean)
+    # Rounding can leave -1e-18 where the variance is zero (an undisguised certainty).
+    spread = np.where(np.abs(spread) <= ROUNDING * square, 0.0, spread)
+    return np.asarray(spread / (n - 1 if estimand == "population" else n))
+
+
+def standard_error_of(variance: Floats) -> Floats:
+    """Standard error; not a number where the variance is none or below 0."""
+    return np.sqrt(np.where(variance >= 0, variance, np.nan))
+
+
+def check_estimand(estimand: str) -> None:
+    """Raise InputError unless it is "population" or "file"."""
+    if estimand not in ("population", "file"):
+        raise InputError(f"estimand: got {estimand!r}; 'population' or 'file' is needed", estimand)
+
+
+def normal_quantile(level: float) -> float:
+    """Half width of a two-sided normal interval of a level in (0, 1), in standard errors."""
+    if not 0 < level < 1:
+        raise InputError(f"level: got {level!r}; a number between 0 and 1 is needed", level)
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + level / 2))
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """Estimated proportion of one event.
+
+    Parameters
+    ----------
+    value : float
+        Unbiased; may lie outside [0, 1].
+    standard_error : float
+        For the estimand; not a number with fewer than two records, or where an unbiased variance
+        is below 0.
+    n : int
+        Reports.
+    estimand : {"population", "file"}
+    """
+
+    value: float
+    standard_error: float
+    n: int
+    estimand: Estimand
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Wald interval; good from about 300 reports, away from 0 and 1."""
+        half = normal_quantile(level) * self.standard_error
+        return self.value - half, self.value + half
+
+
+def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
+    """Unbiased weights w(E, y), one a report: their mean estimates P(E).
+
+    Parameters
+    ----------
+    reports : Reports
+    design : Design
+        The design that made them; attributes it does not cover count as undisguised.
+    event : mapping of attribute to label or iterable of labels
+        A conjunction over attributes.
+
+    Returns
+    -------
+    array of float, shape (n,)
+
+    Raises
+    ------
+    RecordsError
+        If the reports were made by another design.
+    NotLumpable
+        If they lack a part of a block that the event needs.
+    """
+    require_design(reports, design)
+    masks = reports.codebook.masks(event)
+    weight = np.ones(len(reports))
+    covered: set[str] = set()
+    for block in design.blocks:
+        covered.update(block.attributes)
+        if any(name in masks for name in block.attributes):
+            there = [name for name in block.attributes if name in reports.codebook.names]
+            require_whole(block, there)
+            part = block.marginal(there)
+            assert part is not None
+            columns = [reports.codebook.index(name) for name in there]
+            weight *= part.weights(masks, reports.codes[:, columns])
+    for name, mask in masks.items():
+        if name not in covered:
+            weight *= mask[reports.column(name)]
+    return weight
+
+
+def proportion(
+    reports: Reports,
+    design: Design,
+    event: Mapping[str, Any],
+    *,
+    estimand: Estimand = "population",
+) -> Proportion:
+    """Estimate the proportion of an event from reports; arguments as in :func:`event_weights`."""
+    check_estimand(estimand)
+    weights = event_weights(reports, design, event)
+    n = len(weights)
+    if not n:
+        raise RecordsError("there are no reports; at least one is needed", reports)
+    mean = math.fsum(weights) / n
+    square = math.fsum(weights**2) / n
+    variance = mean_variance(np.array(mean), np.array(square), n, estimand)
+    return Proportion(mean, float(standard_error_of(variance)), n, estimand)
