@@ -24,7 +24,9 @@ __all__ = ["DISCLOSURES", "fill_privacy", "single_attribute"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-DISCLOSURES = tuple(v.name for v in REGISTRY if v.name.endswith(tuple(f"_{a}" for a in ADVERSARIES)))
+DISCLOSURES = tuple(
+    v.name for v in REGISTRY if v.name.endswith(tuple(f"_{a}" for a in ADVERSARIES))
+)
 """Variables that say what adversaries learn in a cell."""
 
 

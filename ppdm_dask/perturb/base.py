@@ -78,9 +78,7 @@ def perturbation_from_config(config: Mapping[str, Any]) -> Perturbation:
     return made
 
 
-class Perturbation(  # type: ignore[misc]
-    OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC
-):
+class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A perturbation of records of numbers, by scikit-learn's conventions for transformers.
 
     Parameters

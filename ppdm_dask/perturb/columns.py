@@ -37,9 +37,11 @@ def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:
     DataError
         If a value is no finite number, a name occurs twice, or there is no column.
     """
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64:
-        if X.shape[1] and not np.isinf(X).any():  # nothing to read or to complain about
-            return np.asfortranarray(X), tuple(map(str, range(X.shape[1])))
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and X.shape[1]:
+        if np.isinf(X).any():
+            row, j = (int(i) for i in np.argwhere(np.isinf(X))[0])
+            raise _no_number(str(j), row + offset, X[row, j])
+        return np.asfortranarray(X), tuple(map(str, range(X.shape[1])))
     import pandas as pd
 
     frame = X if isinstance(X, pd.DataFrame) else _frame(X)
@@ -65,7 +67,7 @@ def _frame(X: Any) -> Any:
 
 
 def _numbers(column: Any, name: str, offset: int) -> Floats:
-    from ppdm_dask.coding import canonical_text, read_numbers
+    from ppdm_dask.coding import read_numbers
 
     if column.dtype.kind in "bmM":
         raise DataError(
@@ -74,13 +76,19 @@ def _numbers(column: Any, name: str, offset: int) -> Floats:
     numbers, wrong = read_numbers(column, None)
     if wrong.any():
         row = int(np.argmax(wrong))
-        text = canonical_text(column.iloc[row])
-        raise DataError(
-            f"column {name!r}, row {row + offset}: {text!r} is no finite number; "
-            "numbers are needed, leave a column of texts out",
-            text,
-        )
+        raise _no_number(name, row + offset, column.iloc[row])
     return numbers
+
+
+def _no_number(name: str, row: int, value: object) -> DataError:
+    from ppdm_dask.coding import canonical_text
+
+    text = canonical_text(value)
+    return DataError(
+        f"column {name!r}, row {row}: {text!r} is no finite number; "
+        "numbers are needed, leave a column of texts out",
+        text,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,7 +87,7 @@ class KCG(Perturbation):
     def _learn(self, values: Floats, stream: Stream) -> None:
         labels = condense(values, self.k, stream)
         groups = int(labels.max()) + 1
-        n, m = values.shape
+        m = values.shape[1]
         means, axes = np.empty((groups, m)), np.empty((groups, m, m))
         for group in range(groups):
             own = values[labels == group]

@@ -148,8 +148,7 @@ class SSVD(_Truncated):
     def check_parameters(self) -> None:
         """Refuse an impossible parameter."""
         check_whole("k", self.k, 1)
-        number = isinstance(self.e, int | float | np.floating) and not isinstance(self.e, bool)
-        if not number or not 0 < self.e < 1:
+        if not isinstance(self.e, float | np.floating) or not 0 < self.e < 1:
             right = "a share between 0 and 1, both excluded, is needed"
             raise InputError(f"e: got {self.e!r}; {right}", self.e)
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.experiments.recipe import Figure, Recipe
+from ppdm_dask.experiments.kinds import AnyRecipe
+from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
+from ppdm_dask.experiments.recipe import Figure
 from ppdm_dask.experiments.results import grid_axes
 from ppdm_dask.report import style
 
@@ -55,14 +57,14 @@ class _Series:
         return np.asarray(self.cells[name].to_numpy(), dtype=float)
 
 
-def draw_figures(ds: xr.Dataset, recipe: Recipe, folder: Path) -> list[Path]:
+def draw_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[Path]:
     """Draw the recipe's figures.
 
     Parameters
     ----------
     ds : xarray.Dataset
         The result of a run, whole or partial.
-    recipe : Recipe
+    recipe : Recipe or PerturbationRecipe
         Its ``[[figure]]`` tables say what to draw.
     folder : Path
         Where the files go: a PNG and an SVG of each figure's id.
@@ -77,6 +79,10 @@ def draw_figures(ds: xr.Dataset, recipe: Recipe, folder: Path) -> list[Path]:
     RunFolderError
         If a file cannot be written.
     """
+    if isinstance(recipe, PerturbationRecipe):
+        from ppdm_dask.report.usability import draw_usability
+
+        return draw_usability(ds, recipe, folder)
     draw = {"mean": _mean, "variance": _variance, "privacy": _privacy}
     written = []
     for figure in recipe.figures:

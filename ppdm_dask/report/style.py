@@ -39,6 +39,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P")
 GREY = "#5A5A5A"
 
 WORDS = {
+    "k": "$k$",
     "q": "probability $q$ of the true record",
     "theta": "probability $\\theta$ of a truthful answer",
 }
