@@ -141,3 +141,99 @@ def figures(folder: Run, json: Json = False) -> None:
     from ppdm_dask.cli.show import draw_run
 
     draw_run(folder, as_json=json)
+
+
+class Method(StrEnum):
+    """What ``ppdm perturb`` can do."""
+
+    AIBR = "aibr"
+    BSVD = "bsvd"
+    SSVD = "ssvd"
+    KCG = "kcg"
+
+
+@app.command()
+def perturb(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A .csv or .parquet file.", show_default=False)
+    ],
+    method: Annotated[Method, typer.Option(help="How to perturb.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The release: a .csv or .parquet file, or a folder of parts.",
+            show_default=False,
+        ),
+    ],
+    k: Annotated[
+        int,
+        typer.Option(
+            metavar="K",
+            help="Sub-intervals (aibr), singular values (bsvd, ssvd) or records a group (kcg).",
+            show_default=False,
+        ),
+    ],
+    e: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Share of entries set to 0 (ssvd).", show_default=False),
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B", help="Columns to perturb.", show_default="all that are not kept"
+        ),
+    ] = "",
+    keep: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="Columns to release as they are.", show_default="none"),
+    ] = "",
+    integers: Annotated[
+        bool, typer.Option("--integers", help="Whole numbers stay whole (aibr).")
+    ] = False,
+    constant: Annotated[
+        str | None,
+        typer.Option(
+            metavar="keep|refuse",
+            help="What to do with a column of one value (aibr, kcg).",
+            show_default="refuse",
+        ),
+    ] = None,
+    interval: Annotated[
+        float,
+        typer.Option(metavar="P", help="Half-width of a disclosed interval, a share of the range."),
+    ] = 0.05,
+    simulate: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="SEED", help="Repeatable draws, for a simulation.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Worker processes, for a folder.", show_default="threads"
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Perturb columns of numbers, and report what the release keeps and gives away."""
+    from ppdm_dask.cli.perturb import perturb_file
+
+    given = {"e": e, "integers": integers or None, "constant": constant}
+    parameters = {"id": method.value, "k": k}
+    perturb_file(
+        data,
+        out,
+        parameters=parameters | {key: value for key, value in given.items() if value is not None},
+        columns=_listed(columns),
+        keep=_listed(keep),
+        interval=interval,
+        simulate=simulate,
+        workers=workers,
+        as_json=json,
+    )
+
+
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]

@@ -154,10 +154,11 @@ def _read(recipe: DataRecipe, entry: DataEntry) -> tuple[pd.DataFrame, str]:
         raise RecipeError(f"{recipe.source}: {where}; there is no file {path}", path) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
-    return _parse(path, content), hashlib.sha256(content).hexdigest()
+    return parse_data(path, content), hashlib.sha256(content).hexdigest()
 
 
-def _parse(path: Path, content: bytes) -> pd.DataFrame:
+def parse_data(path: Path, content: bytes) -> pd.DataFrame:
+    """Frame of the contents of a CSV or Parquet file; DataError where it is none."""
     import pandas as pd
 
     try:

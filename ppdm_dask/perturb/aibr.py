@@ -76,8 +76,8 @@ class AIBR(Perturbation):
         share = "the whole" if self.k == 1 else f"1/{self.k}"
         return (
             f"AIBR does not hide roughly how large a value is: every released value lies within "
-            f"{share} of its column's range from the original, in the same sub-interval, and the "
-            "smallest and largest value of each column can be read from the release."
+            f"{share} of its column's range from the original, in the same sub-interval, so that "
+            "an extreme record stays extreme and a sub-interval with few records marks them out."
         )
 
     def check_parameters(self) -> None:
@@ -86,7 +86,8 @@ class AIBR(Perturbation):
         check_choice("integers", self.integers, (False, True))
         check_choice("constant", self.constant, CONSTANT)
 
-    def _check_summary(self, summary: ColumnSummary) -> None:
+    def check_summary(self, summary: ColumnSummary) -> None:
+        """Refuse data that the method cannot perturb."""
         summary.check_varied(self.constant)
         if self.k > summary.n:
             raise InputError(

@@ -123,8 +123,14 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
     def _draw(self, values: Floats, stream: Stream, offset: int) -> Floats:
         """Released records, shape (n, m), for originals that have the fitted columns."""
 
-    def _check_summary(self, summary: ColumnSummary) -> None:
-        """Refuse data that the method cannot perturb."""
+    def check_summary(self, summary: ColumnSummary) -> None:
+        """Refuse data, by what is known of them as a whole, that the method cannot perturb.
+
+        Raises
+        ------
+        InputError
+            One line that names the column or the parameter.
+        """
         summary.check_varied("keep")
         summary.check_complete(type(self).__name__)
 
@@ -155,7 +161,7 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
         return self
 
     def _set_summary(self, summary: ColumnSummary, *, named: bool) -> None:
-        self._check_summary(summary)
+        self.check_summary(summary)
         self.summary_ = summary
         self.n_features_in_ = len(summary.names)
         if named:

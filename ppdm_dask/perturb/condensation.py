@@ -77,7 +77,8 @@ class KCG(Perturbation):
         check_whole("k", self.k, 2)
         check_choice("constant", self.constant, CONSTANT)
 
-    def _check_summary(self, summary: ColumnSummary) -> None:
+    def check_summary(self, summary: ColumnSummary) -> None:
+        """Refuse data that the method cannot perturb."""
         summary.check_varied(self.constant)
         summary.check_complete(type(self).__name__)
         if self.k > summary.n:

@@ -6,6 +6,7 @@ Rank and norm metrics say how much changed; these say what an attacker still fin
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.perturb.columns import Floats
 from ppdm_dask.perturb.metrics import read_pair
 
-__all__ = ["INTERVAL", "Disclosure", "disclosure"]
+__all__ = ["INTERVAL", "Disclosure", "check_interval", "disclosure", "within_interval"]
 
 INTERVAL = 0.05
 """Default half-width of an interval, as a share of the column's range."""
@@ -61,18 +62,42 @@ def disclosure(original: Any, released: Any, interval: float = INTERVAL) -> Disc
     Where several originals are equally near he picks one at random, so that the own one among t
     counts 1 / t; a release at random would score 1 / n.  Records with a missing value are left out.
     """
-    if not 0 < interval < 1:
-        right = "a share of the range between 0 and 1, both excluded, is needed"
-        raise InputError(f"interval: got {interval!r}; {right}", interval)
     A, MA, _ = read_pair(original, released)
     complete = ~np.isnan(A).any(axis=1)
     linked = _linkage(A[complete], MA[complete]) if complete.any() else math.nan
-    return Disclosure(linked, _within(A, MA, interval))
+    return Disclosure(linked, within_interval(zip(A.T, MA.T, strict=True), interval))
 
 
-def _within(A: Floats, MA: Floats, interval: float) -> float:
+def check_interval(interval: float) -> None:
+    """Refuse a half-width that is no share of a range; InputError of one line."""
+    if not 0 < interval < 1:
+        right = "a share of the range between 0 and 1, both excluded, is needed"
+        raise InputError(f"interval: got {interval!r}; {right}", interval)
+
+
+def within_interval(pairs: Iterable[tuple[Floats, Floats]], interval: float = INTERVAL) -> float:
+    """Share of values that are released within an interval about the original.
+
+    Parameters
+    ----------
+    pairs : iterable of (array, array), shape (n,) each
+        Columns of original and release, NaN where a value is missing in both.
+    interval : float
+        Half-width, as a share of the column's range, in (0, 1).
+
+    Returns
+    -------
+    float
+        NaN without values.
+
+    Raises
+    ------
+    InputError
+        If `interval` is out of its range.
+    """
+    check_interval(interval)
     near = there = 0
-    for x, y in zip(A.T, MA.T, strict=True):
+    for x, y in pairs:
         change = np.abs(x - y)[~np.isnan(x)]
         if change.size:
             width = interval * (np.nanmax(x) - np.nanmin(x))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +12,14 @@ import numpy.typing as npt
 from ppdm_dask.errors import DataError
 from ppdm_dask.perturb.columns import Floats, read_matrix
 
-__all__ = ["Distortion", "distortion", "expected_rp", "ordinal_ranks", "read_pair"]
+__all__ = [
+    "Distortion",
+    "distortion",
+    "distortion_of_columns",
+    "expected_rp",
+    "ordinal_ranks",
+    "read_pair",
+]
 
 
 class Distortion(NamedTuple):
@@ -88,27 +97,48 @@ def distortion(original: Any, released: Any) -> Distortion:
     {'vd': 0.3157..., 'rp': 0.5, 'rk': 0.5, 'cp': 0.0, 'ck': 1.0}
     """
     A, MA, _ = read_pair(original, released)
-    whole = float(np.sqrt(np.nansum(A * A)))
-    if whole == 0:
-        raise DataError("every value of the original is 0, so VD has no scale", original)
+    return distortion_of_columns(zip(A.T, MA.T, strict=True))
+
+
+def distortion_of_columns(pairs: Iterable[tuple[Floats, Floats]]) -> Distortion:
+    """Compare a release with its original, a column of each at a time.
+
+    Parameters
+    ----------
+    pairs : iterable of (array, array), shape (n,) each
+        Columns of original and release, NaN where a value is missing in both.
+
+    Raises
+    ------
+    DataError
+        If the original is all 0, or a column has no value.
+    """
     moved = kept = cells = 0
-    for x, y in zip(A.T, MA.T, strict=True):
+    squares, whole = [], []
+    means: list[tuple[float, float]] = []
+    for x, y in pairs:
         there = ~np.isnan(x)
-        change = np.abs(ordinal_ranks(x[there]) - ordinal_ranks(y[there]))
+        if not there.any():
+            raise DataError(f"column {len(means)}: every value is missing", x)
+        if not there.all():
+            x, y = x[there], y[there]
+        change = np.abs(ordinal_ranks(x) - ordinal_ranks(y))
         moved, kept = moved + int(change.sum()), kept + int((change == 0).sum())
         cells += change.size
-    columns = np.abs(ordinal_ranks(_means(A)) - ordinal_ranks(_means(MA)))
+        squares.append(float(((x - y) ** 2).sum()))
+        whole.append(float((x * x).sum()))
+        means.append((float(x.mean()), float(y.mean())))
+    if not any(whole):
+        raise DataError("every value of the original is 0, so VD has no scale", whole)
+    before, after = np.array(means).T
+    columns = np.abs(ordinal_ranks(before) - ordinal_ranks(after))
     return Distortion(
-        float(np.sqrt(np.nansum((A - MA) ** 2))) / whole,
+        math.sqrt(math.fsum(squares) / math.fsum(whole)),
         moved / cells,
         kept / cells,
         float(columns.mean()),
         float((columns == 0).mean()),
     )
-
-
-def _means(values: Floats) -> Floats:
-    return np.array([column[~np.isnan(column)].mean() for column in values.T])
 
 
 def expected_rp(counts: npt.ArrayLike) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -89,8 +89,9 @@ class BSVD(_Truncated):
         """Refuse an impossible parameter."""
         check_whole("k", self.k, 1)
 
-    def _check_summary(self, summary: ColumnSummary) -> None:
-        super()._check_summary(summary)
+    def check_summary(self, summary: ColumnSummary) -> None:
+        """Refuse data that the method cannot perturb."""
+        super().check_summary(summary)
         most = min(summary.n, len(summary.names)) - 1
         if self.k > most:
             raise InputError(
@@ -148,12 +149,14 @@ class SSVD(_Truncated):
     def check_parameters(self) -> None:
         """Refuse an impossible parameter."""
         check_whole("k", self.k, 1)
-        if not isinstance(self.e, float | np.floating) or not 0 < self.e < 1:
+        e: Any = self.e
+        if not isinstance(e, float | np.floating) or not 0 < e < 1:
             right = "a share between 0 and 1, both excluded, is needed"
-            raise InputError(f"e: got {self.e!r}; {right}", self.e)
+            raise InputError(f"e: got {e!r}; {right}", e)
 
-    def _check_summary(self, summary: ColumnSummary) -> None:
-        super()._check_summary(summary)
+    def check_summary(self, summary: ColumnSummary) -> None:
+        """Refuse data that the method cannot perturb."""
+        super().check_summary(summary)
         most = min(summary.n, len(summary.names))
         if self.k > most:
             raise InputError(

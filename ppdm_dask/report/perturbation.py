@@ -69,7 +69,7 @@ def perturbation_tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
         )
         accept = ds.attrs["accept"]
         yield (
-            f"{name}: r (± SE), the relative loss of accuracy, in %; accepted below {100 * accept:g}",
+            f"{name}: r (± SE) in %: relative loss of accuracy; accepted below {100 * accept:g} %",
             _losses(part),
         )
 

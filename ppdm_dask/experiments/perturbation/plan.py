@@ -156,7 +156,7 @@ class PerturbationPlan:
                 if self.prepared[setting.data] is prepared:
                     try:
                         method = perturbation_from_config(setting.spec.at(setting.value))
-                        method._check_summary(summary)
+                        method.check_summary(summary)
                     except InputError as error:
                         at = self.recipe.perturb.index(setting.spec)
                         what = f"{self.recipe.source}: perturb[{at}]: {setting.label} on the "
