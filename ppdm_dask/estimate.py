@@ -6,7 +6,7 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -115,15 +115,22 @@ class Estimate:
             After a repair, or above 4,096 cells.
         """
         self._variance_or_refuse()
-        size = self.values.size
-        if size > MAX_COVARIANCE or self.source is None:
-            raise InputError(f"covariance of {size} cells; at most {MAX_COVARIANCE} are made", self)
-        if self.n < 2:
-            return np.full((size, size), np.nan)
+        assert self.source is not None
         table, design = self.source
+        cells = table.counts.size
+        if cells > MAX_COVARIANCE:
+            raise InputError(
+                f"covariance of {cells} cells; at most {MAX_COVARIANCE} are made", self
+            )
         flat = self.values.ravel()
-        weights = _cell_weights(table, design, self.codebook.names)
-        second = weights.T @ (table.counts.reshape(-1, 1) / self.n * weights)
+        if self.n < 2:
+            return np.full((flat.size, flat.size), np.nan)
+        # B diag(observed) B^T; the second axis goes by a name that no attribute has.
+        names, over = (*table.attributes, ""), (*self.codebook.names, "")
+        second = np.diag(table.counts.ravel() / self.n)
+        for _ in range(2):
+            second = second.reshape(*table.counts.shape, -1)
+            second = _solve(second, names, design, over).reshape(flat.size, -1).T
         if self.estimand == "population":
             result: Floats = (second - np.outer(flat, flat)) / (self.n - 1)
         else:
@@ -142,23 +149,8 @@ class Estimate:
             )
         table, design = self.source
         # The table may hold more than the estimate: the rest of blocks that it cuts.
-        needed = covering(design, self.codebook.select(names).names)
-        table = table.marginal(needed)
-        if needed == names:
-            return invert(table, design, estimand=self.estimand)
-        codebook = table.codebook.select(names)
-        weights = _cell_weights(table, design, names)
-        observed = table.counts.ravel() / self.n
-        values = (observed @ weights).reshape(codebook.shape)
-        square = (observed @ weights**2).reshape(codebook.shape)
-        return replace(
-            self,
-            codebook=codebook,
-            values=values,
-            variance=mean_variance(values, square, self.n, self.estimand),
-            negative_share=float((values < 0).mean()),
-            source=(table, design),
-        )
+        table = table.marginal(covering(design, self.codebook.select(names).names))
+        return _invert(table, design, names, self.estimand)
 
     def project(self) -> Estimate:
         """The nearest point of the simplex: negative estimates are repaired, and said to be."""
@@ -166,35 +158,68 @@ class Estimate:
         return replace(self, values=values, variance=None, method="projection", source=None)
 
 
-def _cell_weights(table: ContingencyTable, design: Design, names: tuple[str, ...]) -> Floats:
-    """Weight of each reported cell of a table in each joint category of the named attributes.
+def _solve(
+    observed: Floats,
+    names: Sequence[str],
+    design: Design,
+    over: Sequence[str],
+    *,
+    squared: bool = False,
+) -> Floats:
+    """Apply B (or B * B, which gives second moments) of each block along the axes it belongs to.
 
-    Shape (cells of the table, joint categories): the observed proportions times it are estimates.
+    Parameters
+    ----------
+    observed : array, one axis for each of `names`
+        Observed proportions, whole blocks or lumpable parts of them.
+    over : sequence of str
+        Attributes to keep, as axes of the result; the others of a block are summed out.
     """
-    codebook = table.codebook
-    columns = [codebook.index(name) for name in names]
-    sizes = [codebook.shape[i] for i in columns]
-    codes = np.indices(codebook.shape).reshape(len(codebook.shape), -1)
-    groups = np.ravel_multi_index(tuple(codes[columns]), sizes)
-    inside = groups[:, None] == np.arange(math.prod(sizes))
-    shaped = inside.astype(float).reshape(*codebook.shape, -1)
-    weights = _along_blocks(shaped, codebook.names, design, "invert_transposed")
-    return weights.reshape(inside.shape)
-
-
-def _along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
-    """Apply an operation of each block of a design along the axes that belong to it."""
+    order, tensor = list(names), observed
     for block in design.blocks:
         kept = [name for name in block.attributes if name in names]
         if not kept:
             continue
+        wanted = [name for name in kept if name in over]
+        front = np.moveaxis(tensor, [order.index(name) for name in kept], range(len(kept)))
+        sizes, rest = front.shape[: len(kept)], front.shape[len(kept) :]
+        flat = front.reshape(math.prod(sizes), -1)
         part = block.marginal(kept)
         assert part is not None
-        axes = [names.index(name) for name in kept]
-        front = np.moveaxis(tensor, axes, range(len(axes)))
-        result = getattr(part, step)(front.reshape(part.n_true, -1)).reshape(front.shape)
-        tensor = np.moveaxis(result, range(len(axes)), axes)
-    return tensor
+        if wanted == kept:
+            flat = part.invert_squared(flat) if squared else part.invert(flat)
+        else:
+            summed = tuple(i for i, name in enumerate(kept) if name not in wanted)
+            rows = part.left_inverse().reshape(*sizes, -1).sum(axis=summed)
+            sizes = rows.shape[:-1]
+            rows = rows.reshape(-1, len(flat))
+            flat = (rows**2 if squared else rows) @ flat
+        tensor = flat.reshape(*sizes, *rest)
+        order = [*wanted, *(name for name in order if name not in kept)]
+    return tensor.transpose([order.index(name) for name in over])
+
+
+def _invert(
+    table: ContingencyTable, design: Design, names: tuple[str, ...], estimand: Estimand
+) -> Estimate:
+    """Estimate over some attributes of a table that cuts no block it may not cut."""
+    table = table.dense()
+    n = table.n
+    if not n:
+        raise RecordsError("the table holds no records; at least one is needed", table)
+    observed = table.counts / n
+    values = _solve(observed, table.attributes, design, names)
+    square = _solve(observed, table.attributes, design, names, squared=True)
+    return Estimate(
+        table.codebook.select(names),
+        values,
+        mean_variance(values, square, n, estimand),
+        n,
+        "inversion",
+        estimand,
+        float((values < 0).mean()),
+        (table, design),
+    )
 
 
 def invert(
@@ -228,24 +253,7 @@ def invert(
     if table.design_digest and table.design_digest != design.digest:
         raise RecordsError("the table holds reports made by another design", design)
     require_whole(design, table.attributes)
-    table = table.dense()
-    n = table.n
-    if not n:
-        raise RecordsError("the table holds no records; at least one is needed", table)
-    observed = table.counts / n
-    values = _along_blocks(observed, table.attributes, design, "invert")
-    square = _along_blocks(observed, table.attributes, design, "invert_squared")
-    variance = mean_variance(values, square, n, estimand)
-    return Estimate(
-        table.codebook,
-        values,
-        variance,
-        n,
-        "inversion",
-        estimand,
-        float((values < 0).mean()),
-        (table, design),
-    )
+    return _invert(table, design, table.attributes, estimand)
 
 
 def estimate_proportions(

@@ -222,7 +222,7 @@ def check_columns_sum_to_one(design: Design) -> None:
 
 def check_left_inverse(design: Design) -> None:
     if design.undefined:
-        with pytest.raises(NotInvertible, match="not invertible.*condition number") as caught:
+        with pytest.raises(NotInvertible, match=r"not invertible.*condition number") as caught:
             design.invert(unit(design, 0))
         culprit = next(block for block in design.blocks if block.undefined)
         np.testing.assert_array_equal(caught.value.subject, culprit.matrix())
@@ -250,29 +250,28 @@ def check_dense_twins(design: Design) -> None:
     if not is_dense(design):
         return
     rng = np.random.default_rng(3)
-    same = _same
     for shape in ((design.n_true,), (design.n_true, 3), (design.n_true, 2, 2)):
-        same(design.apply(v := rng.random(shape)), Design.apply(design, v))
-    prior = random_prior(design.n_true, rng)
-    for prior in (prior, unit(design, 0), unit(design, design.n_true - 1)):
+        _same(design.apply(v := rng.random(shape)), Design.apply(design, v))
+    ends = unit(design, 0), unit(design, design.n_true - 1)
+    for prior in (random_prior(design.n_true, rng), *ends):
         for got, dense in zip(
             design.posterior_summary(prior), Design.posterior_summary(design, prior), strict=True
         ):
-            same(got, dense)
+            _same(got, dense)
     for got, dense in zip(design.likelihood_range(), Design.likelihood_range(design), strict=True):
-        same(got, dense)
+        _same(got, dense)
     if design.undefined:
         return
-    same(design.left_inverse(), np.linalg.inv(design.matrix()))
+    _same(design.left_inverse(), np.linalg.inv(design.matrix()))
     for shape in ((design.n_reported,), (design.n_reported, 3), (design.n_reported, 2, 2)):
         vector = rng.random(shape)
-        same(design.invert(vector), Design.invert(design, vector))
-        same(design.invert_squared(vector), Design.invert_squared(design, vector))
-        same(design.invert_transposed(vector), Design.invert_transposed(design, vector))
+        _same(design.invert(vector), Design.invert(design, vector))
+        _same(design.invert_squared(vector), Design.invert_squared(design, vector))
+        _same(design.invert_transposed(vector), Design.invert_transposed(design, vector))
     codes = all_codes(design)
     for _ in range(5):
         masks = masks_of(design, rng)
-        same(design.weights(masks, codes), Design.weights(design, masks, codes))
+        _same(design.weights(masks, codes), Design.weights(design, masks, codes))
 
 
 def _same(got: np.ndarray, dense: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -178,7 +179,7 @@ class ColumnSummary:
                     "leave the column out, or say constant = 'keep'",
                     name,
                 )
-            if not np.isfinite(high - low):
+            if not math.isfinite(float(high) - float(low)):  # plain floats overflow silently
                 raise DataError(
                     f"column {name!r}: the range from {low:g} to {high:g} is too wide to compute "
                     "with; rescale the column",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["perturbation_json", "perturbation_tables"]
 
-DIGITS = {"vd": 3, "rp": 2, "rk": 4, "cp": 3, "ck": 3, "linkage": 4, "interval": 3}
+DIGITS = {"vd": 3, "rp": 2, "rk": 4, "cp": 2, "ck": 2, "linkage": 4, "interval": 3}
 
 
 def perturbation_json(ds: xr.Dataset) -> dict[str, Any]:
