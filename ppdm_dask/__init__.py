@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ppdm_dask import datasets, privacy, resources
+    from ppdm_dask import datasets, perturb, privacy, resources
     from ppdm_dask.codebook import Attribute, Codebook
     from ppdm_dask.designs import (
         Design,
@@ -69,13 +69,14 @@ __all__ = [
     "estimate_proportions",
     "event_weights",
     "invert",
+    "perturb",
     "privacy",
     "proportion",
     "resources",
     "run",
 ]
 
-_MODULES = ("datasets", "privacy", "resources")
+_MODULES = ("datasets", "perturb", "privacy", "resources")
 
 _HOMES = {
     name: module
