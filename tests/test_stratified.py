@@ -162,7 +162,7 @@ def test_counts_and_errors_of_nodes_are_those_of_the_strata(designs):
             assert tree.counts[node, c] == pytest.approx(tree.n_reports * expected.value, abs=1e-9)
             error = tree.n_reports * expected.standard_error
             assert tree.standard_error[node, c] == pytest.approx(error, abs=1e-9)
-    # Flips of 3/5 * 4/5 = 24/50, of -3/10 and none have whole counts at a common scale.
+    # Scales of 3 * 8, 6 and 1: whole numbers at 24.
     assert (tree.tolerance == 0) == (designs is TWO_FLIPS)
 
 
