@@ -151,13 +151,13 @@ def perturb_partitions(
         For an impossible parameter, data that cannot be perturbed, or a folder that is not empty.
     """
     folder = Path(folder)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise DataError(f"{folder}: the folder is not empty; name another one", folder)
+    method.fit_summary(summarise_partitions(partitions, columns, client=client))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise DataError(f"{folder}: the folder is not empty; name another one", folder)
     except OSError as error:
         raise DataError(f"{folder}: cannot be made: {error.strerror}", folder) from None
-    method.fit_summary(summarise_partitions(partitions, columns, client=client))
     arguments = (method, tuple(columns), tuple(keep), stream, str(folder.resolve()))
     counts: npt.NDArray[np.int64] = _reduced(_tasks(partitions, _perturb, *arguments), client)
     files = tuple(folder / _name(i) for i in range(len(partitions)))

@@ -93,8 +93,9 @@ def distortion(original: Any, released: Any) -> Distortion:
     --------
     >>> A = [[1, 10], [2, 30], [3, 20], [4, 40]]
     >>> MA = [[2, 10], [1, 20], [3, 30], [4, 50]]
-    >>> distortion(A, MA)._asdict()
-    {'vd': 0.3157..., 'rp': 0.5, 'rk': 0.5, 'cp': 0.0, 'ck': 1.0}
+    >>> found = distortion(A, MA)
+    >>> round(found.vd, 6), found.rp, found.rk, found.cp, found.ck
+    (0.315706, 0.5, 0.5, 0.0, 1.0)
     """
     A, MA, _ = read_pair(original, released)
     return distortion_of_columns(zip(A.T, MA.T, strict=True))

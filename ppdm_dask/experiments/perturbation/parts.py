@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.experiments.fields import Scalar, Table, scalar
 from ppdm_dask.experiments.parts import Part, read_id
 from ppdm_dask.experiments.perturbation.classifiers import CLASSIFIERS
@@ -85,6 +85,9 @@ class PerturbSpec(Part):
             except InputError as error:
                 key, _, right = str(error).partition(": ")
                 where = f"sweep.{axis}[{i}]" if key == axis else key
+                if right.startswith("got "):  # the value stands in the method's message
+                    what = f"{table.source}: {table.dotted(where)}: {right}"
+                    raise RecipeError(what, error.subject) from None
                 raise table.error(where, spec.at(value).get(key), right) from None
         private = methods()[method].private_end
         if axis not in private:
