@@ -98,6 +98,15 @@ class Estimate:
             )
         return self.variance
 
+    def _source_or_refuse(self) -> tuple[ContingencyTable, Design]:
+        if self.source is None:
+            raise InputError(
+                "this estimate does not keep the counts behind it, for it is a projection or a sum "
+                "over strata; estimate the attributes anew",
+                self,
+            )
+        return self.source
+
     def interval(self, level: float = 0.95) -> xr.DataArray:
         """Wald intervals, with a last dimension ``bound`` of lower and upper."""
         half = normal_quantile(level) * standard_error_of(self._variance_or_refuse())
@@ -115,8 +124,7 @@ class Estimate:
             After a repair, or above 4,096 cells.
         """
         self._variance_or_refuse()
-        assert self.source is not None
-        table, design = self.source
+        table, design = self._source_or_refuse()
         cells = table.counts.size
         if cells > MAX_COVARIANCE:
             raise InputError(
@@ -143,11 +151,7 @@ class Estimate:
         Where that would cut a block that is not lumpable, the whole block is inverted and summed.
         """
         names = tuple(attributes)
-        if self.source is None:
-            raise InputError(
-                "a repaired estimate is not summed; take the inversion's marginal", self
-            )
-        table, design = self.source
+        table, design = self._source_or_refuse()
         # The table may hold more than the estimate: the rest of blocks that it cuts.
         table = table.marginal(covering(design, self.codebook.select(names).names))
         return _invert(table, design, names, self.estimand)

@@ -94,8 +94,9 @@ def test_public_name_resolves(name: str) -> None:
         assert value.__module__.partition(".")[0] == "ppdm_dask"
 
 
-def test_public_names_are_sorted_and_unique() -> None:
-    assert list(ppdm_dask.__all__) == sorted(set(ppdm_dask.__all__))
+def test_public_names_are_unique() -> None:
+    # Their order is the linter's: constants, classes, functions.
+    assert len(set(ppdm_dask.__all__)) == len(ppdm_dask.__all__)
 
 
 def test_type_checkers_see_the_public_names() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
