@@ -13,7 +13,8 @@ import pytest
 
 from ppdm_dask import datasets
 from ppdm_dask.cli import main
-from ppdm_dask.perturb import AIBR, disclosure, distortion
+from ppdm_dask.cli.app import Method
+from ppdm_dask.perturb import AIBR, disclosure, distortion, methods
 from ppdm_dask.randomness import Stream
 
 Capture = pytest.CaptureFixture[str]
@@ -46,6 +47,10 @@ def refused(capsys: Capture, *arguments: str) -> str:
 
 
 AIBR_4 = ("--method", "aibr", "--k", "4", "--keep", "diabetes")
+
+
+def test_the_command_knows_every_method() -> None:
+    assert sorted(method.value for method in Method) == list(methods())
 
 
 def test_csv_parquet_and_parts_give_one_release(capsys: Capture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -391,3 +392,12 @@ def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
     recipe = replace(read(changed("data[0].codebook", "books/b.toml")), base=tmp_path)
     with pytest.raises(RecipeError, match=r"data\[0\].codebook: got 'books/b.toml'; there is no f"):
         check_recipe(recipe)
+
+
+def test_sweeps_load_no_perturbation(fresh_python: Callable[[str], str]) -> None:
+    code = (
+        "import sys; from ppdm_dask.experiments.kinds import load_recipe; "
+        "load_recipe('electronic-surveys'); "
+        "print(*(name for name in sys.modules if name.startswith('ppdm_dask.perturb')))"
+    )
+    assert fresh_python(code).split() == []

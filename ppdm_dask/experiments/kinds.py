@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ppdm_dask.experiments.fields import read_toml
-from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
 from ppdm_dask.experiments.plan import Cell, Work
 from ppdm_dask.experiments.recipe import Recipe
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from ppdm_dask.experiments.inputs import Prepared
+    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
     from ppdm_dask.experiments.sweep import Finished
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "recipe_from_config",
 ]
 
-AnyRecipe = Recipe | PerturbationRecipe
+AnyRecipe: TypeAlias = "Recipe | PerturbationRecipe"
 
 
 class Plan(Protocol):
@@ -75,6 +75,9 @@ def recipe_from_config(
         One line: `source`, dotted path, value, and what would be right.
     """
     if "perturb" in config:
+        # Not at the top: the methods bring scikit-learn with them.
+        from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
+
         return PerturbationRecipe.from_config(config, source, name)
     return Recipe.from_config(config, source, name)
 
@@ -96,19 +99,19 @@ def load_recipe(recipe: str | Path) -> AnyRecipe:
 
 def check_recipe(recipe: AnyRecipe) -> None:
     """Check what only the codebooks and the methods can tell; no data are read."""
-    if isinstance(recipe, PerturbationRecipe):
-        from ppdm_dask.experiments.perturbation.plan import check_perturbation
-
-        check_perturbation(recipe)
-    else:
+    if isinstance(recipe, Recipe):
         from ppdm_dask.experiments import check
 
         check.check_recipe(recipe)
+    else:
+        from ppdm_dask.experiments.perturbation.plan import check_perturbation
+
+        check_perturbation(recipe)
 
 
 def make_plan(recipe: AnyRecipe) -> Plan:
     """Read the data of a recipe, and lay out its cells."""
-    if isinstance(recipe, PerturbationRecipe):
+    if not isinstance(recipe, Recipe):
         from ppdm_dask.experiments.perturbation.plan import PerturbationPlan
 
         return PerturbationPlan.make(recipe)

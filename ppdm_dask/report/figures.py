@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.experiments.kinds import AnyRecipe
-from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
-from ppdm_dask.experiments.recipe import Figure
+from ppdm_dask.experiments.recipe import Figure, Recipe
 from ppdm_dask.report import style
 from ppdm_dask.report.panels import draw_grid, draw_tradeoff
 from ppdm_dask.report.privacy_curves import draw_privacy
@@ -57,7 +56,7 @@ def draw_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[Path]:
     RunFolderError
         If a file cannot be written.
     """
-    if isinstance(recipe, PerturbationRecipe):
+    if not isinstance(recipe, Recipe):
         from ppdm_dask.report.usability import draw_usability
 
         return draw_usability(ds, recipe, folder)

@@ -24,12 +24,12 @@ from ppdm_dask.records import Records
 if TYPE_CHECKING:
     from ppdm_dask.perturb.columns import Floats
 
-__all__ = ["CLASSIFIERS", "Task", "lift_ranges"]
+__all__ = ["CLASSIFIERS", "TrainTest", "lift_ranges"]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """Train on one part, predict the other.
+class TrainTest:
+    """A training part to learn from, and a test part to predict.
 
     Parameters
     ----------
@@ -88,48 +88,48 @@ def _scaled(model: Any) -> Any:
     return make_pipeline(MinMaxScaler(), model)
 
 
-def _nearest_neighbour(task: Task) -> Any:
+def _nearest_neighbour(parts: TrainTest) -> Any:
     from sklearn.neighbors import KNeighborsClassifier
 
     # A tree computes distances as they are; the expanded squares of brute force lose digits.
     return _scaled(KNeighborsClassifier(1, algorithm="kd_tree"))
 
 
-def _support_vectors(task: Task) -> Any:
+def _support_vectors(parts: TrainTest) -> Any:
     from sklearn.svm import SVC
 
     return _scaled(SVC(kernel="linear"))
 
 
-def _entropy_tree(task: Task) -> Any:
+def _entropy_tree(parts: TrainTest) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
-    seed = int(task.stream.source().words(1)[0] >> np.uint64(33))
+    seed = int(parts.stream.source().words(1)[0] >> np.uint64(33))
     return DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2, random_state=seed)
 
 
-def _fit_numbers(make: Callable[[Task], Any]) -> Callable[[Task], int]:
-    def count_correct(task: Task) -> int:
-        model = make(task).fit(task.train, task.train_classes)
-        return int((model.predict(task.test) == task.test_classes).sum())
+def _fit_numbers(make: Callable[[TrainTest], Any]) -> Callable[[TrainTest], int]:
+    def count_correct(parts: TrainTest) -> int:
+        model = make(parts).fit(parts.train, parts.train_classes)
+        return int((model.predict(parts.test) == parts.test_classes).sum())
 
     return count_correct
 
 
-def _fit_categories(name: str) -> Callable[[Task], int]:
-    def count_correct(task: Task) -> int:
+def _fit_categories(name: str) -> Callable[[TrainTest], int]:
+    def count_correct(parts: TrainTest) -> int:
         from ppdm_dask.mine import ID3, NaiveBayes
 
-        book = task.codebook
+        book = parts.codebook
         design = Identity(book.names, book.shape)
         learner: Any = {"id3": ID3, "naive-bayes": NaiveBayes}[name]
-        reports = design.disguise(task.train_records, task.stream)
-        return int(learner(design, book.target).fit(reports).count_correct(task.test_records))
+        reports = design.disguise(parts.train_records, parts.stream)
+        return int(learner(design, book.target).fit(reports).count_correct(parts.test_records))
 
     return count_correct
 
 
-CLASSIFIERS: Mapping[str, Callable[[Task], int]] = {
+CLASSIFIERS: Mapping[str, Callable[[TrainTest], int]] = {
     "1nn": _fit_numbers(_nearest_neighbour),
     "svm": _fit_numbers(_support_vectors),
     "entropy-tree": _fit_numbers(_entropy_tree),

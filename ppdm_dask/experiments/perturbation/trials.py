@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.codebook import Codebook
-from ppdm_dask.experiments.perturbation.classifiers import CLASSIFIERS, Task
+from ppdm_dask.experiments.perturbation.classifiers import CLASSIFIERS, TrainTest
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.experiments.sample import Sample
 from ppdm_dask.perturb import disclosure, distortion, perturbation_from_config
@@ -94,7 +94,7 @@ class PerturbationWork:
             released = method.perturb(original, stream.child(RELEASE))
             metrics |= distortion(original, released)._asdict()
             metrics |= disclosure(original, released, params["interval"])._asdict()
-        task = Task(
+        parts = TrainTest(
             train=released,
             train_classes=sample.records.column(sample.target)[train],
             test=material.values[test],
@@ -102,12 +102,12 @@ class PerturbationWork:
             codebook=material.codebook,
             stream=stream.child(CLASSIFY),
         )
-        return _scores(params["classifiers"], task), metrics
+        return _scores(params["classifiers"], parts), metrics
 
 
-def _scores(classifiers: Sequence[str], task: Task) -> list[int]:
+def _scores(classifiers: Sequence[str], parts: TrainTest) -> list[int]:
     from sklearn import config_context
 
     # What goes in was checked; scikit-learn's own checks would cost more than its work.
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        return [CLASSIFIERS[name](task) for name in classifiers]
+        return [CLASSIFIERS[name](parts) for name in classifiers]
