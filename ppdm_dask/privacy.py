@@ -160,11 +160,11 @@ def attribute_channel(
 
     axis = design.attributes.index(attribute)
     d = len(design.shape)
-    joint = (design.matrix() * p).reshape(design.shape * 2)
+    joint = (design.matrix() * p).reshape(design.reported_shape + design.shape)
     others = tuple(i for i in range(2 * d) if i not in (axis, d + axis))
     both = joint.sum(axis=others)
     # A category without prior mass has no conditional law; any column leaves the measures alone.
-    P = np.divide(both, own, out=np.full_like(both, 1 / len(own)), where=own > 0)
+    P = np.divide(both, own, out=np.full_like(both, 1 / len(both)), where=own > 0)
     return RRMatrix(attribute, P / P.sum(axis=0)), own
 
 

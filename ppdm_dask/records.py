@@ -38,7 +38,8 @@ class Records:
     Raises
     ------
     RecordsError
-        If the codes have the wrong shape or type, or lie outside the declared categories.
+        If the codes have the wrong shape or type, or lie outside the declared categories or
+        symbols.
     """
 
     codes: npt.NDArray[Any]
@@ -47,7 +48,7 @@ class Records:
 
     def __post_init__(self) -> None:
         codes = np.asarray(self.codes)
-        shape = self.codebook.shape
+        shape = self.sizes
         if codes.ndim != 2 or codes.shape[1] != len(shape):
             raise RecordsError(
                 f"codes have shape {codes.shape}; the codebook needs (n, {len(shape)})", codes
@@ -65,6 +66,11 @@ class Records:
             codes = codes.view()
         codes.flags.writeable = False
         object.__setattr__(self, "codes", codes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Codes that each column can hold: the categories of its attribute."""
+        return self.codebook.shape
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
@@ -99,7 +105,26 @@ class Reports(Records):
         Digest of the design that disguised the records; estimates check it.
     simulated : bool
         True if a seeded generator drew the disguise, so that the seed would undo it.
+    reported_sizes : tuple of int, optional
+        Reported symbols of each column, where a design has more of them than categories; the
+        attributes and labels of the codebook are those of the truth.
     """
 
     design_digest: str = ""
     simulated: bool = True
+    reported_sizes: tuple[int, ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Reported symbols that each column can hold."""
+        return self.codebook.shape if self.reported_sizes is None else self.reported_sizes
+
+    def select(self, names: Iterable[str]) -> Self:
+        names = tuple(names)
+        columns = [self.codebook.index(name) for name in names]
+        return replace(
+            self,
+            codes=self.codes[:, columns],
+            codebook=self.codebook.select(names),
+            reported_sizes=tuple(self.sizes[i] for i in columns),
+        )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK
-from ppdm_dask.records import Records, Reports
+from ppdm_dask.records import Records, Reports, code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -41,7 +41,10 @@ def disguise(design: Design, records: Records, stream: Stream) -> Reports:
             records,
         )
     check_fit(design, records.codebook)
-    codes = np.array(records.codes, order="F")
+    sizes = list(records.codebook.shape)
+    for name, size in zip(design.attributes, design.reported_shape, strict=True):
+        sizes[records.codebook.index(name)] = size
+    codes = np.array(records.codes, code_dtype(max(sizes)), order="F")
     columns = [records.codebook.index(name) for name in design.attributes]
     first, last = records.offset, records.offset + len(records)
     for logical in range(first // LOGICAL_BLOCK, -(-last // LOGICAL_BLOCK)):
@@ -52,4 +55,4 @@ def disguise(design: Design, records: Records, stream: Stream) -> Reports:
         codes[rows, columns] = design.sample(
             true, stream.child(logical), low - logical * LOGICAL_BLOCK
         )
-    return Reports(codes, records.codebook, first, design.digest, stream.simulated)
+    return Reports(codes, records.codebook, first, design.digest, stream.simulated, tuple(sizes))

@@ -82,6 +82,11 @@ class Mixture(Design):
         result: Floats = q * true + (1 - q) * self._column(true.ndim) * true.sum(axis=0)
         return result
 
+    def apply_transposed(self, reported: Floats) -> Floats:
+        q = self.mixing
+        result: Floats = q * reported + (1 - q) * np.tensordot(self.unrelated, reported, axes=1)
+        return result
+
     def invert(self, reported: Floats) -> Floats:
         a, b = self._shift()
         result: Floats = a * reported + b * self._column(reported.ndim) * reported.sum(axis=0)

@@ -14,6 +14,7 @@ from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.parameters import attribute_names, check_keys
 from ppdm_dask.designs.registry import design_from_config, register
 from ppdm_dask.errors import DesignError
+from ppdm_dask.records import code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -101,10 +102,17 @@ class Product(Design):
         self._require_dense()
         return _kron([block.left_inverse() for block in self.parts])
 
-    def _along(self, step: Callable[[Design, Floats], Floats], vector: Floats) -> Floats:
+    @property
+    def reported_shape(self) -> tuple[int, ...]:
+        return tuple(k for block in self.parts for k in block.reported_shape)
+
+    def _along(
+        self, step: Callable[[Design, Floats], Floats], vector: Floats, *, reported: bool = False
+    ) -> Floats:
         """Apply a block operation along each block's axis of a joint vector in turn."""
         tail = vector.shape[1:]
-        tensor = vector.reshape(*(block.n_true for block in self.parts), *tail)
+        sizes = [block.n_reported if reported else block.n_true for block in self.parts]
+        tensor = vector.reshape(*sizes, *tail)
         for axis, block in enumerate(self.parts):
             tensor = np.moveaxis(step(block, np.moveaxis(tensor, axis, 0)), 0, axis)
         return tensor.reshape(-1, *tail)
@@ -112,11 +120,14 @@ class Product(Design):
     def apply(self, true: Floats) -> Floats:
         return self._along(lambda block, x: block.apply(x), true)
 
+    def apply_transposed(self, reported: Floats) -> Floats:
+        return self._along(lambda block, y: block.apply_transposed(y), reported, reported=True)
+
     def invert(self, reported: Floats) -> Floats:
-        return self._along(lambda block, y: block.invert(y), reported)
+        return self._along(lambda block, y: block.invert(y), reported, reported=True)
 
     def invert_squared(self, reported: Floats) -> Floats:
-        return self._along(lambda block, y: block.invert_squared(y), reported)
+        return self._along(lambda block, y: block.invert_squared(y), reported, reported=True)
 
     def invert_transposed(self, true: Floats) -> Floats:
         return self._along(lambda block, x: block.invert_transposed(x), true)
@@ -142,7 +153,9 @@ class Product(Design):
         return low.ravel(), high.ravel()
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
-        reports = np.array(codes, order="F")
+        reports = np.array(
+            codes, np.result_type(codes, code_dtype(max(self.reported_shape))), order="F"
+        )
         for j, (block, columns) in enumerate(self._columns()):
             reports[:, columns] = block.sample(codes[:, columns], stream.child(j), start)
         return reports

@@ -144,7 +144,7 @@ class Evidence:
         found = []
         for records, design in strata:
             ones = np.ones(len(records), np.int64)
-            codes, multiplicity = merge_rows(records.codes, ones, records.codebook.shape)
+            codes, multiplicity = merge_rows(records.codes, ones, records.sizes)
             found.append(Stratum(codes, multiplicity, design, records.codebook))
         return cls(tuple(found), strata[0][0].codebook.index(target))
 

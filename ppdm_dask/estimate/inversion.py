@@ -178,12 +178,13 @@ def _cell_weights(table: ContingencyTable, design: Design, names: tuple[str, ...
     groups = np.ravel_multi_index(tuple(codes[columns]), sizes)
     inside = groups[:, None] == np.arange(math.prod(sizes))
     shaped = inside.astype(float).reshape(*codebook.shape, -1)
-    weights = _along_blocks(shaped, codebook.names, design, "invert_transposed")
-    return weights.reshape(inside.shape)
+    weights = along_blocks(shaped, codebook.names, design, "invert_transposed")
+    return weights.reshape(math.prod(table.sizes), -1)
 
 
-def _along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
+def along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
     """Apply an operation of each block of a design along the axes that belong to it."""
+    to_reports = step in ("apply", "invert_transposed")
     for block in design.blocks:
         kept = [name for name in block.attributes if name in names]
         if not kept:
@@ -192,7 +193,11 @@ def _along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: 
         assert part is not None
         axes = [names.index(name) for name in kept]
         front = np.moveaxis(tensor, axes, range(len(axes)))
-        result = getattr(part, step)(front.reshape(part.n_true, -1)).reshape(front.shape)
+        tail = front.shape[len(axes) :]
+        size, shape = part.n_reported, part.shape
+        if to_reports:
+            size, shape = part.n_true, part.reported_shape
+        result = getattr(part, step)(front.reshape(size, -1)).reshape(*shape, *tail)
         tensor = np.moveaxis(result, range(len(axes)), axes)
     return tensor
 
@@ -233,8 +238,8 @@ def invert(
     if not n:
         raise RecordsError("the table holds no records; at least one is needed", table)
     observed = table.counts / n
-    values = _along_blocks(observed, table.attributes, design, "invert")
-    square = _along_blocks(observed, table.attributes, design, "invert_squared")
+    values = along_blocks(observed, table.attributes, design, "invert")
+    square = along_blocks(observed, table.attributes, design, "invert_squared")
     variance = mean_variance(values, square, n, estimand)
     return Estimate(
         table.codebook,
