@@ -133,6 +133,11 @@ class Design(Measures, ABC):
         return self.shape
 
     @property
+    def inverse(self) -> str:
+        """Name of the left inverse: ``weighted``, or another that the family offers."""
+        return "weighted"
+
+    @property
     def p0(self) -> Floats | None:
         """Law of the truth at which a tall P's inverse has least variance; None for uniform."""
         return None
@@ -274,10 +279,14 @@ class Design(Measures, ABC):
 
         return disguise(self, records, stream)
 
+    def channel(self) -> dict[str, Any]:
+        """The configuration without the name of the inverse, which does not touch the reports."""
+        return {key: value for key, value in self.config().items() if key != "inverse"}
+
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the configuration: reports made by one design are estimated by the same."""
-        text = json.dumps(self.config(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the channel: reports made by one design are estimated by the same."""
+        text = json.dumps(self.channel(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:

@@ -57,8 +57,10 @@ def left_inverse(P: Floats, p0: Floats | None = None) -> Floats:
     if m == k:
         return np.asarray(np.linalg.inv(P), dtype=np.float64)
     rows, occurs, root = _scaled(P, p0)
-    Q, R = np.linalg.qr(rows)
+    R = np.linalg.qr(rows, mode="r")
     B = np.empty((k, m))
     B[:, ~occurs] = np.full((k, 1), 1 / k) if p0 is None else p0[:, None]
-    B[:, occurs] = np.linalg.solve(R, Q.T) / root
-    return B
+    # By ratios P[y, x] / law[y], which stay exact for symbols that hardly ever occur; the second
+    # step takes back the square of the condition number that the first one costs.
+    B[:, occurs] = np.linalg.solve(R, np.linalg.solve(R.T, (rows / root[:, None]).T))
+    return B + (np.eye(k) - B @ P) @ B

@@ -168,6 +168,9 @@ class Product(Design):
             factors *= factor
         return truth, factors
 
+    def channel(self) -> dict[str, Any]:
+        return {"id": self.id, "blocks": [block.channel() for block in self.parts]}
+
     def config(self) -> dict[str, Any]:
         return {"id": self.id, "blocks": [block.config() for block in self.parts]}
 
