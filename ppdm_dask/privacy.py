@@ -79,9 +79,7 @@ def map_privacy(design: Design, prior: npt.ArrayLike) -> float:
 
 def max_posterior(design: Design, prior: npt.ArrayLike) -> float:
     """max over x and possible y of P(x | y), in [max p, 1].  Eq. (9) of [HuangDu]_."""
-    summary = design.posterior_summary(_prior(design, prior))
-    possible = summary.total > 0
-    return float((summary.largest[possible] / summary.total[possible]).max())
+    return design.worst_posterior(_prior(design, prior))
 
 
 def pse(design: Design, prior: npt.ArrayLike) -> float:
@@ -128,14 +126,7 @@ def epsilon(design: Design) -> float:
 
     Independent blocks add up.
     """
-    total = 0.0
-    for block in design.blocks:
-        low, high = block.likelihood_range()
-        possible = high > 0
-        if (low[possible] <= 0).any():
-            return math.inf
-        total += float(np.log(high[possible] / low[possible]).max())
-    return total
+    return sum(block.log_ratio() for block in design.blocks)
 
 
 def attribute_channel(

@@ -244,7 +244,19 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
         If there is no attribute of a name.
     """
     digest, simulated = require_design(records, design)
+    if records.weights is not None or records.strata is not None:
+        raise RecordsError(
+            "records with survey weights or strata are not counted; estimate from them directly",
+            records,
+        )
     names = covering(design, records.codebook.names if over is None else over)
+    for block in design.blocks:
+        if block.kind == "set" and block.attributes[0] in names:
+            raise RecordsError(
+                f"reports of {block.attributes[0]!r} are sets and are not counted; "
+                "sum their event weights (sum_weights, estimate_proportions)",
+                block,
+            )
     chosen = records.select(names)
     return ContingencyTable(
         chosen.codebook,

@@ -64,7 +64,7 @@ def test_coverage_and_law_of_the_disguise():
 
 
 def test_what_cannot_be_estimated_is_refused():
-    with pytest.raises(NotInvertible, match="same q are not invertible.*condition number"):
+    with pytest.raises(NotInvertible, match=r"same q are not invertible.*condition number"):
         TwoSample("sick", "birthday", (0.4, 0.4)).estimate(answers(0, 9, 3), answers(1, 9, 3))
     with pytest.raises(RecordsError, match="sample 1 was made by another design"):
         SCHEME.estimate(answers(1, 9, 3), answers(1, 9, 3))
@@ -75,7 +75,7 @@ def test_what_cannot_be_estimated_is_refused():
         SCHEME.disguise(records, 0, Stream.from_seed(0))
     with pytest.raises(DesignError, match=r"^q\[1\]: got 1.3"):
         TwoSample("sick", "birthday", (0.4, 1.3))
-    with pytest.raises(DesignError, match="^q: got .*two probabilities"):
+    with pytest.raises(DesignError, match=r"^q: got .*two probabilities"):
         TwoSample("sick", "birthday", (0.4,))
     single = SCHEME.estimate(answers(0, 1, 1), answers(1, 5, 3))
     assert math.isnan(single.private.standard_error)

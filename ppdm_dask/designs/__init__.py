@@ -14,8 +14,11 @@ from ppdm_dask.designs.pram import InvariantPRAM, two_stage
 from ppdm_dask.designs.product import Product
 from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
 from ppdm_dask.designs.registry import design_from_config, families, register
+from ppdm_dask.designs.sets import SetDesign
 from ppdm_dask.designs.stratified import Stratified
+from ppdm_dask.designs.subset import SubsetSelection
 from ppdm_dask.designs.two_sample import TwoSample
+from ppdm_dask.designs.unary import UnaryEncoding
 from ppdm_dask.designs.unrelated import UnrelatedQuestion
 
 __all__ = [
@@ -32,9 +35,12 @@ __all__ = [
     "Product",
     "RRMatrix",
     "RandomGroups",
+    "SetDesign",
     "Stratified",
+    "SubsetSelection",
     "Triangular",
     "TwoSample",
+    "UnaryEncoding",
     "UnrelatedQuestion",
     "Warner",
     "design_from_config",

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.inverse import left_inverse
+from ppdm_dask.designs.joint import row_major
 from ppdm_dask.designs.measures import Measures
 from ppdm_dask.designs.registry import design_from_config
 from ppdm_dask.designs.sampling import draw_signed
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
     from ppdm_dask.records import Records, Reports
 
-__all__ = ["Codes", "Design", "Floats", "row_major"]
+__all__ = ["Codes", "Design", "Floats"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[Any]
@@ -48,15 +49,6 @@ MAX_CONDITION_SIZE = 512
 def _product(matrix: Floats, array: Floats) -> Floats:
     result: Floats = np.tensordot(matrix, array, axes=1)
     return result
-
-
-def row_major(codes: Codes, shape: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Row-major index of each row of codes, shape (n,)."""
-    index = np.zeros(len(codes), dtype=np.int64)
-    for axis, size in enumerate(shape):
-        index *= size
-        index += codes[:, axis]
-    return index
 
 
 class Design(Measures, ABC):
@@ -167,7 +159,7 @@ class Design(Measures, ABC):
         if self.undefined:
             subject: object = self
             condition = math.inf
-            if self.n_true <= MAX_CONDITION_SIZE:
+            if self.n_true <= MAX_CONDITION_SIZE and self.n_reported <= MAX_DENSE:
                 subject = self.matrix()
                 condition = float(np.linalg.cond(subject))
             raise NotInvertible(

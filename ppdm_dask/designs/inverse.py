@@ -57,7 +57,7 @@ def left_inverse(P: Floats, p0: Floats | None = None) -> Floats:
     if m == k:
         return np.asarray(np.linalg.inv(P), dtype=np.float64)
     rows, occurs, root = _scaled(P, p0)
-    R = np.linalg.qr(rows, mode="r")
+    R = np.linalg.qr(rows)[1]
     B = np.empty((k, m))
     B[:, ~occurs] = np.full((k, 1), 1 / k) if p0 is None else p0[:, None]
     # By ratios P[y, x] / law[y], which stay exact for symbols that hardly ever occur; the second

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats, row_major
+from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.inverse import MAX_CONDITION, condition, left_inverse
+from ppdm_dask.designs.joint import row_major
 from ppdm_dask.designs.parameters import (
     attribute_names,
     check_keys,

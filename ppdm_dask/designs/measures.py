@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
@@ -41,3 +43,17 @@ class Measures:
         from ppdm_dask import privacy
 
         return privacy.epsilon(self._design())
+
+    def log_ratio(self) -> float:
+        """Log of the largest P[y, x] / P[y, x'] over y, x and x'; infinite where y rules x' out."""
+        low, high = self._design().likelihood_range()
+        possible = high > 0
+        if (low[possible] <= 0).any():
+            return math.inf
+        return float(np.log(high[possible] / low[possible]).max())
+
+    def worst_posterior(self, prior: npt.NDArray[np.float64]) -> float:
+        """Largest P(x | y) over x and possible y, for a checked prior."""
+        summary = self._design().posterior_summary(prior)
+        possible = summary.total > 0
+        return float((summary.largest[possible] / summary.total[possible]).max())

@@ -132,7 +132,16 @@ class Product(Design):
     def invert_transposed(self, true: Floats) -> Floats:
         return self._along(lambda block, x: block.invert_transposed(x), true)
 
+    def _require_symbols(self) -> None:
+        for block in self.parts:
+            if block.kind == "set":
+                raise DesignError(
+                    f"reports of {block.attributes[0]!r} are sets; they are handled block by block",
+                    block,
+                )
+
     def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
+        self._require_symbols()
         weight = np.ones(len(codes))
         for block, columns in self._columns():
             if any(name in masks for name in block.attributes):
@@ -153,6 +162,7 @@ class Product(Design):
         return low.ravel(), high.ravel()
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
+        self._require_symbols()
         reports = np.array(
             codes, np.result_type(codes, code_dtype(max(self.reported_shape))), order="F"
         )
@@ -161,6 +171,7 @@ class Product(Design):
         return reports
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
+        self._require_symbols()
         truth = np.array(codes, order="F")
         factors = np.ones(len(codes))
         for j, (block, columns) in enumerate(self._columns()):

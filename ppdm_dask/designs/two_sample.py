@@ -67,7 +67,7 @@ class TwoSample:
 
     def __init__(self, private: str, personal: str, q: Sequence[float]) -> None:
         names = attribute_names([private, personal])
-        if isinstance(q, str) or len(q) != 2:
+        if len(q) != 2:
             raise DesignError(f"q: got {q!r}; two probabilities are needed", q)
         pair = (probability("q[0]", q[0]), probability("q[1]", q[1]))
         object.__setattr__(self, "private", names[0])

@@ -4,7 +4,16 @@ from ppdm_dask.estimate.inversion import (
     Estimate,
     estimate_proportions,
     invert,
-    project_simplex,
 )
+from ppdm_dask.estimate.repair import project_simplex
+from ppdm_dask.estimate.sums import WeightSums, sum_event, sum_weights
 
-__all__ = ["Estimate", "estimate_proportions", "invert", "project_simplex"]
+__all__ = [
+    "Estimate",
+    "WeightSums",
+    "estimate_proportions",
+    "invert",
+    "project_simplex",
+    "sum_event",
+    "sum_weights",
+]

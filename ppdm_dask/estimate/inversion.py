@@ -6,15 +6,16 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.estimate.repair import project_simplex
 from ppdm_dask.events import (
     Estimand,
     check_estimand,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Reports
 
-__all__ = ["Estimate", "estimate_proportions", "invert", "project_simplex"]
+__all__ = ["Estimate", "along_blocks", "estimate_proportions", "invert"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -116,7 +117,11 @@ class Estimate:
         """
         self._variance_or_refuse()
         size = self.values.size
-        if size > MAX_COVARIANCE or self.source is None:
+        if self.source is None:
+            raise InputError(
+                "covariance: this estimate keeps no table; give the events to estimate_joint", self
+            )
+        if size > MAX_COVARIANCE:
             raise InputError(f"covariance of {size} cells; at most {MAX_COVARIANCE} are made", self)
         if self.n < 2:
             return np.full((size, size), np.nan)
@@ -138,7 +143,9 @@ class Estimate:
         names = tuple(attributes)
         if self.source is None:
             raise InputError(
-                "a repaired estimate is not summed; take the inversion's marginal", self
+                "this estimate keeps no table to be summed; estimate the attributes themselves, "
+                "and repair that",
+                self,
             )
         table, design = self.source
         # The table may hold more than the estimate: the rest of blocks that it cuts.
@@ -254,17 +261,34 @@ def invert(
 
 
 def estimate_proportions(
-    reports: Reports, design: Design, over: Iterable[str], *, estimand: Estimand = "population"
+    reports: Reports,
+    design: Design,
+    over: Iterable[str],
+    *,
+    where: Mapping[str, Any] | None = None,
+    estimand: Estimand = "population",
 ) -> Estimate:
-    """Count, invert and sum to the attributes asked for, whatever the blocks."""
+    """Unbiased joint proportions of some attributes, whatever the blocks of the design.
+
+    Reports are counted and inverted; where they are sets, or have survey weights, strata or a
+    condition, their event weights are summed (:func:`ppdm_dask.estimate.sum_weights`).
+
+    Parameters
+    ----------
+    reports : Reports
+    design : Design
+        The design that made them.
+    over : iterable of str
+        Attributes.
+    where : mapping of attribute to label or labels, optional
+        Condition: proportions are within it, ratios of two estimates.
+    estimand : {"population", "file"}
+    """
     names = tuple(over)
+    sets = any(b.kind == "set" and b.attributes[0] in names for b in design.blocks)
+    surveyed = reports.weights is not None or reports.strata is not None
+    if sets or surveyed or where:
+        from ppdm_dask.estimate.sums import sum_weights
+
+        return sum_weights(reports, design, names, where).estimate(estimand)
     return invert(count(reports, design, names), design, estimand=estimand).marginal(names)
-
-
-def project_simplex(values: Floats) -> Floats:
-    """Euclidean projection onto the simplex, exact by sorting; shape (k,)."""
-    descending = np.sort(values)[::-1]
-    excess = (np.cumsum(descending) - 1) / np.arange(1, len(values) + 1)
-    support = int(np.flatnonzero(descending > excess)[-1])
-    result: Floats = np.maximum(values - excess[support], 0.0)
-    return result
