@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs.joint import row_major
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.estimate.inversion import along_blocks
+from ppdm_dask.estimate.blocks import along_blocks
 from ppdm_dask.events import answers_of
 from ppdm_dask.matching import covering, require_whole
 

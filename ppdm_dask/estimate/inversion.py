@@ -5,7 +5,6 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.errors import InputError
+from ppdm_dask.estimate.blocks import along_blocks, check_table, table_weights
 from ppdm_dask.estimate.repair import project_simplex
 from ppdm_dask.events import (
     Estimand,
@@ -27,7 +27,6 @@ from ppdm_dask.tables import (
     ContingencyTable,
     count,
     covering,
-    require_whole,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Reports
 
-__all__ = ["Estimate", "along_blocks", "estimate_proportions", "invert"]
+__all__ = ["Estimate", "estimate_proportions", "invert"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,6 +62,10 @@ class Estimate:
     estimand : {"population", "file"}
     negative_share : float
         Share of cells whose inverted estimate is negative, kept through repairs.
+    source : table and design, or None
+        What further marginals and the covariance are computed from.
+    reason : str
+        Why there is no variance, where there is none.
     """
 
     codebook: Codebook
@@ -73,6 +76,7 @@ class Estimate:
     estimand: Estimand
     negative_share: float
     source: tuple[ContingencyTable, Design] | None = None
+    reason: str = ""
 
     def _array(self, values: Floats, name: str) -> xr.DataArray:
         import xarray as xr
@@ -94,9 +98,8 @@ class Estimate:
 
     def _variance_or_refuse(self) -> Floats:
         if self.variance is None:
-            raise InputError(
-                f"a {self.method} has no standard error by formula; use the inversion's", self
-            )
+            reason = self.reason or f"a {self.method} has none by formula; use the inversion's"
+            raise InputError(f"standard error: {reason}", self)
         return self.variance
 
     def interval(self, level: float = 0.95) -> xr.DataArray:
@@ -127,7 +130,7 @@ class Estimate:
             return np.full((size, size), np.nan)
         table, design = self.source
         flat = self.values.ravel()
-        weights = _cell_weights(table, design, self.codebook.names)
+        weights = table_weights(table, design, self.codebook.names)
         second = weights.T @ (table.counts.reshape(-1, 1) / self.n * weights)
         if self.estimand == "population":
             result: Floats = (second - np.outer(flat, flat)) / (self.n - 1)
@@ -154,7 +157,7 @@ class Estimate:
         if needed == names:
             return invert(table, design, estimand=self.estimand)
         codebook = table.codebook.select(names)
-        weights = _cell_weights(table, design, names)
+        weights = table_weights(table, design, names)
         observed = table.counts.ravel() / self.n
         values = (observed @ weights).reshape(codebook.shape)
         square = (observed @ weights**2).reshape(codebook.shape)
@@ -171,42 +174,6 @@ class Estimate:
         """The nearest point of the simplex: negative estimates are repaired, and said to be."""
         values = project_simplex(self.values.ravel()).reshape(self.values.shape)
         return replace(self, values=values, variance=None, method="projection", source=None)
-
-
-def _cell_weights(table: ContingencyTable, design: Design, names: tuple[str, ...]) -> Floats:
-    """Weight of each reported cell of a table in each joint category of the named attributes.
-
-    Shape (cells of the table, joint categories): the observed proportions times it are estimates.
-    """
-    codebook = table.codebook
-    columns = [codebook.index(name) for name in names]
-    sizes = [codebook.shape[i] for i in columns]
-    codes = np.indices(codebook.shape).reshape(len(codebook.shape), -1)
-    groups = np.ravel_multi_index(tuple(codes[columns]), sizes)
-    inside = groups[:, None] == np.arange(math.prod(sizes))
-    shaped = inside.astype(float).reshape(*codebook.shape, -1)
-    weights = along_blocks(shaped, codebook.names, design, "invert_transposed")
-    return weights.reshape(math.prod(table.sizes), -1)
-
-
-def along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
-    """Apply an operation of each block of a design along the axes that belong to it."""
-    to_reports = step in ("apply", "invert_transposed")
-    for block in design.blocks:
-        kept = [name for name in block.attributes if name in names]
-        if not kept:
-            continue
-        part = block.marginal(kept)
-        assert part is not None
-        axes = [names.index(name) for name in kept]
-        front = np.moveaxis(tensor, axes, range(len(axes)))
-        tail = front.shape[len(axes) :]
-        size, shape = part.n_reported, part.shape
-        if to_reports:
-            size, shape = part.n_true, part.reported_shape
-        result = getattr(part, step)(front.reshape(size, -1)).reshape(*shape, *tail)
-        tensor = np.moveaxis(result, range(len(axes)), axes)
-    return tensor
 
 
 def invert(
@@ -237,13 +204,8 @@ def invert(
     Section III-B of [HuangDu]_; Eq. (1) of [ZhanMatwin]_ solved for P(A).
     """
     check_estimand(estimand)
-    if table.design_digest and table.design_digest != design.digest:
-        raise RecordsError("the table holds reports made by another design", design)
-    require_whole(design, table.attributes)
-    table = table.dense()
+    table = check_table(table, design)
     n = table.n
-    if not n:
-        raise RecordsError("the table holds no records; at least one is needed", table)
     observed = table.counts / n
     values = along_blocks(observed, table.attributes, design, "invert")
     square = along_blocks(observed, table.attributes, design, "invert_squared")
