@@ -44,6 +44,12 @@ class Measures:
 
         return privacy.epsilon(self._design())
 
+    def gamma(self) -> float:
+        """Amplification, the largest likelihood ratio: see :func:`ppdm_dask.privacy.gamma`."""
+        from ppdm_dask import privacy
+
+        return privacy.gamma(self._design())
+
     def log_ratio(self) -> float:
         """Log of the largest P[y, x] / P[y, x'] over y, x and x'; infinite where y rules x' out."""
         low, high = self._design().likelihood_range()
