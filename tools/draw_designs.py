@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- rows of the tables are one line each
 """Draw docs/designs.md: formulas of every design, and privacy and cost at equal worst posterior.
 
 Run it after a design has come or changed; a test compares the page with what this makes.
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import brentq
 
-from ppdm_dask import Identity, KaryResponse, RRMatrix, UnrelatedQuestion, Warner
+from ppdm_dask import KaryResponse, UnrelatedQuestion, Warner
 from ppdm_dask.designs import (
     Crosswise,
     Design,
@@ -262,7 +263,7 @@ def page() -> str:
             "single matrix: `TwoSample` takes two samples, `pi = [l1 (1-q2) - l2 (1-q1)] / (q1 - q2)`.\n",
             formulas(),
             "## One yes or no, at equal posterior of a yes\n",
-            f"A fifth of the truths are yes; each design is set so that no report makes a yes likelier than",
+            "A fifth of the truths are yes; each design is set so that no report makes a yes likelier than",
             f"{POSTERIOR}. The last column is how many reports are worth one undisguised answer.\n",
             binary(),
             "## Ten categories, at equal worst posterior\n",

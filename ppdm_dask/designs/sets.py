@@ -140,7 +140,9 @@ class SetDesign(Design):
         more = np.hstack(
             [(within - without)[:, None] * scales, (within**2 - without**2)[:, None] * squares]
         )
-        base = np.concatenate([without @ scales, without**2 @ squares])
+        base = np.concatenate(
+            [(scales.T * without).sum(axis=1), (squares.T * without**2).sum(axis=1)]
+        )
         sums = np.zeros((len(base), 8 * bits.shape[1]))
         sum_subsets(np.ascontiguousarray(bits), more, sums)
         total = base[:, None] + sums[:, : self.shape[0]]

@@ -235,7 +235,7 @@ def _of_stratum(
     F: Floats,
     cells: tuple[Floats, ...],
 ) -> WeightSums:
-    sums = [math.fsum(x) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2)]
+    sums = [float(x.sum()) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2)]
     singles = [np.array([float(len(d))]), *(np.array([value]) for value in sums)]
     return WeightSums(
         codebook, digest, np.array([stratum]), *singles, *(c.reshape(1, -1) for c in cells)
