@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 # What `make sweep` runs where no RECIPE is named.
-SWEEPS := electronic-surveys
+SWEEPS := electronic-surveys multi-group
 
 # Set on the command line only: an assignment here hides variables of the environment, so that
 # nothing but the command configures a run. PYTHON may come from either.

@@ -46,8 +46,8 @@ from ppdm_dask.designs import (
     Triangular,
     UnaryEncoding,
 )
-from ppdm_dask.designs.sets import pack, unpack
 from ppdm_dask.designs.base import MAX_DENSE
+from ppdm_dask.designs.sets import pack, unpack
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import LOGICAL_BLOCK
 
@@ -354,7 +354,7 @@ def check_columns_sum_to_one(design: Design) -> None:
 
 def check_left_inverse(design: Design) -> None:
     if design.undefined:
-        with pytest.raises(NotInvertible, match="not invertible.*condition number") as caught:
+        with pytest.raises(NotInvertible, match=r"not invertible.*condition number") as caught:
             design.invert(design.apply(unit(design, 0)))
         culprit = next(block for block in design.blocks if block.undefined)
         np.testing.assert_array_equal(caught.value.subject, culprit.matrix())
@@ -380,7 +380,7 @@ def check_left_inverse(design: Design) -> None:
 def check_dense_twins(design: Design) -> None:
     """Structured methods equal the dense statements of the base class."""
     if design.n_true > MAX_DENSE:
-        with pytest.raises(DesignError, match="too large for a dense matrix"):
+        with pytest.raises(DesignError, match=r"too large for a dense matrix"):
             design.matrix()
     if not is_dense(design):
         return
@@ -390,8 +390,8 @@ def check_dense_twins(design: Design) -> None:
         same(design.apply(v := rng.random(shape)), Design.apply(design, v))
         u = rng.random((design.n_reported, *shape[1:]))
         same(design.apply_transposed(u), Design.apply_transposed(design, u))
-    prior = random_prior(design.n_true, rng)
-    for prior in (prior, unit(design, 0), unit(design, design.n_true - 1)):
+    ends = unit(design, 0), unit(design, design.n_true - 1)
+    for prior in (random_prior(design.n_true, rng), *ends):
         for got, dense in zip(
             design.posterior_summary(prior), Design.posterior_summary(design, prior), strict=True
         ):

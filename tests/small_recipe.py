@@ -39,18 +39,53 @@ CONFIG: dict[str, Any] = {
     ],
 }
 
+TREES: dict[str, Any] = {
+    "about": {"title": "Small trees", "references": ["ZhanDu"]},
+    "data": [
+        {"id": "cancer", "set": "breast-cancer", "codebook": CODEBOOK, "binarise": "midrange"},
+    ],
+    "design": {"family": "multigroup", "split": "redrawn"},
+    "mine": {"learner": "id3"},
+    "sweep": {
+        "repeats": 2,
+        "seed": 7,
+        "train": 0.8,
+        "split": "fixed",
+        "grid": {"groups": [1, 2], "theta": [0, 0.5, 0.8, 1]},
+    },
+    "figure": [
+        {"id": "means", "kind": "mean", "title": "Means", "x": "theta", "series": "groups"},
+        {"id": "privacy", "kind": "privacy", "title": "Privacy", "x": "theta", "w_a": [0.5]},
+        {"id": "grid", "kind": "grid", "title": "Grid", "x": "theta"},
+        {
+            "id": "tradeoff",
+            "kind": "tradeoff",
+            "title": "Trade-off",
+            "x": "theta",
+            "series": "groups",
+        },
+    ],
+}
+"""A recipe with a grid of two axes and random groups."""
+
 
 def changed(path: str, value: Any) -> dict[str, Any]:
     """The small recipe with one value changed; ``...`` takes the key out."""
-    config = copy.deepcopy(CONFIG)
-    *parents, last = path.replace("[", ".").replace("]", "").split(".")
-    at: Any = config
-    for key in parents:
-        at = at[int(key)] if isinstance(at, list) else at[key]
-    if value is ...:
-        del at[last]
-    else:
-        at[int(last) if isinstance(at, list) else last] = value
+    return many(CONFIG, {path: value})
+
+
+def many(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A recipe with some values changed; ``...`` takes a key out."""
+    config = copy.deepcopy(config)
+    for path, value in changes.items():
+        *parents, last = path.replace("[", ".").replace("]", "").split(".")
+        at: Any = config
+        for key in parents:
+            at = at[int(key)] if isinstance(at, list) else at[key]
+        if value is ...:
+            del at[last]
+        else:
+            at[int(last) if isinstance(at, list) else last] = value
     return config
 
 

@@ -65,9 +65,11 @@ def test_battery(design, check):
 
 
 def test_a_family_without_examples_fails_the_battery():
-    with pytest.raises(pytest.fail.Exception, match=r"'nonesuch' has no example in tests/checks.py"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"'nonesuch' has no example in tests/checks.py"
+    ):
         checks.require_examples([*checks.EXAMPLES, "nonesuch"], checks.EXAMPLES)
-    with pytest.raises(pytest.fail.Exception, match="example of 'kary' .* is a 'warner'"):
+    with pytest.raises(pytest.fail.Exception, match=r"example of 'kary' .* is a 'warner'"):
         checks.require_examples(["kary"], {"kary": (Warner("a", 0.8),)})
 
 
@@ -164,7 +166,7 @@ def test_epsilon_sets_the_likelihood_ratio():
 
 
 def test_theorem_2_three_names_of_one_matrix():
-    """Warner's p, uniform perturbation's q and FRAPP's lambda, as section III-B of HuangDu prints them."""
+    """Warner's p, uniform perturbation's q, FRAPP's lambda: as section III-B of HuangDu has them."""
     n = 4
     ones = np.ones((n, n))
     for p in (0.25, 0.4, 0.7, 1.0):
@@ -183,7 +185,7 @@ def test_theorem_2_three_names_of_one_matrix():
             np.testing.assert_allclose(frapp, warner, atol=1e-14)
     # The correction: with q in [0, 1] p is at least 1 / n, so Warner's .1 has no q.
     assert KaryResponse("a", n, q=0).p == 1 / n
-    with pytest.raises(DesignError, match="^q: got"):
+    with pytest.raises(DesignError, match=r"^q: got"):
         KaryResponse("a", n, q=(n * 0.1 - 1) / (n - 1))
     assert design_from_config(
         {"id": "kary", "attribute": "a", "n": 4, "lambda": 3}

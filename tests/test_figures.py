@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from PIL import Image
-from small_recipe import CONFIG
+from small_recipe import CONFIG, TREES, many
 
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.recipe import Recipe
 from ppdm_dask.experiments.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES
 from ppdm_dask.report import style
 from ppdm_dask.report.figures import draw_figures
 
@@ -50,6 +51,51 @@ def result(repeats: int = REPEATS, computed: int | None = None) -> Any:
     arrays["pse_attribute"][:] = [[0.5, 0.4, 0], [0.3, 0.2, 0], [0.1, 0.05, 0]]
     arrays["pse_curve"][:] = [[0.42, 0.33, 0], [0.5, 0.375, 0]]
     return build_dataset(arrays, coordinates)
+
+
+def trees(**figure: Any) -> Recipe:
+    """The recipe of small trees; with arguments its first figure alone, changed by them."""
+    if not figure:
+        return Recipe.from_config(TREES, source="trees.toml")
+    return Recipe.from_config({**TREES, "figure": [{**TREES["figure"][0], **figure}]})
+
+
+def grid_result(computed: int | None = None) -> Any:
+    """A result of small trees; theta = 1/2 undefined, and what adversaries learn made up."""
+    coordinates = {**trees().coordinates, "column": ["cancer/one", "cancer/two"], "w_a": [0.5]}
+    arrays = empty_arrays(coordinates, REPEATS, 1, ["nodes", *DISCLOSURES])
+    arrays["n_train"][:], arrays["n_test"][:] = 400, 100
+    arrays["benchmark_correct"][:], arrays["majority_correct"][:] = 95, 65
+    arrays["undefined"][:, :, 1] = "no inverse"
+    done = slice(0, computed)
+    for j, best in enumerate((90, 80)):
+        arrays["correct"][0, j, 2, done] = (best + np.arange(REPEATS) % 5)[done]
+        arrays["correct"][0, j, ::3, done] = 95
+        arrays["accuracy_disguised"][0, j, :, done] = arrays["correct"][0, j, :, done] / 100
+        arrays["accuracy_disguised"][0, j, 1] = np.nan
+    arrays["floored"][:, :, [0, 2, 3]], arrays["nodes"][:, :, [0, 2, 3]] = 2, 8
+    arrays["pse_attribute"][:] = [[0, 0.5, 0.3, 0], [0, 0.4, 0.2, 0]]
+    arrays["pse_curve"][:] = [0, 0.5, 0.32, 0]
+    for k, adversary in enumerate(ADVERSARIES):
+        arrays[f"advantage_{adversary}"][0] = [[0.4, 0.1 * k, 0.3, 0.4], [0.4, 0.05 * k, 0.2, 0.4]]
+        arrays[f"guess_{adversary}"][:] = arrays[f"advantage_{adversary}"] + 0.6
+    return build_dataset(arrays, coordinates)
+
+
+Draw = Callable[..., dict[str, Figure]]
+
+
+@pytest.fixture
+def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
+    """Draw a recipe's figures; what matplotlib holds of them, by id."""
+
+    def drawing(ds: Any, recipe: Recipe) -> dict[str, Figure]:
+        found: dict[str, Figure] = {}
+        monkeypatch.setattr(style, "save", lambda figure, _, name: [found.setdefault(name, figure)])
+        draw_figures(ds, recipe, tmp_path)
+        return found
+
+    return drawing
 
 
 @pytest.fixture
@@ -149,6 +195,154 @@ def test_privacy_is_that_of_the_result(drawn: dict[str, Figure]) -> None:
         assert has(lines(figure, 3), ds["pse_curve"][i])
         assert has(lines(figure, 3), ds["pse"][i])
     assert {"$W_a$ = 0.3", "$W_a$ = 0.5", "cancer: two", "first-300: one"} <= set(texts(figure))
+
+
+# -- a grid of two axes ------------------------------------------------------------------------
+
+
+def words(figure: Figure) -> list[str]:
+    """Everything that a figure says, legends among it."""
+    found = [text.get_text() for text in figure.texts]
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        found += [text.get_text() for text in [*axes.texts, *(legend.texts if legend else [])]]
+        found += [axes.get_xlabel(), axes.get_ylabel(), axes.get_title(), axes.get_title("left")]
+    return found
+
+
+def test_lines_told_apart_by_an_axis(draw: Draw) -> None:
+    ds = grid_result()
+    figure = draw(ds, trees(test="clean"))["means"]
+    for groups in (1, 2):
+        assert has(lines(figure, 4), ds["accuracy_mean"].sel(data="cancer", groups=groups))
+    # One benchmark and one majority for all lines, and the clean test part alone.
+    assert len(lines(figure, 4)) == 2
+    assert len(lines(figure, 2)) == 2
+    found = words(figure)
+    assert {"1 group", "2 groups", "undisguised 0.950", "majority class 0.650"} <= set(found)
+    assert "clean test part, 50 repeats, with 95 % intervals of the mean" in found
+    assert "disguised test part" not in found
+    assert figure.axes[0].get_xlabel() == "probability $\\theta$ of a truthful answer"
+
+
+@pytest.mark.parametrize(("test", "parts"), [("disguised", ["disguised"]), ("both", [])])
+def test_test_parts_that_are_asked_for(draw: Draw, test: str, parts: list[str]) -> None:
+    ds = grid_result()
+    figure = draw(ds, trees(test=test, kind="variance"))["means"]
+    for part in parts or ["accuracy", "disguised"]:
+        variance = ds[f"{part}_variance"].sel(data="cancer", groups=1)
+        assert has(lines(figure, 4), variance.where(variance > 0))
+    assert len(lines(figure, 4)) == (2 if parts else 4)
+
+
+def test_the_other_axis_across(draw: Draw) -> None:
+    ds = grid_result()
+    figure = draw(ds, trees(x="groups", series="theta"))["means"]
+    assert has(lines(figure, 2), ds["accuracy_mean"].sel(data="cancer", theta=0.8))
+    assert {"theta = 0", "theta = 0.8"} <= set(words(figure))
+    assert figure.axes[0].get_xlabel() == "number of groups"
+
+
+def test_points_stand_in_the_order_of_their_axis(draw: Draw) -> None:
+    ds = grid_result()
+    shuffled = ds.isel(theta=[2, 0, 3, 1])
+    for name, figure in draw(shuffled, trees()).items():
+        for axes, other in zip(figure.axes, draw(ds, trees())[name].axes, strict=True):
+            for one, two in zip(axes.get_lines(), other.get_lines(), strict=True):
+                np.testing.assert_array_equal(one.get_xydata(), two.get_xydata())
+
+
+def test_the_grid_says_its_numbers(draw: Draw) -> None:
+    ds = grid_result()
+    figure = draw(ds, trees())["grid"]
+    numbers = [text.get_text() for text in figure.axes[0].texts]
+    assert numbers == ["0.950", "undef.", "0.920", "0.950", "0.950", "undef.", "0.820", "0.950"]
+    (image,) = figure.axes[0].get_images()
+    lost = np.ma.filled(image.get_array(), np.nan)
+    np.testing.assert_allclose(lost, 0.95 - ds["accuracy_mean"][0], atol=1e-12)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
+        "1 group",
+        "2 groups",
+    ]
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert ticks == ["0", "0.5", "0.8", "1"]
+    assert "cancer: undisguised 0.950, majority class 0.650" in words(figure)
+    # One panel, and the scale of its shades.
+    assert len(figure.axes) == 2
+
+
+def test_a_panel_a_data_entry(draw: Draw) -> None:
+    config = many(TREES, {"data": [*TREES["data"], {**TREES["data"][0], "id": "again"}]})
+    config["figure"] = config["figure"][2:]
+    one = grid_result()
+    two = one.isel(data=[0, 0]).assign_coords(data=["cancer", "again"])
+    two["majority"] = ("data", [0.65, 0.5])
+    both = draw(two, Recipe.from_config(config))
+    assert "again: undisguised 0.950, majority class 0.500" in words(both["grid"])
+    assert len(both["grid"].axes) == 2 + 1
+    assert len(both["tradeoff"].axes) == 2 * len(ADVERSARIES)
+    assert "again\nmean accuracy" in words(both["tradeoff"])
+
+
+def test_the_tradeoff_is_that_of_the_result(draw: Draw) -> None:
+    ds = grid_result()
+    figure = draw(ds, trees())["tradeoff"]
+    assert len(figure.axes) == len(ADVERSARIES)
+    for axes, adversary in zip(figure.axes, ADVERSARIES, strict=True):
+        points = [line.get_xydata().tolist() for line in axes.get_lines()]
+        for groups in (1, 2):
+            cells = ds.sel(data="cancer", groups=groups)
+            told, mean = cells[f"advantage_{adversary}"], cells["accuracy_mean"]
+            # theta = 0 stands apart; theta = 1/2 has no accuracy.
+            assert [[told[0].item(), mean[0].item()]] in points
+            assert [[told[i].item(), mean[i].item()] for i in (2, 3)] in points
+    limits = {axes.get_xlim() for axes in figure.axes}
+    assert len(limits) == 1
+    assert {"1 group", "2 groups", "$\\theta$ < 1/2"} <= set(words(figure))
+    heads = [axes.get_title() for axes in figure.axes]
+    assert heads[0].startswith("own report")
+    assert heads[1].endswith("attributes held independent")
+    assert heads[2].endswith("joint distribution known")
+
+
+def test_the_tradeoff_with_another_measure(draw: Draw) -> None:
+    ds = grid_result()
+    recipe = trees(kind="tradeoff", measure="guess")
+    first = draw(ds, recipe)["means"].axes[0].get_lines()[0]
+    assert first.get_xdata().tolist() == [pytest.approx(1.0)]
+    # The posteriors are all NaN here, as where there are too many reports.
+    unknown = draw(ds, trees(kind="tradeoff", measure="posterior"))["means"]
+    assert words(unknown).count("not known") == 3
+
+
+def test_the_tradeoff_of_data_entries(draw: Draw) -> None:
+    config = many(CONFIG, {"figure": [{"id": "t", "kind": "tradeoff", "title": "T"}]})
+    ds = result()
+    for name in DISCLOSURES:
+        ds[name] = ds["pse"] / 2
+    figure = draw(ds, Recipe.from_config(config))["t"]
+    assert len(figure.axes) == len(ADVERSARIES)
+    points = [line.get_xydata().tolist() for line in figure.axes[0].get_lines()]
+    for entry in ("cancer", "first-300"):
+        cells = ds.sel(data=entry)
+        expected = [[cells["pse"][i].item() / 2, cells["accuracy_mean"][i].item()] for i in (1, 2)]
+        assert expected in points
+    assert {"cancer", "first-300"} <= set(words(figure))
+
+
+def test_equal_curves_of_privacy_are_drawn_once(draw: Draw) -> None:
+    ds = grid_result()
+    figure = draw(ds, trees())["privacy"]
+    curves = lines(figure, 4)
+    assert sum(np.array_equal(curve, ds["pse"][0, 0]) for curve in curves) == 1
+    assert has(curves, ds["pse_curve"][0, 0])
+
+
+@pytest.mark.parametrize("computed", [0, 1])
+def test_a_grid_with_little_computed_is_drawn_too(tmp_path: Path, computed: int) -> None:
+    files = draw_figures(grid_result(computed), trees(), tmp_path)
+    assert len(files) == 8
+    assert all(file.stat().st_size > 5_000 for file in files)
 
 
 @pytest.mark.parametrize(("repeats", "computed"), [(1, 1), (4, 0)])

@@ -92,9 +92,14 @@ def test_make_alone_lists_every_target(root: Path) -> None:
     assert set(listed) == set(phony[1].split()) - {"again"}
 
 
+SWEEP = [".venv/bin/ppdm", "run", "electronic-surveys", "multi-group", "--out", "runs"]
+
+
 def test_sweep_passes_its_variables_on(checkout: Path) -> None:
     plain = run("make", "-n", "sweep", cwd=checkout).stdout
-    assert re.search(r"^\.venv/bin/ppdm run electronic-surveys --out runs *$", plain, re.MULTILINE)
+    assert re.search(
+        r"^\.venv/bin/ppdm run electronic-surveys multi-group --out runs *$", plain, re.MULTILINE
+    )
     said = ("RECIPE=mine.toml", "REPEATS=5", "WORKERS=0", "OUT=there")
     line = run("make", "-n", "sweep", *said, cwd=checkout).stdout.splitlines()[-1]
     words = ".venv/bin/ppdm run mine.toml --out there --repeats 5 --workers 0"
@@ -107,7 +112,7 @@ def test_environment_variables_do_not_configure_a_run(
     monkeypatch.setenv("REPEATS", "3")
     monkeypatch.setenv("RECIPE", "other")
     line = run("make", "-n", "sweep", cwd=checkout).stdout.splitlines()[-1]
-    assert line.split() == [".venv/bin/ppdm", "run", "electronic-surveys", "--out", "runs"]
+    assert line.split() == SWEEP
 
 
 def test_setup_with_a_python_that_fails(checkout: Path) -> None:

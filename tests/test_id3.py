@@ -89,13 +89,10 @@ def test_undisguised_trees_are_those_of_scikit_learn_at_every_depth():
             theirs.fit(cells[:, :-1], cells[:, -1], sample_weight=counts.ravel())
             ours = ID3(identity_of(book), "class", max_depth=depth).fit_table(table)
             assert compare(ours.tree_, theirs, counts) == len(ours.tree_) == theirs.tree_.node_count
-            records = Records(cells, book)
-            np.testing.assert_array_equal(
-                ours.predict_codes(records), theirs.predict(cells[:, :-1])
-            )
-            np.testing.assert_allclose(
-                ours.predict_proba(records), theirs.predict_proba(cells[:, :-1]), rtol=1e-9
-            )
+            records, X = Records(cells, book), cells[:, :-1]
+            np.testing.assert_array_equal(ours.predict_codes(records), theirs.predict(X))
+            shares = ours.predict_proba(records)
+            np.testing.assert_allclose(shares, theirs.predict_proba(X), rtol=1e-9)
 
 
 # -- a plain recursion -----------------------------------------------------------------------------
@@ -223,11 +220,8 @@ def test_event_weights_node_by_node_give_the_same_tree(design, monkeypatch):
     reports = design.disguise(random_records(book, 120, 3), Stream.from_seed(4))
     test = design.disguise(random_records(book, 80, 5), Stream.from_seed(6))
     cells = ID3(design, "class").fit(reports)
-    error, score, pruned = (
-        cells.tree_.standard_error,
-        cells.score_disguised(test),
-        cells.prune(test),
-    )
+    error, score = cells.tree_.standard_error, cells.score_disguised(test)
+    pruned = cells.prune(test)
     monkeypatch.setattr(signed_cells, "MAX_CELLS", 0)
     assert signed_cells.signed_cells(cells.tree_.evidence) is None or isinstance(design, Identity)
     monkeypatch.setattr(recount, "images", lambda stratum: None)
@@ -240,6 +234,24 @@ def test_event_weights_node_by_node_give_the_same_tree(design, monkeypatch):
     again = events.score_disguised(test).standard_error
     assert again == pytest.approx(score.standard_error, abs=1e-12)
     same_tree(events.prune(test).tree_, pruned.tree_, exact=False)
+
+
+def test_a_domain_too_large_for_cells():
+    """Twelve attributes of eight categories, each disguised by itself: 8^12 true patterns."""
+    names = [*"abcdefghijk", "class"]
+    book = make_codebook(names, [8] * 12)
+    design = Product([KaryResponse(name, 8, 0.8) for name in names])
+    reports = design.disguise(random_records(book, 300, 20), Stream.from_seed(21))
+    model = ID3(design, "class", max_depth=1).fit(reports)
+    assert signed_cells.signed_cells(model.tree_.evidence) is None
+    root = names[model.tree_.attribute[0]]
+    for v, child in enumerate(model.tree_.children(0)):
+        for c in range(8):
+            expected = proportion(reports, design, {root: str(v), "class": str(c)})
+            assert model.tree_.counts[child, c] == pytest.approx(300 * expected.value, abs=1e-9)
+            error = model.tree_.standard_error[child, c]
+            assert error == pytest.approx(300 * expected.standard_error, abs=1e-9)
+    assert math.isfinite(model.score_disguised(reports).value)
 
 
 # -- the rules, one by one -------------------------------------------------------------------------
@@ -283,6 +295,17 @@ def test_ties_go_to_the_attribute_and_the_class_that_come_first():
     codes = np.repeat([[0, 0, 0], [1, 0, 0], [0, 1, 1], [1, 1, 1]], [9, 4, 2, 8], axis=0)
     tree = ID3(identity_of(book), "class").fit(Records(codes, book)).tree_
     assert tree.codebook.names[tree.attribute[0]] == "z"
+
+
+def test_ties_are_found_through_rounding():
+    """An attribute and its copy with the categories in another order gain the same."""
+    rng = np.random.default_rng(17)
+    for _ in range(100):
+        counts = rng.integers(1, 1_000, size=(5, 2))
+        copied = np.zeros((5, 5, 2), int)
+        copied[np.arange(5), [3, 0, 4, 2, 1]] = counts
+        assert tabled(copied, max_depth=1).tree_.attribute[0] == 0
+        assert tabled(copied.transpose(1, 0, 2), max_depth=1).tree_.attribute[0] == 0
 
 
 def test_a_category_without_records_takes_its_parents_majority():
@@ -444,9 +467,24 @@ def test_min_z_keeps_what_the_data_support():
     assert len(tree) < len(full)
     assert set(tree.attribute[tree.attribute >= 0].tolist()) == {0, 1}
     same_tree(ID3(design, "class", min_z=0.0).fit(reports).tree_, full)
-    # A node in which nobody is left supports nothing, whatever its ratios say.
-    evidence = tree.evidence
-    assert split_z(evidence, {0: 0, 1: 0}, 2, 1) < 3
+
+
+def test_a_node_without_records_supports_no_split():
+    """Whatever the ratios of its counts say, z is at most its size over the size's error."""
+    book = make_codebook(["a", "b", "c", "class"], [2] * 4)
+    design = MultiGroup([["a", "class"], ["b", "c"]], 0.65)
+    binding = negative = 0
+    for seed, (a, b) in itertools.product(range(20), itertools.product(range(2), repeat=2)):
+        reports = design.disguise(random_records(book, 100, seed), Stream.from_seed(seed))
+        evidence = Evidence.collect([(reports, design)], "class")
+        size = proportion(reports, design, {"a": str(a), "b": str(b)})
+        limit = max(size.value / size.standard_error, 0)
+        z = split_z(evidence, {0: a, 1: b}, 2, 1)
+        assert 0 <= z <= limit + 1e-9
+        binding += z == pytest.approx(limit) and limit > 0
+        negative += limit == 0
+    assert binding
+    assert negative
 
 
 # -- scoring and predicting ------------------------------------------------------------------------
@@ -525,15 +563,9 @@ def test_scikit_learn_conventions():
         "min_z": None,
     }
     fresh = clone(model).set_params(max_depth=1)
-    for use in (
-        fresh.predict,
-        fresh.predict_proba,
-        fresh.score,
-        fresh.score_disguised,
-        fresh.prune,
-    ):
+    for name in ("predict", "predict_proba", "score", "score_disguised", "prune"):
         with pytest.raises(NotFittedError):
-            use(records)
+            getattr(fresh, name)(records)
     assert fresh.fit(reports).tree_.depth.max() == 1
     assert model.tree_.depth.max() > 1
 
@@ -569,7 +601,8 @@ def test_pruning_finds_the_best_of_all_prunings(seed, disguised):
     rng = np.random.default_rng(seed)
     codes = rng.integers(2, size=(160, 4))
     codes[:, 3] = np.where(rng.random(160) < 0.75, codes[:, 0], codes[:, 3])
-    design = MultiGroup([["a", "b"], ["c", "class"]], [0.9, 0.8])
+    # A noisy design, so that some leaves seem to have fewer than no right answers.
+    design = MultiGroup([["a", "b"], ["c", "class"]], [0.9, 0.7])
     records = Records(codes, book)
     reports = design.disguise(records, Stream.from_seed(seed))
     model = ID3(design, "class").fit(reports.take(np.arange(80)))
@@ -692,7 +725,26 @@ def test_the_tree_as_a_drawing(tmp_path, kind):
         spelled().draw(path, 1)
         shown = path.read_text()
         assert "<!-- (+ 3 nodes) -->" in shown
+        assert "<!-- → sick -->" in shown
         assert "middle" not in shown
+
+
+def test_a_drawing_that_nobody_could_read_is_refused(tmp_path):
+    book = make_codebook(["a", "b", "class"], [8, 16, 2])
+    model = ID3(identity_of(book), "class").fit(random_records(book, 2_000, 16))
+    path = tmp_path / "tree.png"
+    says = "max_depth: got 4; 128 branches end there, more than the 100 that can be read"
+    with pytest.raises(InputError, match=says):
+        model.tree_.draw(path)
+    assert not path.exists()
+
+
+def test_labels_of_a_drawing_are_no_formulas(tmp_path):
+    book = Codebook((Attribute("pay", ("$\\frac", "$50K")), Attribute("class", ("$_{", "$}"))))
+    table = ContingencyTable(book, np.array([[3, 1], [1, 3]]))
+    tree = ID3(identity_of(book), "class").fit_table(table).tree_
+    tree.draw(tmp_path / "tree.svg")
+    assert "<!-- $\\frac -->" in (tmp_path / "tree.svg").read_text()
 
 
 # -- one clear line --------------------------------------------------------------------------------

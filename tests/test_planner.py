@@ -102,8 +102,15 @@ def test_only_reliable_measurements_count_as_remaining_work() -> None:
     second = planner.next()
     assert second is not None
     assert second.cell is first.cell
-    planner.done(second, 0.01 * second.size, fresh=False)
-    assert planner.remaining_seconds() == pytest.approx(0.01 * (1000 - 1 - second.size))
+    planner.done(second, 0.04, fresh=False)
+    assert planner.remaining_seconds() == 0.0
+    third = planner.next()
+    assert third is not None
+    assert third.cell is first.cell
+    planner.done(third, 0.01 * third.size, fresh=False)
+    assert planner.remaining_seconds() == pytest.approx(
+        0.01 * (1000 - 1 - second.size - third.size)
+    )
 
 
 def test_one_pilot_of_a_cell_at_a_time() -> None:

@@ -49,7 +49,7 @@ def prior_for(design, seed):
     return p
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(designs(), SEEDS)
 def test_measures_equal_brute_force(design, seed):
     prior = prior_for(design, seed)
@@ -62,7 +62,7 @@ def test_measures_equal_brute_force(design, seed):
         assert got[0] >= 1 - got[1] - 1e-12  # Theorem 5 of [HuangDu]
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(designs(), SEEDS)
 def test_epsilon_equals_brute_force(design, seed):
     P = kron([block.matrix() for block in design.blocks])

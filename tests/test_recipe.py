@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_recipe import CONFIG, changed, write_recipe
+from small_recipe import CONFIG, TREES, changed, many, write_recipe
 
 from ppdm_dask import datasets
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecipeError
@@ -56,8 +56,47 @@ def test_the_redrawn_recipe_differs_in_the_split_alone() -> None:
     assert Recipe.from_config(config).digest == other.digest != one.digest
 
 
-def test_round_trip_and_pickle() -> None:
-    recipe = read(CONFIG)
+def test_the_multi_group_recipe_says_what_its_paper_says() -> None:
+    recipe = Recipe.load("multi-group")
+    assert [entry.id for entry in recipe.data] == ["adult", "breast-cancer", "votes"]
+    assert [entry.records for entry in recipe.data] == [10_000, None, None]
+    assert {entry.binarise for entry in recipe.data} == {"midrange"}
+    assert list(recipe.sweep.grid) == ["groups", "theta"]
+    assert recipe.sweep.grid["groups"] == (1, 2, 3)
+    thetas = (0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.51, 0.55, 0.6, 0.7, 0.8, 0.9, 1)
+    assert recipe.sweep.grid["theta"] == thetas
+    assert (recipe.sweep.repeats, recipe.sweep.train, recipe.sweep.split) == (1000, 0.8, "fixed")
+    assert recipe.mine.config() == {"learner": "id3"}
+    assert recipe.design_at(recipe.points()[-1]) == {
+        "id": "multigroup",
+        "split": "redrawn",
+        "groups": 3,
+        "theta": 1,
+    }
+    figures = {figure.id: figure for figure in recipe.figures}
+    assert list(figures) == [f"figure-{n}" for n in ("3a", "3b", "4a", "4b", "5a", "5b", "6", "7")]
+    assert {figure.x for figure in recipe.figures} == {"theta"}
+    assert {figure.line_axis for figure in recipe.figures} == {"groups"}
+    check_recipe(recipe)
+
+
+def test_the_variants_of_the_multi_group_recipe_differ_as_they_say() -> None:
+    recipe = Recipe.load("multi-group")
+    fixed, full = Recipe.load("multi-group-fixed"), Recipe.load("multi-group-full")
+    config = many(recipe.config(), {"design.split": "fixed"})
+    assert Recipe.from_config(config).digest == fixed.digest != recipe.digest
+    config = recipe.config()
+    config["data"] = config["data"][:1]
+    del config["data"][0]["records"]
+    config["figure"] = [
+        {**figure, "data": ["adult"]} for figure in config["figure"] if "adult" in figure["data"]
+    ]
+    assert Recipe.from_config(config).digest == full.digest != recipe.digest
+
+
+@pytest.mark.parametrize("config", [CONFIG, TREES])
+def test_round_trip_and_pickle(config: dict[str, Any]) -> None:
+    recipe = read(config)
     assert read(recipe.config()) == recipe
     assert read(json.loads(json.dumps(recipe.config()))) == recipe
     assert pickle.loads(pickle.dumps(recipe)) == recipe
@@ -162,7 +201,8 @@ def test_with_changes() -> None:
         ("design.q", 0.5, "design.q: got 0.5; sweep.grid.q gives the values; leave one"),
         ("design.attributes", ["a"], 'design.attributes: got ["a"]; leave it out'),
         ("design.w_y", float("nan"), "design.w_y: got NaN; a text, a finite number or a list"),
-        ("mine.learner", "id4", 'mine.learner: got "id4"; a learner is needed: "naive-bayes"'),
+        ("mine.learner", "id4", 'mine.learner: got "id4"; did you mean "id3"? a learner is needed'),
+        ("mine.learner", "id3", 'mine.floor: got "1/n"; there is no such key'),
         ("mine.floor", 0, 'mine.floor: got 0; the text "1/n" or a proportion between 0 and 1'),
         ("sweep.repeats", 0, "sweep.repeats: got 0; a whole number of 1 or more is needed"),
         ("sweep.repeats", 10.0, "sweep.repeats: got 10.0; a whole number of 1 or more"),
@@ -271,6 +311,101 @@ def test_records_and_incomplete() -> None:
     assert cancer.codebook.digest != first.codebook.digest
     with pytest.raises(RecipeError, match=r"data\[1\]\.records: got 684; the data have 683"):
         prepare_all(read(changed("data[1].records", 684)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"mine.max_depth": -1}, "mine.max_depth: got -1; a whole number of 0 or more"),
+        ({"mine.max_depth": 2.5}, "mine.max_depth: got 2.5; a whole number of 0 or more"),
+        ({"mine.min_weight": -0.5}, "mine.min_weight: got -0.5; a number of 0 or more"),
+        ({"mine.min_z": True}, "mine.min_z: got true; a number of 0 or more"),
+        ({"mine.min_z": float("inf")}, "mine.min_z: got Infinity; a number of 0 or more"),
+        ({"mine.floor": 0.1}, "mine.floor: got 0.1; there is no such key"),
+        ({"figure[0].x": "q"}, 'figure[0].x: got "q"; an axis of the grid is needed: "groups"'),
+        ({"figure[0].series": "theta"}, 'figure[0].series: got "theta"; what tells the lines'),
+        ({"figure[0].test": "dirty"}, 'figure[0].test: got "dirty"; a test part is needed: "both"'),
+        ({"figure[1].series": "groups"}, 'figure[1].series: got "groups"; there is no such key'),
+        ({"figure[2].series": "data"}, 'figure[2].series: got "data"; what tells the lines apart'),
+        ({"figure[2].test": "clean"}, 'figure[2].test: got "clean"; there is no such key'),
+        ({"figure[3].measure": "pse"}, 'figure[3].measure: got "pse"; a measure is needed'),
+        ({"figure[3].series": ...}, "figure[3].series: got nothing; the axis groups is left over"),
+    ],
+)
+def test_one_line_on_trees_and_their_figures(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(RecipeError) as error:
+        read(many(TREES, changes))
+    assert message(error).startswith(f"my.toml: {expected}")
+
+
+def test_figures_and_the_axes_they_need() -> None:
+    trees = many(TREES, {"sweep.grid": {"theta": [0.8]}, "design.groups": 2})
+    for i, expected in ((2, 'kind: got "grid"; a grid with two axes'), (3, "series: got")):
+        with pytest.raises(RecipeError) as error:
+            read({**trees, "figure": [trees["figure"][i]]})
+        assert message(error).startswith(f"my.toml: figure[0].{expected}")
+    two = many(TREES, {"data": [*TREES["data"], {**TREES["data"][0], "id": "again"}]})
+    with pytest.raises(RecipeError) as error:
+        read(two)
+    expected = 'figure[0].data: got ["cancer", "again"]; one data entry is needed'
+    assert message(error).startswith(f"my.toml: {expected}")
+    words = many(TREES, {"sweep.grid": {"split": ["redrawn"]}})
+    with pytest.raises(RecipeError, match=r"sweep\.grid\.split: .*; an axis is called after"):
+        read(words)
+    words = changed("sweep.grid", {"rule": ["a", "b"], "q": [0.5]})
+    with pytest.raises(RecipeError) as error:
+        read(words)
+    assert message(error).startswith("my.toml: figure[0].x: got nothing; an axis of numbers")
+
+
+def test_what_leaves_a_tree_alone_is_no_parameter() -> None:
+    trees = read(TREES)
+    assert read(many(TREES, {"mine.min_weight": 0.0})).digest == trees.digest
+    deeper = read(many(TREES, {"mine.max_depth": 3, "mine.min_weight": 2.0, "mine.min_z": 0}))
+    assert deeper.mine.config() == {"learner": "id3", "max_depth": 3, "min_weight": 2, "min_z": 0}
+    assert deeper.digest != trees.digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"sweep.grid.groups": [1, 11]}, "sweep.grid.groups[1]: got 11; a whole number from 1 to"),
+        ({"sweep.grid.groups": [1, 0.5]}, "sweep.grid.groups[1]: got 0.5; a whole number from 1"),
+        ({"sweep.grid.theta": [0.5, 2]}, "sweep.grid.theta[1]: got 2; a probability in [0, 1]"),
+        ({"design.split": "sometimes"}, "design.split: got 'sometimes'; 'redrawn' or 'fixed'"),
+        ({"design.q": 0.5}, "design.q: got 0.5; not a parameter of 'multigroup'"),
+        ({"data[0].binarise": ...}, "sweep.grid.groups[0]: got 1; group 1 has attribute "),
+    ],
+)
+def test_the_deeper_check_of_random_groups(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(RecipeError) as error:
+        check_recipe(read(many(TREES, changes)))
+    assert message(error).startswith(f"my.toml: {expected}")
+
+
+def test_the_deeper_check_of_given_groups() -> None:
+    def given(groups: Any, **design: Any) -> Recipe:
+        config = many(TREES, {"sweep.grid": {"theta": [0.8]}, "figure": []})
+        return read({**config, "design": {"family": "multigroup", "groups": groups, **design}})
+
+    check_recipe(given([["class"], ["mitoses", "bare-nuclei"]]))
+    for groups, expected in (
+        ([["class"], ["mitosis"]], "group 2 has the unknown attribute 'mitosis'"),
+        ([["class"], ["mitoses", "class"]], "attribute 'class' is in groups 1 and 2"),
+        ([["class"], []], "group 2 is empty"),
+    ):
+        with pytest.raises(RecipeError) as error:
+            check_recipe(given(groups))
+        assert message(error).startswith("my.toml: design.groups: got ")
+        assert expected in message(error)
+
+
+def test_curves_of_single_attributes_need_a_design_for_them() -> None:
+    check_recipe(read(TREES))
+    config = changed("design.w_y", [0.5] * 10)
+    with pytest.raises(RecipeError) as error:
+        check_recipe(read(config))
+    assert message(error).startswith("my.toml: figure[2].w_a: got [0.3, 0.5]; leave the figure out")
 
 
 BOOK = """target = "sick"

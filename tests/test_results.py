@@ -16,6 +16,7 @@ import pytest
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.files import replacing, write_text
 from ppdm_dask.experiments.findings import ERRORS, FEWEST
+from ppdm_dask.experiments.lines import lines_of
 from ppdm_dask.experiments.moments import moments
 from ppdm_dask.experiments.results import (
     build_dataset,
@@ -26,7 +27,7 @@ from ppdm_dask.experiments.results import (
     read_netcdf,
     write_netcdf,
 )
-from ppdm_dask.experiments.variables import REGISTRY, variable
+from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES, REGISTRY, variable
 
 COORDINATES: dict[str, Any] = {"data": ["a", "b"], "q": [0, 0.5, 1]}
 
@@ -186,8 +187,46 @@ def test_every_variable_is_declared_once_and_says_what_it_is() -> None:
         assert array.attrs["units"] == declared.units
         assert array.dims == declared.dimensions(["q"])
         assert array.dtype == (object if declared.dtype == "str" else declared.dtype)
-    optional = {"pse", "pse_attribute", "pse_curve"}
+    optional = {"pse", "pse_attribute", "pse_curve", "nodes", "negative_share", *DISCLOSURES}
     assert set(names) - set(map(str, ds.data_vars)) == optional
+    assert len(DISCLOSURES) == 9
+    for name in DISCLOSURES:
+        assert "first 20 repeats" in variable(name).doc
+        assert f"of an adversary who {ADVERSARIES[name.partition('_')[2]]}" in variable(name).doc
+
+
+def test_trees_have_nodes_and_a_share_of_negative_ones() -> None:
+    arrays = empty_arrays(COORDINATES, 3, 1, ["nodes", "guess_own"])
+    assert (arrays["nodes"] == -1).all()
+    assert arrays["nodes"].shape == (2, 3, 3)
+    arrays |= small()
+    arrays["floored"][0, 1] = [0, 1, 5]
+    arrays["nodes"][0, 1] = [3, 4, 10]
+    arrays["nodes"][:, 2] = 7
+    arrays["guess_own"][:, 0] = 0.9
+    ds = build_dataset(arrays, COORDINATES)
+    assert ds["nodes"].dims == ("data", "q", "repeat")
+    assert ds["negative_share"].sel(data="a", q=0.5).item() == pytest.approx(0.25)
+    assert (ds["negative_share"].sel(q=1) == 0).all()
+    assert ds["negative_share"].sel(q=0).isnull().all()
+    assert (ds["nodes"].sel(q=0) == -1).all()
+    assert ds["guess_own"].sel(data="b").to_numpy() == pytest.approx(
+        [0.9, math.nan, math.nan], nan_ok=True
+    )
+    names = [declared.name for declared in REGISTRY if declared.name in ds]
+    assert list(ds.data_vars) == names
+    arrays["nodes"][0, 1, 0] = 4
+    assert digest(build_dataset(arrays, COORDINATES)) != digest(ds)
+
+
+def test_a_partial_result_of_trees() -> None:
+    arrays = {**empty_arrays(COORDINATES, 3, 1, ["nodes"]), **small()}
+    arrays["nodes"][:, 1:, :2] = 4
+    for name in ("correct", "correct_disguised", "floored"):
+        arrays[name][:, :, 2] = -1
+    arrays["accuracy_disguised"][:, :, 2] = np.nan
+    ds = build_dataset(arrays, COORDINATES)
+    assert ds["negative_share"].sel(data="a", q=0.5).item() == pytest.approx(0.125)
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -390,13 +429,108 @@ def test_a_learner_below_the_majority_and_a_constant_attribute_are_findings() ->
     ]
 
 
-def test_findings_name_the_other_axes() -> None:
-    coordinates = {"data": ["a"], "theta": [0.9, 0.6], "groups": [1, 2]}
-    arrays = empty_arrays(coordinates, 40)
-    arrays["n_test"][:] = arrays["n_train"][:] = 100
-    arrays["benchmark_correct"][:], arrays["majority_correct"][:] = 90, 50
-    for i, j, level in ((0, 0, 80), (1, 0, 70), (0, 1, 70), (1, 1, 80)):
-        arrays["correct"][0, i, j] = level + np.arange(40) % 3
-        arrays["accuracy_disguised"][0, i, j] = arrays["correct"][0, i, j] / 100
-    (found,) = findings(build_dataset(arrays, coordinates))
-    assert found.startswith("a, groups = 2: mean accuracy at theta = 0.6 lies above that at theta")
+def test_an_adversary_whom_no_cell_stops_is_a_finding() -> None:
+    arrays = {**empty_arrays(COORDINATES, 3, 1, DISCLOSURES), **small()}
+    arrays["advantage_own"][:] = [0, 0.1, 0.4]
+    arrays["advantage_product"][:] = [[0.2, 0.3, 0.4], [0.25, 0.3, 0.4]]
+    arrays["advantage_joint"][1] = [0.5, math.nan, 0.5]
+    assert findings(build_dataset(arrays, COORDINATES)) == [
+        "b: an adversary who sees the whole report and knows each attribute's distribution, but "
+        "not how they go together guesses some attribute right at least 0.250 more often than "
+        "without a report, whatever the cell, and at most 0.400."
+    ]
+
+
+def gridded(levels: dict[str, dict[tuple[int, float], tuple[float, float]]]) -> Any:
+    """A result over groups and theta: mean and half-range of the accuracy of 100 repeats."""
+    groups = sorted({g for cells in levels.values() for g, _ in cells})
+    thetas = sorted({theta for cells in levels.values() for _, theta in cells})
+    coordinates = {"data": list(levels), "groups": groups, "theta": thetas}
+    arrays = empty_arrays(coordinates, 100)
+    arrays["n_train"][:] = arrays["n_test"][:] = 1000
+    arrays["benchmark_correct"][:], arrays["majority_correct"][:] = 900, 600
+    signs = np.where(np.arange(100) % 2, 1, -1) * np.where(np.arange(100) % 4 < 2, 1.0, 0.5)
+    for i, cells in enumerate(levels.values()):
+        for (g, theta), (mean, spread) in cells.items():
+            at = i, groups.index(g), thetas.index(theta)
+            arrays["correct"][at] = np.round(1000 * (mean + spread * signs))
+            arrays["accuracy_disguised"][at] = arrays["correct"][at] / 1000
+    return build_dataset(arrays, coordinates)
+
+
+AS_EXPECTED = {
+    (1, 0.0): (0.9, 0.0),
+    (1, 0.2): (0.85, 0.02),
+    (1, 0.4): (0.8, 0.03),
+    (1, 0.6): (0.8, 0.03),
+    (1, 0.9): (0.88, 0.01),
+    (2, 0.0): (0.9, 0.0),
+    (2, 0.2): (0.82, 0.03),
+    (2, 0.4): (0.7, 0.05),
+    (2, 0.6): (0.7, 0.05),
+    (2, 0.9): (0.87, 0.02),
+}
+
+
+def test_lines_run_towards_the_truth() -> None:
+    ds = gridded({"a": AS_EXPECTED})
+    lines = [(line.name, line.axis, line.at) for line in lines_of(ds.isel(data=0), "a")]
+    assert ("a, theta = 0.2", "groups", [2, 1]) in lines
+    # Both ways from the middle of theta, where nothing is told.
+    assert ("a, groups = 1", "theta", [0.4, 0.2, 0.0]) in lines
+    assert ("a, groups = 2", "theta", [0.6, 0.9]) in lines
+    assert len(lines) == 5 + 2 * 2
+
+
+def test_trends_of_a_grid_that_is_as_expected() -> None:
+    assert findings(gridded({"a": AS_EXPECTED})) == [
+        # theta = 0 is the same in both schemes, and no step.
+        "a: with more groups, mean accuracy falls in 4 of 4 steps (by more than 4 standard errors "
+        "in 4; it rises by more in 0), and its variance grows in 4 (by more in 4; it shrinks by "
+        "more in 0).",
+        "a: as theta nears 1/2, mean accuracy falls in 6 of 6 steps (by more than 4 standard "
+        "errors in 6; it rises by more in 0), and its variance grows in 6 (by more in 6; it "
+        "shrinks by more in 0).",
+    ]
+
+
+def test_reversals_of_a_grid_are_counted_and_named() -> None:
+    odd = AS_EXPECTED | {(2, 0.4): (0.84, 0.01)}
+    found = findings(gridded({"a": odd}))
+    assert found[0].startswith(
+        "a: with more groups, mean accuracy falls in 3 of 4 steps (by more than 4 standard errors "
+        "in 3; it rises by more in 1), and its variance grows in 3 (by more in 3; it shrinks by "
+        "more in 1)."
+    )
+    assert found[1].startswith("a: as theta nears 1/2, mean accuracy falls in 5 of 6 steps (by")
+    assert set(found[2:]) == {
+        "a, theta = 0.4: mean accuracy at groups = 2 lies above that at groups = 1 (0.8000), most "
+        "at groups = 2 (0.8400).",
+        "a, theta = 0.4: variance of accuracy rises from 6.31e-05 at groups = 2 to 5.68e-04 at "
+        "groups = 1, where it is expected to fall.",
+        "a, groups = 2: mean accuracy falls from 0.8400 at theta = 0.4 to 0.8200 at theta = 0.2, "
+        "where it is expected to rise.",
+        "a, groups = 2: variance of accuracy rises from 6.31e-05 at theta = 0.4 to 5.68e-04 at "
+        "theta = 0.2, where it is expected to fall.",
+    }
+
+
+def test_the_data_set_that_loses_most_comes_first() -> None:
+    worse = {at: (mean - (0.1 if mean < 0.9 else 0), s) for at, (mean, s) in AS_EXPECTED.items()}
+    found = findings(gridded({"good": AS_EXPECTED, "bad": worse}))
+    mean = np.mean([level for level, _ in AS_EXPECTED.values()])
+    variances = [(s**2 * 0.625 * 100 / 99) / 100 for _, s in AS_EXPECTED.values()]
+    se = math.sqrt(sum(variances)) / 10
+    assert found[4] == (
+        "Accuracy lost against the undisguised learner, mean of 10 cells: "
+        f"bad {0.9 - mean + 0.08:.4f} ± {se:.4f}, good {0.9 - mean:.4f} ± {se:.4f}."
+    )
+
+
+def test_two_test_parts_are_compared_once_a_cell() -> None:
+    ds = gridded({"a": AS_EXPECTED})
+    ds["accuracy_disguised"][0, 0, 1] += 0.05
+    ds["disguised_mean"][0, 0, 1] += 0.05
+    found = [line for line in findings(ds) if "disagree" in line]
+    assert len(found) == 1
+    assert found[0].startswith("a, theta = 0.2: at groups = 1 the disguised test part (0.9000)")

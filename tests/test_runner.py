@@ -284,4 +284,4 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
     ).split()
     assert "numpy" in loaded
-    assert not {"dask", "distributed", "pandas", "numba", "xarray"}.intersection(loaded)
+    assert not {"dask", "distributed", "pandas", "sklearn", "xarray"}.intersection(loaded)

@@ -51,11 +51,11 @@ def settings_of(draw):
     design = draw(designs())
     assume(not design.undefined)
     book = draw(covered_codebooks(design))
-    assume(math.prod(book.shape) <= 1_000)
+    assume(math.prod(book.shape) <= 400)
     return design, book, draw(SEEDS)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(settings_of())
 def test_unbiased_by_enumeration_of_all_reports(case):
     """sum_y P[y, x] A(y) = 1[the prediction at x is right], for each x."""
@@ -70,16 +70,13 @@ def test_unbiased_by_enumeration_of_all_reports(case):
         domain[:, others] = rest
         # A report at a time, so that the mean over one report is its A(y).
         A = np.array(
-            [
-                score_disguised(correct, reports_of([y], book, design), design).value
-                for y in domain
-            ]
+            [score_disguised(correct, reports_of([y], book, design), design).value for y in domain]
         )
         scale = max(1.0, float(np.abs(A).max()))
         np.testing.assert_allclose(P.T @ A, correct(domain), atol=1e-12 * scale)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(settings_of())
 def test_the_mean_over_reports_and_its_error(case):
     design, book, seed = case
@@ -94,7 +91,6 @@ def test_the_mean_over_reports_and_its_error(case):
     assert math.isnan(score_disguised(correct, reports.take([0]), design).standard_error)
 
 
-@pytest.mark.parametrize("draws", [32])
 @pytest.mark.parametrize(
     "design",
     [
@@ -104,20 +100,20 @@ def test_the_mean_over_reports_and_its_error(case):
     ],
     ids=["dense", "mixture", "product"],
 )
-def test_the_sampled_sum_agrees_with_the_enumerated_one(design, draws, monkeypatch):
-    """Given the same reports, the sampled score is centred on the enumerated one, within 5 sigma."""
+def test_the_sampled_sum_agrees_with_the_enumerated_one(design, monkeypatch):
+    """For the same reports the sampled score is centred on the enumerated one, within 5 sigma."""
     book = make_codebook([*design.attributes, "u"], [*design.shape, 2])
     correct = classifier(1, book.shape)
     reports = reports_of(random_records(book, 3_000, seed=2).codes, book, design)
     exact = score_disguised(correct, reports, design)
     monkeypatch.setattr(scoring, "ENUMERATED", 0)
     repeats = [
-        score_disguised(correct, reports, design, Stream.from_seed(seed)).value for seed in range(20)
+        score_disguised(correct, reports, design, Stream.from_seed(seed)).value
+        for seed in range(20)
     ]
     spread = np.std(repeats, ddof=1)
     assert 0 < spread < exact.standard_error
     assert abs(np.mean(repeats) - exact.value) < 5 * spread / 20**0.5
-    assert scoring.DRAWS == draws
     with pytest.raises(InputError, match="more than 0 terms: give a stream to sample them"):
         score_disguised(correct, reports, design)
 

@@ -141,7 +141,7 @@ def test_what_is_undefined_says_why():
     none = type(reports)(codes, book, 0, design.digest)
     with pytest.raises(InputError, match=r"where: its estimated proportion is -0\.333"):
         proportion(none, design, {"b": "1"}, where={"a": "1"})
-    with pytest.raises(InputError, match="keeps no table; give the events to estimate_joint"):
+    with pytest.raises(InputError, match=r"does not keep the counts behind it.*estimate_joint"):
         estimate_proportions(reports, DESIGN, ["a"]).covariance  # noqa: B018
 
 

@@ -43,7 +43,7 @@ def test_reports_hold_symbols_and_keep_the_codebook_of_the_truth():
     part = reports.select(["t", "w"])
     assert part.sizes == (5, 2)
     assert part.take([3, 1]).slice(0, 1).sizes == (5, 2)
-    with pytest.raises(RecordsError, match="'t': code 5 is not in 0 .. 4"):
+    with pytest.raises(RecordsError, match=r"'t': code 5 is not in 0 .. 4"):
         codes = np.array(reports.codes)
         codes[0, 4] = 5
         type(reports)(codes, BOOK, 0, DESIGN.digest, True, reports.sizes)

@@ -88,19 +88,20 @@ class Faulty(Draws):
 
 @dataclass(frozen=True)
 class Hanging(Draws):
-    """One repeat does not end: always, or the first time alone."""
+    """One repeat does not end: the first time alone, or for as long as a file is there."""
 
     cell: str = "q=1"
     repeat: int = 0
     once: str = ""
+    while_there: str = ""
 
     def happen(self, cell: Cell, repeat: int) -> None:
         if (cell.id, repeat) == (self.cell, self.repeat):
-            flag = Path(self.once or "/nonexistent") / "hung"
-            if not flag.exists():
-                if self.once:
-                    flag.touch()
+            if self.once and not os.path.exists(self.once):
+                Path(self.once).touch()
                 time.sleep(3600)
+            while self.while_there and os.path.exists(self.while_there):
+                time.sleep(0.01)
         super().happen(cell, repeat)
 
 

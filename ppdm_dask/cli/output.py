@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import xarray as xr
-    from rich.table import Table
+    from rich.console import RenderableType
 
 __all__ = ["print_json", "print_lines", "print_result", "print_table"]
 
@@ -18,7 +18,7 @@ PIPED_WIDTH = 80
 """Columns of a table that goes into a file or a pipe, unless its numbers need more."""
 
 
-def print_table(table: Table) -> None:
+def print_table(table: RenderableType) -> None:
     """Print a table: without control codes where it is no terminal."""
     from rich.console import Console
 

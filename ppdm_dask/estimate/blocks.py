@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,25 +15,9 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.tables import ContingencyTable
 
-__all__ = ["along_blocks", "check_table", "table_weights"]
+__all__ = ["along_blocks", "check_table", "solve_blocks"]
 
 Floats = npt.NDArray[np.float64]
-
-
-def table_weights(table: ContingencyTable, design: Design, names: tuple[str, ...]) -> Floats:
-    """Weight of each reported cell of a table in each joint category of the named attributes.
-
-    Shape (cells of the table, joint categories): the observed proportions times it are estimates.
-    """
-    codebook = table.codebook
-    columns = [codebook.index(name) for name in names]
-    sizes = [codebook.shape[i] for i in columns]
-    codes = np.indices(codebook.shape).reshape(len(codebook.shape), -1)
-    groups = np.ravel_multi_index(tuple(codes[columns]), sizes)
-    inside = groups[:, None] == np.arange(math.prod(sizes))
-    shaped = inside.astype(float).reshape(*codebook.shape, -1)
-    weights = along_blocks(shaped, codebook.names, design, "invert_transposed")
-    return weights.reshape(math.prod(table.sizes), -1)
 
 
 def along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
@@ -54,6 +38,47 @@ def along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: s
         result = getattr(part, step)(front.reshape(size, -1)).reshape(*shape, *tail)
         tensor = np.moveaxis(result, range(len(axes)), axes)
     return tensor
+
+
+def solve_blocks(
+    observed: Floats,
+    names: Sequence[str],
+    design: Design,
+    over: Sequence[str],
+    *,
+    squared: bool = False,
+) -> Floats:
+    """Apply B (or B * B, which gives second moments) of each block along the axes it belongs to.
+
+    Parameters
+    ----------
+    observed : array, one axis for each of `names`
+        Observed proportions, whole blocks or lumpable parts of them.
+    over : sequence of str
+        Attributes to keep, as axes of the result; the others of a block are summed out.
+    """
+    order, tensor = list(names), observed
+    for block in design.blocks:
+        kept = [name for name in block.attributes if name in names]
+        if not kept:
+            continue
+        wanted = [name for name in kept if name in over]
+        front = np.moveaxis(tensor, [order.index(name) for name in kept], range(len(kept)))
+        part = block.marginal(kept)
+        assert part is not None
+        sizes, rest = part.shape, front.shape[len(kept) :]
+        flat = front.reshape(part.n_reported, -1)
+        if wanted == kept:
+            flat = part.invert_squared(flat) if squared else part.invert(flat)
+        else:
+            summed = tuple(i for i, name in enumerate(kept) if name not in wanted)
+            rows = part.left_inverse().reshape(*sizes, -1).sum(axis=summed)
+            sizes = rows.shape[:-1]
+            rows = rows.reshape(-1, len(flat))
+            flat = (rows**2 if squared else rows) @ flat
+        tensor = flat.reshape(*sizes, *rest)
+        order = [*wanted, *(name for name in order if name not in kept)]
+    return tensor.transpose([order.index(name) for name in over])
 
 
 def check_table(table: ContingencyTable, design: Design) -> ContingencyTable:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.estimate.blocks import along_blocks, check_table, table_weights
+from ppdm_dask.estimate.blocks import check_table, solve_blocks
 from ppdm_dask.estimate.repair import project_simplex
 from ppdm_dask.events import (
     Estimand,
@@ -102,6 +102,15 @@ class Estimate:
             raise InputError(f"standard error: {reason}", self)
         return self.variance
 
+    def _source_or_refuse(self) -> tuple[ContingencyTable, Design]:
+        if self.source is None:
+            raise InputError(
+                "this estimate does not keep the counts behind it, for it is a repair or a sum "
+                "over strata or weights; estimate the attributes anew (covariances: estimate_joint)",
+                self,
+            )
+        return self.source
+
     def interval(self, level: float = 0.95) -> xr.DataArray:
         """Wald intervals, with a last dimension ``bound`` of lower and upper."""
         half = normal_quantile(level) * standard_error_of(self._variance_or_refuse())
@@ -119,19 +128,21 @@ class Estimate:
             After a repair, or above 4,096 cells.
         """
         self._variance_or_refuse()
-        size = self.values.size
-        if self.source is None:
+        table, design = self._source_or_refuse()
+        cells = table.counts.size
+        if cells > MAX_COVARIANCE:
             raise InputError(
-                "covariance: this estimate keeps no table; give the events to estimate_joint", self
+                f"covariance of {cells} cells; at most {MAX_COVARIANCE} are made", self
             )
-        if size > MAX_COVARIANCE:
-            raise InputError(f"covariance of {size} cells; at most {MAX_COVARIANCE} are made", self)
-        if self.n < 2:
-            return np.full((size, size), np.nan)
-        table, design = self.source
         flat = self.values.ravel()
-        weights = table_weights(table, design, self.codebook.names)
-        second = weights.T @ (table.counts.reshape(-1, 1) / self.n * weights)
+        if self.n < 2:
+            return np.full((flat.size, flat.size), np.nan)
+        # B diag(observed) B^T; the second axis goes by a name that no attribute has.
+        names, over = (*table.attributes, ""), (*self.codebook.names, "")
+        second = np.diag(table.counts.ravel() / self.n)
+        for _ in range(2):
+            second = second.reshape(*table.counts.shape, -1)
+            second = solve_blocks(second, names, design, over).reshape(flat.size, -1).T
         if self.estimand == "population":
             result: Floats = (second - np.outer(flat, flat)) / (self.n - 1)
         else:
@@ -144,36 +155,35 @@ class Estimate:
         Where that would cut a block that is not lumpable, the whole block is inverted and summed.
         """
         names = tuple(attributes)
-        if self.source is None:
-            raise InputError(
-                "this estimate keeps no table to be summed; estimate the attributes themselves, "
-                "and repair that",
-                self,
-            )
-        table, design = self.source
+        table, design = self._source_or_refuse()
         # The table may hold more than the estimate: the rest of blocks that it cuts.
-        needed = covering(design, self.codebook.select(names).names)
-        table = table.marginal(needed)
-        if needed == names:
-            return invert(table, design, estimand=self.estimand)
-        codebook = table.codebook.select(names)
-        weights = table_weights(table, design, names)
-        observed = table.counts.ravel() / self.n
-        values = (observed @ weights).reshape(codebook.shape)
-        square = (observed @ weights**2).reshape(codebook.shape)
-        return replace(
-            self,
-            codebook=codebook,
-            values=values,
-            variance=mean_variance(values, square, self.n, self.estimand),
-            negative_share=float((values < 0).mean()),
-            source=(table, design),
-        )
+        table = table.marginal(covering(design, self.codebook.select(names).names))
+        return _invert(table.dense(), design, names, self.estimand)
 
     def project(self) -> Estimate:
         """The nearest point of the simplex: negative estimates are repaired, and said to be."""
         values = project_simplex(self.values.ravel()).reshape(self.values.shape)
         return replace(self, values=values, variance=None, method="projection", source=None)
+
+
+def _invert(
+    table: ContingencyTable, design: Design, names: tuple[str, ...], estimand: Estimand
+) -> Estimate:
+    """Estimate over some attributes of a table that cuts no block it may not cut."""
+    n = table.n
+    observed = table.counts / n
+    values = solve_blocks(observed, table.attributes, design, names)
+    square = solve_blocks(observed, table.attributes, design, names, squared=True)
+    return Estimate(
+        table.codebook.select(names),
+        values,
+        mean_variance(values, square, n, estimand),
+        n,
+        "inversion",
+        estimand,
+        float((values < 0).mean()),
+        (table, design),
+    )
 
 
 def invert(
@@ -205,21 +215,7 @@ def invert(
     """
     check_estimand(estimand)
     table = check_table(table, design)
-    n = table.n
-    observed = table.counts / n
-    values = along_blocks(observed, table.attributes, design, "invert")
-    square = along_blocks(observed, table.attributes, design, "invert_squared")
-    variance = mean_variance(values, square, n, estimand)
-    return Estimate(
-        table.codebook,
-        values,
-        variance,
-        n,
-        "inversion",
-        estimand,
-        float((values < 0).mean()),
-        (table, design),
-    )
+    return _invert(table, design, table.attributes, estimand)
 
 
 def estimate_proportions(

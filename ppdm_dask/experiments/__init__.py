@@ -1,6 +1,4 @@
-"""Recipes and the runs made of them."""
+"""Recipes and the runs made of them.
 
-from ppdm_dask.experiments.recipe import Recipe
-from ppdm_dask.experiments.run import RunResult, run
-
-__all__ = ["Recipe", "RunResult", "run"]
+Nothing is imported here: a worker loads :mod:`ppdm_dask.experiments.plan` before it knows its work.
+"""

@@ -77,8 +77,9 @@ class Figure(Part):
                 raise table.error(f"data[{i}]", entry, right)
         w_a = _read_proportions(table) if kind == "privacy" else ()
         x = _read_x(table, grid)
-        series = None if kind == "privacy" else _read_series(table, kind, x or next(iter(grid)), grid)
-        test = measure = None
+        series = test = measure = None
+        if kind != "privacy":
+            series = _read_series(table, kind, x or next(iter(grid)), grid)
         if kind in ("mean", "variance"):
             test = table.optional_choice("test", TESTS, "a test part")
         if kind == "tradeoff":

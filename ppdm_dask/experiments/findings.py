@@ -5,55 +5,35 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.experiments.lines import ERRORS, FEWEST, Line, lines_of
 from ppdm_dask.experiments.moments import moments
+from ppdm_dask.experiments.trends import trends
+from ppdm_dask.experiments.variables import ADVERSARIES
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["ERRORS", "FEWEST", "findings"]
 
-ERRORS = 4.0
-"""Standard errors of a difference beyond which it is a finding."""
-
-FEWEST = 30
-"""Repeats below which a standard error is itself too uncertain to base a finding on."""
+KEPT = 0.5
+"""Share of an adversary's largest advantage that is worth a finding where no cell goes below."""
 
 AGREEMENT_SD = 0.2
 """Standard deviation below which clean and disguised test parts are compared."""
-
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Line:
-    """One data entry along the grid's first axis, the other axes fixed; defined cells, rising."""
-
-    name: str
-    axis: str
-    at: list[Any]
-    cells: xr.Dataset
-
-    def column(self, name: str) -> Floats:
-        return np.asarray(self.cells[name].to_numpy(), dtype=float)
-
-    def where(self, i: int) -> str:
-        return f"{self.axis} = {self.at[i]:g}"
 
 
 def findings(ds: xr.Dataset) -> list[str]:
     """Sentences on what goes against expectation in a result.
 
-    Along the grid's first axis, on which the largest value disguises least, the mean accuracy is
-    expected to rise and its variance to fall.  A reversal counts where it exceeds ``ERRORS``
-    standard errors of the difference between its two ends; cells with fewer than ``FEWEST``
-    repeats are passed over.
+    Along the grid's axes, from the most disguise to the least, the mean accuracy is expected to
+    rise and its variance to fall.  A reversal counts where it exceeds ``ERRORS`` standard errors
+    of the difference between its two ends; cells with fewer than ``FEWEST`` repeats are passed
+    over.  For grids of several axes it is said besides how often things go as expected.
 
     Parameters
     ----------
@@ -63,9 +43,10 @@ def findings(ds: xr.Dataset) -> list[str]:
     Returns
     -------
     list of str
-        In the order of the data entries; empty where all is as expected.
+        In the order of the data entries; for one axis empty where all is as expected.
     """
-    found = []
+    found: list[str] = []
+    grid = json.loads(ds.attrs["grid"])
     for i, name in enumerate(ds["data"].to_numpy()):
         benchmark, majority = float(ds["benchmark"][i]), float(ds["majority"][i])
         if benchmark < majority:
@@ -73,10 +54,12 @@ def findings(ds: xr.Dataset) -> list[str]:
                 f"{name}: on the test part the undisguised learner ({benchmark:.4f}) scores below "
                 f"the majority class ({majority:.4f})."
             )
-        found += _constant_attributes(ds, str(name))
-        for line in _lines(ds.isel(data=i), str(name)):
-            found += [*_above_the_end(line), *_falls(line), *_rises(line), *_disagreements(line)]
-    return found
+        found += [*_constant_attributes(ds, str(name)), *_disclosures(ds.isel(data=i), str(name))]
+        for line in lines_of(ds.isel(data=i), str(name)):
+            found += [*_above_the_end(line), *_falls(line), *_rises(line)]
+            if line.axis == grid[0]:
+                found += _disagreements(line)
+    return [*trends(ds), *found]
 
 
 def _constant_attributes(ds: xr.Dataset, name: str) -> Iterator[str]:
@@ -96,16 +79,19 @@ def _constant_attributes(ds: xr.Dataset, name: str) -> Iterator[str]:
         )
 
 
-def _lines(entry: xr.Dataset, name: str) -> Iterator[_Line]:
-    axis, *others = json.loads(entry.attrs["grid"])
-    if entry[axis].dtype.kind not in "iuf":
-        return
-    for where in product(*(range(entry.sizes[other]) for other in others)):
-        cells = entry.isel(dict(zip(others, where, strict=True))).sortby(axis)
-        cells = cells.isel({axis: cells["completed"].to_numpy() >= FEWEST})
-        if cells.sizes[axis]:
-            fixed = [f"{other} = {cells[other].item()}" for other in others]
-            yield _Line(", ".join([name, *fixed]), axis, cells[axis].to_numpy().tolist(), cells)
+def _disclosures(entry: xr.Dataset, name: str) -> Iterator[str]:
+    """Adversaries who keep most of what they can learn however much is disguised."""
+    for adversary, knows in ADVERSARIES.items():
+        if f"advantage_{adversary}" not in entry:
+            continue
+        advantage = entry[f"advantage_{adversary}"].to_numpy()
+        low, high = float(advantage.min()), float(advantage.max())
+        if advantage.size > 1 and low > KEPT * high:
+            yield (
+                f"{name}: an adversary who {knows} guesses some attribute right at least "
+                f"{low:.3f} more often than without a report, whatever the cell, and at most "
+                f"{high:.3f}."
+            )
 
 
 def _runs(flags: list[bool]) -> Iterator[tuple[int, int]]:
@@ -123,7 +109,7 @@ def _beyond(high: float, high_se: float, low: float, low_se: float) -> bool:
     return high - low > ERRORS * math.hypot(high_se, low_se)
 
 
-def _above_the_end(line: _Line) -> Iterator[str]:
+def _above_the_end(line: Line) -> Iterator[str]:
     mean, se = line.column("accuracy_mean"), line.column("accuracy_mean_se")
     above = [_beyond(mean[i], se[i], mean[-1], se[-1]) for i in range(len(mean) - 1)]
     for first, last in _runs(above):
@@ -135,7 +121,7 @@ def _above_the_end(line: _Line) -> Iterator[str]:
         )
 
 
-def _falls(line: _Line) -> Iterator[str]:
+def _falls(line: Line) -> Iterator[str]:
     mean, se = line.column("accuracy_mean"), line.column("accuracy_mean_se")
     for first, last in _runs([after < before for before, after in pairwise(mean)]):
         end = last + 1
@@ -147,7 +133,7 @@ def _falls(line: _Line) -> Iterator[str]:
             )
 
 
-def _rises(line: _Line) -> Iterator[str]:
+def _rises(line: Line) -> Iterator[str]:
     variance, se = line.column("accuracy_variance"), line.column("accuracy_variance_se")
     for first, last in _runs([after > before for before, after in pairwise(variance)]):
         end = last + 1
@@ -159,7 +145,7 @@ def _rises(line: _Line) -> Iterator[str]:
             )
 
 
-def _disagreements(line: _Line) -> Iterator[str]:
+def _disagreements(line: Line) -> Iterator[str]:
     """Clean and disguised test parts score the same learner, so their difference is paired."""
     n_test = int(line.cells["n_test"])
     for i, disguised in enumerate(line.column("disguised_mean")):

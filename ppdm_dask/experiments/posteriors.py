@@ -140,30 +140,30 @@ def flips_joint(blocks: Sequence[Flip], population: Population) -> Knowledge:
     What no block covers is reported as it is.  Given the report, an attribute is known as well as
     the coin of its block.
     """
-    columns = [population.columns(block.attributes) for block in blocks]
-    images, weights, kept = [], [], []
-    for coins in product((True, False), repeat=len(blocks)):
-        codes = population.patterns.copy()
-        chance = 1.0
-        for block, where, keep in zip(blocks, columns, coins, strict=True):
-            chance *= block.theta if keep else 1 - block.theta
-            if not keep:
-                codes[:, where] = 1 - codes[:, where]
-        images.append(codes)
-        weights.append(chance * population.shares)
-        kept.append(coins)
-    keys = row_keys(np.concatenate(images), population.shape)
-    _, which = np.unique(keys, return_inverse=True)
-    weight = np.concatenate(weights)
-    total = np.bincount(which, weight)
-    possible = total > 0
-    keeps = np.repeat(np.array(kept).T, len(population.shares), axis=1)
+    groups = np.zeros((len(blocks), len(population.names)), np.int64)
+    for group, block in zip(groups, blocks, strict=True):
+        group[population.columns(block.attributes)] = 1
+    coins = np.array(list(product((True, False), repeat=len(blocks))))
+    thetas = np.array([block.theta for block in blocks])
+    chances = np.where(coins, thetas, 1 - thetas).prod(axis=1)
+    weights = chances[:, None] * population.shares
+    # Codes of binary attributes are bits; each group is reversed where its coin says so.
+    images = population.patterns ^ (~coins @ groups)[:, None]
+    keys = row_keys(images.reshape(-1, len(population.names)), population.shape)
+    distinct, which = np.unique(keys, return_inverse=True)
+    which = which.reshape(weights.shape)
+
+    def add(rows: npt.NDArray[np.bool_]) -> Floats:
+        found = np.bincount(which[rows].ravel(), weights[rows].ravel(), distinct.size)
+        return found.astype(np.float64, copy=False)
+
     found = []
-    for block, keep in zip(blocks, keeps, strict=True):
-        told = np.bincount(which, weight * keep, total.size)
-        largest = np.maximum(told, np.bincount(which, weight * ~keep, total.size))
-        n = len(block.attributes)
+    for block, kept in zip(blocks, coins.T, strict=True):
+        truth, opposite = add(kept), add(~kept)
+        total, largest = truth + opposite, np.maximum(truth, opposite)
+        possible = total > 0
         posterior = float((largest[possible] / total[possible]).max())
+        n = len(block.attributes)
         found.append(Knowledge(np.full(n, posterior), np.full(n, largest.sum())))
     return join(found)
 

@@ -14,18 +14,15 @@ from ppdm_dask.designs import Design, RandomGroups, design_from_config
 from ppdm_dask.errors import DesignError
 from ppdm_dask.experiments.adversary import disclose
 from ppdm_dask.experiments.population import Population
-from ppdm_dask.experiments.variables import ADVERSARIES, REGISTRY, SPLITS_AVERAGED
+from ppdm_dask.experiments.variables import ADVERSARIES, SPLITS_AVERAGED
 
 if TYPE_CHECKING:
     from ppdm_dask.experiments.sweep import SweepPlan
     from ppdm_dask.experiments.trials import Setting
 
-__all__ = ["DISCLOSURES", "fill_privacy", "single_attribute"]
+__all__ = ["fill_privacy", "single_attribute"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-
-DISCLOSURES = tuple(v.name for v in REGISTRY if v.name.endswith(tuple(f"_{a}" for a in ADVERSARIES)))
-"""Variables that say what adversaries learn in a cell."""
 
 
 def fill_privacy(arrays: Arrays, plan: SweepPlan) -> None:

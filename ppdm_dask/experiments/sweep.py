@@ -14,11 +14,12 @@ from ppdm_dask.designs import Design, Identity
 from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.experiments.privacy_of_cells import DISCLOSURES, fill_privacy
+from ppdm_dask.experiments.privacy_of_cells import fill_privacy
 from ppdm_dask.experiments.recipe import GridPoint, Recipe
 from ppdm_dask.experiments.results import build_dataset, empty_arrays
 from ppdm_dask.experiments.sample import Sample
 from ppdm_dask.experiments.trials import Engine, PlainEngine, Results, Setting
+from ppdm_dask.experiments.variables import DISCLOSURES
 from ppdm_dask.records import Records
 
 if TYPE_CHECKING:

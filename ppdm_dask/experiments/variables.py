@@ -12,6 +12,7 @@ import numpy.typing as npt
 __all__ = [
     "ADVERSARIES",
     "DIMENSIONS",
+    "DISCLOSURES",
     "GRID",
     "REGISTRY",
     "SPLITS_AVERAGED",
@@ -83,8 +84,8 @@ def _moments(prefix: str, what: str) -> tuple[Variable, ...]:
 
 ADVERSARIES = {
     "own": "sees an attribute's own report and knows its distribution",
-    "product": "sees the whole report and takes the attributes, whose distributions are known, "
-    "for independent",
+    "product": "sees the whole report and knows each attribute's distribution, but not how they "
+    "go together",
     "joint": "sees the whole report and knows the joint distribution of the records",
 }
 """Adversaries by the ending of their variables' names, and what they see and know."""
@@ -246,6 +247,9 @@ REGISTRY: tuple[Variable, ...] = (
         "derived",
     ),
 )
+
+DISCLOSURES = tuple(declared.name for declared in _disclosures())
+"""Variables that say what adversaries learn in a cell."""
 
 _BY_NAME = {variable.name: variable for variable in REGISTRY}
 

@@ -6,15 +6,18 @@ here they are applied to all nodes of a level at once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.errors import InputError
 from ppdm_dask.mine.signed_cells import ROUNDING, SignedCells, signed_cells
 from ppdm_dask.mine.significance import split_z
 from ppdm_dask.mine.tree import Tree
+from ppdm_dask.mine.tree_export import check_depth
 
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Evidence
@@ -32,11 +35,27 @@ TIE = 1e-10
 
 @dataclass(frozen=True)
 class Rules:
-    """When to stop; the parameters of :class:`ppdm_dask.mine.ID3`."""
+    """When to stop; the parameters of :class:`ppdm_dask.mine.ID3`.
+
+    Raises
+    ------
+    InputError
+        If one is out of its range.
+    """
 
     max_depth: int | None = None
     min_weight: float = 0.0
     min_z: float | None = None
+
+    def __post_init__(self) -> None:
+        check_depth(self.max_depth)
+        limits: dict[str, Any] = {"min_weight": self.min_weight}
+        if self.min_z is not None:
+            limits["min_z"] = self.min_z
+        for name, value in limits.items():
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or not 0 <= value < math.inf:
+                raise InputError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
 
 
 class Counter(Protocol):
@@ -169,46 +188,45 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
     features = np.array(evidence.features)
     shape = np.array(evidence.codebook.shape)
     counts = counter.root()[None]
-    path = np.full((1, len(shape)), -1)
-    inherited = first_best(counts, counter.tolerance, largest=True)
+    path = np.full((1, len(shape)), -1)  # codes that lead to a node, by column
     parent, category = np.array([-1]), np.array([-1])
+    inherited = np.array([0])
     levels: list[dict[str, Counts]] = []
-    n_nodes = 0
+    start = 0  # number of the level's first node
     while len(counts):
-        depth = len(levels)
         positive = counts > counter.tolerance
         majority = first_best(counts, counter.tolerance, largest=True)
         label = np.where(positive.any(axis=1), majority, inherited)
-        free = path[:, features] < 0
-        going = (positive.sum(axis=1) > 1) & free.any(axis=1)
+        going = (positive.sum(axis=1) > 1) & (path[:, features] < 0).any(axis=1)
         going &= np.maximum(counts, 0).sum(axis=1) >= rules.min_weight * counter.scale
-        if rules.max_depth is not None and depth >= rules.max_depth:
+        if rules.max_depth is not None and len(levels) >= rules.max_depth:
             going[:] = False
-        chosen, best, children = _choose(counter, evidence, np.flatnonzero(going), path, rules)
-        levels.append(
-            {
-                "attribute": chosen,
-                "score": best,
-                "parent": parent,
-                "category": category,
-                "depth": np.full(len(counts), depth),
-                "counts": counts / counter.scale,
-                "negative": np.any(counts < -counter.tolerance, axis=1),
-                "label": label,
-            }
-        )
+        chosen, best, children = _split(counter, evidence, np.flatnonzero(going), path, rules)
         nodes = np.flatnonzero(chosen >= 0)
         width = shape[chosen[nodes]]
         first = np.cumsum(width) - width
-        parent = np.repeat(nodes, width)
-        category = np.arange(len(parent)) - np.repeat(first, width)
-        path = path[parent]
-        path[np.arange(len(parent)), chosen[parent]] = category
-        inherited, counts = label[parent], children
-        n_nodes += len(chosen)
-        levels[-1]["first_child"] = np.full(len(chosen), -1)
-        levels[-1]["first_child"][nodes] = n_nodes + first
-        parent = parent + n_nodes - len(chosen)
+        first_child = np.full(len(counts), -1)
+        first_child[nodes] = start + len(counts) + first
+        levels.append(
+            {
+                "attribute": chosen,
+                "first_child": first_child,
+                "parent": parent,
+                "category": category,
+                "depth": np.full(len(counts), len(levels)),
+                "counts": counts / counter.scale,
+                "negative": np.any(counts < -counter.tolerance, axis=1),
+                "label": label,
+                "score": best,
+            }
+        )
+        above = np.repeat(nodes, width)
+        category = np.arange(len(above)) - np.repeat(first, width)
+        path = path[above]
+        path[np.arange(len(above)), chosen[above]] = category
+        parent, inherited = start + above, label[above]
+        start += len(counts)
+        counts = children
     arrays = {key: np.concatenate([level[key] for level in levels]) for key in levels[0]}
     tolerance = counter.tolerance / counter.scale
     return Tree(
@@ -216,7 +234,7 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
     )
 
 
-def _choose(
+def _split(
     counter: Counter, evidence: Evidence, nodes: Ints, path: Ints, rules: Rules
 ) -> tuple[Ints, Floats, Counts]:
     """Split the nodes of a level that go on; the counter then stands at the next level.
@@ -230,40 +248,36 @@ def _choose(
     children : array, shape (children, classes)
         Counts of the next level's nodes.
     """
-    features, shape = evidence.features, evidence.codebook.shape
+    features, shape = np.array(evidence.features), np.array(evidence.codebook.shape)
     chosen, best = np.full(len(path), -1), np.full(len(path), np.nan)
+    if not len(nodes):
+        return chosen, best, np.zeros((0, shape[evidence.target]))
     counter.keep(nodes)
     scores = np.full((len(nodes), len(features)), np.inf)
     tables = []
-    for j, column in enumerate(features if len(nodes) else []):
+    for j, column in enumerate(evidence.features):
         wanted = path[nodes, column] < 0
         tables.append(counter.split(column, wanted, path[nodes]))
         scores[wanted, j] = mean_entropy(tables[-1][wanted])
-    position = first_best(scores, TIE, largest=False) if len(nodes) else np.zeros(0, np.int64)
+    position = first_best(scores, TIE, largest=False)
+    rows = np.arange(len(nodes))
     if rules.min_z is not None:
-        kept = np.array(
-            [
-                split_z(evidence, conditions_of(path[i]), features[j], int(np.isfinite(s).sum()))
-                >= rules.min_z
-                for i, j, s in zip(nodes, position, scores, strict=True)
-            ],
-            dtype=bool,
-        )
-        rows = np.flatnonzero(kept)
+        candidates = np.isfinite(scores).sum(axis=1)
+        z = [
+            split_z(evidence, conditions_of(path[node]), int(features[j]), int(m))
+            for node, j, m in zip(nodes, position, candidates, strict=True)
+        ]
+        rows = np.flatnonzero(np.array(z) >= rules.min_z)
         counter.keep(rows)
-    else:
-        rows = np.arange(len(nodes))
-    columns = np.array(features)[position[rows]]
-    chosen[nodes[rows]] = columns
-    best[nodes[rows]] = scores[rows, position[rows]]
-    width = np.array(shape)[columns]
+    position = position[rows]
+    chosen[nodes[rows]] = features[position]
+    best[nodes[rows]] = scores[rows, position]
+    width = shape[features[position]]
     first = np.cumsum(width) - width
-    n_classes = shape[evidence.target]
-    kind = tables[0].dtype if tables else np.float64
-    children = np.zeros((int(width.sum()), n_classes), kind)
+    children = np.zeros((int(width.sum()), shape[evidence.target]), tables[0].dtype)
     for j, table in enumerate(tables):
-        mine = np.flatnonzero(position[rows] == j)
-        places = first[mine][:, None] + np.arange(table.shape[1])
-        children[places] = table[rows[mine]]
-    counter.descend(columns, first)
+        ours = np.flatnonzero(position == j)
+        places = first[ours][:, None] + np.arange(table.shape[1])
+        children[places] = table[rows[ours]]
+    counter.descend(features[position], first)
     return chosen, best, children

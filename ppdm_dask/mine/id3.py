@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +18,6 @@ from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
 from ppdm_dask.mine.pruning import prune_tree
 from ppdm_dask.mine.recount import accuracy
-from ppdm_dask.mine.tree_export import check_depth
 from ppdm_dask.records import Records, Reports
 
 if TYPE_CHECKING:
@@ -133,11 +131,7 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If a parameter is out of its range.
         """
         strata = pair_strata(self.design, reports)
-        names = strata[0][0].codebook.names
-        if self.target not in names:
-            raise RecordsError(
-                f"target: got {self.target!r}; the attributes are: {', '.join(names)}", self.target
-            )
+        self._check_target(strata[0][0].codebook.names)
         return self._fit(Evidence.collect(strata, self.target))
 
     def fit_table(self, table: ContingencyTable) -> Self:
@@ -154,19 +148,21 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise RecordsError("the table holds reports made by another design", self.design)
         if not table.n:
             raise RecordsError("the table holds no records; at least one is needed", table)
-        if self.target not in table.attributes:
-            raise RecordsError(
-                f"target: got {self.target!r}; the attributes are: {', '.join(table.attributes)}",
-                self.target,
-            )
+        self._check_target(table.attributes)
         check_fit(self.design, table.codebook)
         return self._fit(Evidence.from_table(table, self.design, self.target))
 
+    def _check_target(self, names: Sequence[str]) -> None:
+        if self.target not in names:
+            raise RecordsError(
+                f"target: got {self.target!r}; the attributes are: {', '.join(names)}", self.target
+            )
+        if len(names) < 2:
+            raise RecordsError("ID3 needs at least one attribute besides the target", names)
+
     def _fit(self, evidence: Evidence) -> Self:
-        rules = self._rules()
+        rules = Rules(self.max_depth, self.min_weight, self.min_z)
         codebook = evidence.codebook
-        if not evidence.features:
-            raise RecordsError("ID3 needs at least one attribute besides the target", codebook)
         for stratum in evidence.strata:
             stratum.design.require_inverse()
         features = [codebook.names[column] for column in evidence.features]
@@ -181,19 +177,6 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tree_ = tree
         self.floored_ = int(tree.negative.sum())
         self.negative_share_ = self.floored_ / len(tree)
-
-    def _rules(self) -> Rules:
-        check_depth(self.max_depth)
-        found: list[float] = []
-        for name in ("min_weight", "min_z"):
-            value: Any = getattr(self, name)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if name == "min_z" and value is None:
-                continue
-            if not number or not 0 <= value < math.inf:
-                raise InputError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
-            found.append(float(value))
-        return Rules(self.max_depth, *found)
 
     def _codes(self, X: Records, *, target: bool = False) -> npt.NDArray[Any]:
         """Codes in the order of the tree's codebook; the target stays 0 unless it is asked for."""
@@ -216,7 +199,9 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,); the target itself is not looked at."""
-        return self.tree_.label[self.apply(X)]
+        leaves = self.apply(X)
+        labels: npt.NDArray[np.int64] = self.tree_.label[leaves]
+        return labels
 
     def apply(self, X: Records) -> npt.NDArray[np.int64]:
         """Number of the leaf that each record reaches, shape (n,)."""
@@ -269,7 +254,8 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream : Stream, optional
             Not needed, for nothing is sampled; other learners do.
         """
-        return accuracy(self.tree_, self._other_evidence(reports))
+        evidence = self._other_evidence(reports)
+        return accuracy(self.tree_, evidence)
 
     def prune(self, validation: Records | Sequence[Records]) -> Self:
         """Prune by the error on validation records; see :func:`ppdm_dask.mine.pruning.prune_tree`.

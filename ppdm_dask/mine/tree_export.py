@@ -111,10 +111,11 @@ def to_dict(tree: Tree, *, standard_errors: bool = False) -> dict[str, Any]:
 
 
 def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
-    """Draw the tree to a file; its ending says the kind (png, svg, pdf).
+    """Draw the tree to a file, the root on the left; the file's ending says the kind (png, svg).
 
     Inner nodes show the attribute that splits them, leaves their class, all of them the estimated
-    counts of the classes.  A branch that goes on below says by how many nodes.
+    counts of the classes; a frame has the colour of the class.  A branch that goes on says by how
+    many nodes.
 
     Parameters
     ----------
@@ -122,6 +123,11 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
     path : path-like
     max_depth : int, optional
         Depth down to which nodes are shown; None for all.
+
+    Raises
+    ------
+    InputError
+        If more than 100 branches would end in the drawing.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -130,46 +136,47 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
 
     check_depth(max_depth)
     below = _below(tree)
-    shown, places = _layout(tree, max_depth)
-    deepest = max(int(tree.depth[node]) for node in shown)
-    ends = sum(1 for node in shown if node not in places or not _drawn(tree, node, max_depth))
+    heights = _layout(tree, max_depth)
+    ends = 1 + int(max(heights.values()))
+    if ends > MAX_ENDS:
+        raise InputError(
+            f"max_depth: got {max_depth!r}; {ends} branches end there, more than the {MAX_ENDS} "
+            "that can be read in one drawing: give a smaller depth",
+            max_depth,
+        )
+    deepest = max(int(tree.depth[node]) for node in heights)
+    row = 0.2 + 0.14 * (len(tree.classes) + 2)
     with styled():
-        figure = Figure(figsize=(max(4.0, 1.55 * ends), 1.0 + 1.25 * (deepest + 1)))
+        figure = Figure(figsize=(2.7 * (deepest + 1), max(1.0, row * ends)))
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_axis_off()
-        axes.set_xlim(-0.6, ends - 0.4)
-        axes.set_ylim(deepest + 0.6, -0.6)
-        for node in shown:
-            x, y = places[node], int(tree.depth[node])
-            colour = COLOURS[int(tree.label[node]) % len(COLOURS)]
+        axes.set_xlim(-0.5, deepest + 0.5)
+        axes.set_ylim(ends - 0.5, -0.5)
+        for node, y in heights.items():
+            x, colour = int(tree.depth[node]), COLOURS[int(tree.label[node]) % len(COLOURS)]
             if node:
-                above = places[int(tree.parent[node])]
-                axes.plot([above, x], [y - 1, y], color=GREY, linewidth=0.8, zorder=1)
-                middle = (above + 2 * x) / 3
-                axes.text(middle, y - 1 / 3, _edge(tree, node), **_EDGE)
+                above = heights[int(tree.parent[node])]
+                elbow = [x - 1, x - 0.6, x]
+                axes.plot(elbow, [above, y, y], color=GREY, linewidth=0.8, zorder=1)
+                axes.text(x - 0.46, y, _edge(tree, node), **_TEXT, bbox=_PLAIN)
             inner = _drawn(tree, node, max_depth)
-            name = tree.codebook.names[tree.attribute[node]] if inner else _class(tree, node)
-            text = "\n".join([name, *_counts(tree, node).split(", ")])
+            label = tree.classes[int(tree.label[node])]
+            name = tree.codebook.names[tree.attribute[node]] if inner else f"→ {label}"
+            lines = [name, *_counts(tree, node).split(", ")]
             if below[node] and not inner:
-                text += f"\n(+ {below[node]} nodes)"
-            box: dict[str, Any] = {"facecolor": "white", "edgecolor": colour}
-            box |= {"boxstyle": "round,pad=0.35", "linewidth": 0.9 if inner else 1.8}
-            axes.text(x, y, text, ha="center", va="center", fontsize=7.5, bbox=box, zorder=2)
+                lines.append(f"(+ {below[node]} nodes)")
+            frame: dict[str, Any] = {"facecolor": "white", "edgecolor": colour}
+            frame |= {"boxstyle": "round,pad=0.3", "linewidth": 0.9 if inner else 1.8}
+            axes.text(x, y, "\n".join(lines), **_TEXT, bbox=frame)
         figure.savefig(Path(path), dpi=DPI)
 
 
-_EDGE: dict[str, Any] = {
-    "ha": "center",
-    "va": "center",
-    "fontsize": 7.5,
-    "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"},
-    "zorder": 3,
-}
+MAX_ENDS = 100
 
-
-def _class(tree: Tree, node: int) -> str:
-    return tree.classes[int(tree.label[node])]
+# A dollar sign in a label is no formula.
+_TEXT: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "parse_math": False}
+_PLAIN = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
 
 
 def _drawn(tree: Tree, node: int, max_depth: int | None) -> bool:
@@ -177,20 +184,18 @@ def _drawn(tree: Tree, node: int, max_depth: int | None) -> bool:
     return tree.attribute[node] >= 0 and (max_depth is None or bool(tree.depth[node] < max_depth))
 
 
-def _layout(tree: Tree, max_depth: int | None) -> tuple[list[int], dict[int, float]]:
-    """Nodes to show, parents first, and where each stands: leaves side by side."""
+def _layout(tree: Tree, max_depth: int | None) -> dict[int, float]:
+    """Nodes to show, parents first, and their heights: the ends of branches stand in rows."""
     shown, stack = [], [0]
-    places: dict[int, float] = {}
-    ends = 0
+    heights: dict[int, float] = {}
     while stack:
         node = stack.pop()
         shown.append(node)
         if _drawn(tree, node, max_depth):
             stack += reversed(tree.children(node))
         else:
-            places[node] = float(ends)
-            ends += 1
+            heights[node] = float(len(heights))
     for node in reversed(shown):
-        if node not in places:
-            places[node] = float(np.mean([places[child] for child in tree.children(node)]))
-    return shown, places
+        if node not in heights:
+            heights[node] = float(np.mean([heights[child] for child in tree.children(node)]))
+    return {node: heights[node] for node in shown}

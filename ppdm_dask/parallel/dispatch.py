@@ -40,7 +40,7 @@ def dispatch(
         Returns a context that yields a :class:`Pool`; called again when a pool was lost.
     stall_seconds : float
         Time without a finished batch after which a pool counts as stuck; batches that should take
-        long get 20 times what they should.
+        long get 20 times what they should, and the first batch of a pool at least a minute.
 
     Raises
     ------

@@ -167,7 +167,13 @@ class Planner:
         return batch.size * (self._states[batch.cell.id].seconds or 0.0)
 
     def remaining_seconds(self) -> float:
-        """Seconds of work that are to be handed out, as far as reliable measurements tell."""
+        """Seconds of work that are to be handed out, as far as reliable measurements tell.
+
+        Neither a first call, which may compile, nor a few milliseconds, which another process may
+        have taken, are reliable.
+        """
         return sum(
-            state.left * (state.seconds or 0.0) for state in self._states.values() if state.warm
+            state.left * (state.seconds or 0.0)
+            for state in self._states.values()
+            if state.warm and state.settled
         )

@@ -28,6 +28,7 @@ __all__ = ["PoolLost", "Session"]
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2
 MEND_SECONDS = 2.0
+START_SECONDS = 60.0  # for a pool's first batch, before which workers load and compile
 
 
 class PoolLost(Exception):
@@ -199,7 +200,8 @@ class Session:
             # Dask fails the batches by itself if no worker comes up for a minute.
             self.last = now
         longest = max(self.tally.planner.expected(batch) for batch, _ in self.in_flight.values())
-        limit = max(self.stall_seconds, 20 * longest)
+        start = START_SECONDS if self.tally.mode.startswith("starting") else 0.0
+        limit = max(self.stall_seconds, 20 * longest, start)
         if now < self.last + limit:
             return
         for batch, _ in self.in_flight.values():

@@ -21,10 +21,13 @@ __all__ = [
     "GREY",
     "MARKERS",
     "WORDS",
+    "beside",
     "new_figure",
+    "new_panels",
     "save",
     "spread",
     "styled",
+    "word_value",
     "write_labels",
 ]
 
@@ -39,6 +42,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P")
 GREY = "#5A5A5A"
 
 WORDS = {
+    "groups": "number of groups",
     "q": "probability $q$ of the true record",
     "theta": "probability $\\theta$ of a truthful answer",
 }
@@ -105,6 +109,74 @@ def new_figure(title: str, below: str, right: float = 0.97) -> tuple[Figure, Axe
     figure.text(left, 0.945, title, fontsize=12, fontweight="bold", va="center")
     figure.text(left, 0.895, below, fontsize=9.5, color=GREY, va="center")
     return figure, axes
+
+
+def new_panels(
+    title: str,
+    below: str,
+    rows: int,
+    columns: int,
+    *,
+    height: float,
+    gap: tuple[float, float],
+    left: float,
+    right: float,
+    head: float,
+) -> tuple[Figure, list[list[Axes]]]:
+    """Make a figure of equal panels, as wide as the others and as high as they need.
+
+    Parameters
+    ----------
+    title, below : str
+        The title and a line of explanation below it.
+    rows, columns : int
+    height : float
+        Of a panel, in inches like all lengths.
+    gap : tuple of float
+        Between two columns and between two rows.
+    left, right, head : float
+        Room beside and above the panels.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    wide, foot = SIZE[0], 0.6
+    high = foot + head + rows * height + (rows - 1) * gap[1]
+    figure = Figure(figsize=(wide, high))
+    FigureCanvasAgg(figure)
+    width = (wide - left - right - (columns - 1) * gap[0]) / columns
+    panels = []
+    for i in range(rows):
+        bottom = high - head - height - i * (height + gap[1])
+        panels.append(
+            [
+                figure.add_axes(
+                    (
+                        (left + j * (width + gap[0])) / wide,
+                        bottom / high,
+                        width / wide,
+                        height / high,
+                    )
+                )
+                for j in range(columns)
+            ]
+        )
+    figure.text(left / wide, 1 - 0.24 / high, title, fontsize=12, fontweight="bold", va="center")
+    figure.text(left / wide, 1 - 0.47 / high, below, fontsize=9.5, color=GREY, va="center")
+    return figure, panels
+
+
+def beside(panels: list[list[Axes]]) -> tuple[float, float, float, float]:
+    """A place for a narrow scale at the right of all panels."""
+    first, last = panels[0][-1].get_position(), panels[-1][-1].get_position()
+    return (first.x1 + 0.015, last.y0, 0.016, first.y1 - last.y0)
+
+
+def word_value(axis: str, value: object) -> str:
+    """A value of an axis in words: ``2 groups`` or ``q = 0.4``."""
+    if axis == "groups" and isinstance(value, int):
+        return f"{value} group" if value == 1 else f"{value} groups"
+    return f"{axis} = {value:g}" if isinstance(value, float) else f"{axis} = {value}"
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -8,9 +8,11 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.experiments.results import grid_axes
+from ppdm_dask.experiments.variables import DISCLOSURES
 
 if TYPE_CHECKING:
     import xarray as xr
+    from rich.console import RenderableType
     from rich.table import Table
 
 __all__ = ["as_json", "entry_heading", "entry_table", "plain_table", "undefined_notes"]
@@ -26,7 +28,9 @@ CELL_VALUES = (
     "disguised_variance",
     "disguised_variance_se",
     "floored_mean",
+    "negative_share",
     "pse",
+    *DISCLOSURES,
     "undefined",
 )
 ENTRY_VALUES = ("n_train", "n_test", "benchmark", "majority")
@@ -54,20 +58,28 @@ def entry_heading(ds: xr.Dataset, i: int) -> str:
     )
 
 
-def entry_table(ds: xr.Dataset, i: int) -> Table:
-    """Make the table of a data entry, one row a cell; 80 columns hold it with one grid axis."""
-    axes = grid_axes(ds)
+def entry_table(ds: xr.Dataset, i: int) -> RenderableType:
+    """Make the table of a data entry, one row a cell, at most 80 columns wide as a rule.
+
+    The rows are those of the grid's last axis; each combination of the others has its own table
+    below their values.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    *outer, axis = grid_axes(ds)
     partial = bool(((ds["completed"] < ds.sizes["repeat"]) & (ds["undefined"] == "")).any())
+    trees = "negative_share" in ds
     header = [
-        *axes,
+        axis,
         "clean test:\naccuracy ± SE",
         "\nvariance",
         "disguised test:\naccuracy ± SE",
         "\nvariance",
         *(["\nPSE"] if "pse" in ds else []),
-        "repeats\ndone" if partial else "\nfloored",
+        "repeats\ndone" if partial else "\nnegative" if trees else "\nfloored",
     ]
-    rows = []
+    parts: dict[str, list[list[str]]] = {}
     for row in _rows(ds, i):
         if row["undefined"]:
             numbers = ["undefined", "", "undefined", ""]
@@ -81,27 +93,57 @@ def entry_table(ds: xr.Dataset, i: int) -> Table:
                 )
             ]
         privacy = [_fixed(row["pse"], 4)] if "pse" in ds else []
-        last = str(row["completed"]) if partial else _fixed(row["floored_mean"], 1)
-        where = [_plain(row[axis]) for axis in axes]
-        rows.append([*where, *numbers, *privacy, "" if row["undefined"] else last])
-    return plain_table(header, rows, right=range(len(header)))
+        share = _fixed(row["negative_share"], 3) if trees else _fixed(row["floored_mean"], 1)
+        last = str(row["completed"]) if partial else share
+        cells = [_plain(row[axis]), *numbers, *privacy, "" if row["undefined"] else last]
+        where = ", ".join(f"{name} = {_plain(row[name])}" for name in outer)
+        parts.setdefault(where, []).append(cells)
+    everything = [line.split("\n") for line in header]
+    widths = [max(map(len, lines)) for lines in everything]
+    for cells in (cells for rows in parts.values() for cells in rows):
+        widths = [max(width, len(cell)) for width, cell in zip(widths, cells, strict=True)]
+    tables: list[RenderableType] = []
+    for where, rows in parts.items():
+        if outer:
+            tables.append(Text(f"{where}\n" if not tables else f"\n{where}\n"))
+        tables.append(plain_table(header, rows, right=range(len(header)), widths=widths))
+    return Group(*tables)
 
 
 def undefined_notes(ds: xr.Dataset) -> list[str]:
     """Say why cells are undefined, each reason once."""
     axes = grid_axes(ds)
-    notes: dict[str, dict[str, None]] = {}  # the inner one as a set that keeps its order
+    notes: dict[str, dict[tuple[str, ...], None]] = {}  # the inner one as a set that keeps order
     for row in (row for i in range(ds.sizes["data"]) for row in _rows(ds, i)):
         if row["undefined"]:
-            where = ", ".join(f"{axis} = {_plain(row[axis])}" for axis in axes)
+            where = tuple(f"{axis} = {_plain(row[axis])}" for axis in axes)
             notes.setdefault(row["undefined"], {})[where] = None
-    return [f"undefined at {'; '.join(where)}: {reason}" for reason, where in notes.items()]
+    sizes = [ds.sizes[axis] for axis in axes]
+    return [
+        f"undefined at {'; '.join(_places(list(cells), sizes))}: {reason}"
+        for reason, cells in notes.items()
+    ]
+
+
+def _places(cells: list[tuple[str, ...]], sizes: list[int]) -> list[str]:
+    """Name cells by one axis, where it alone decides."""
+    for axis, size in enumerate(sizes):
+        values = list(dict.fromkeys(cell[axis] for cell in cells))
+        if len(cells) * size == len(values) * math.prod(sizes):
+            return values
+    return [", ".join(cell) for cell in cells]
 
 
 def plain_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    widths: Sequence[int] | None = None,
 ) -> Table:
-    """Make a table with a rule below its header; columns in `right` are flush right."""
+    """Make a table with a rule below its header.
+
+    Columns in `right` are flush right; each is at least as wide as `widths` say.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -113,6 +155,7 @@ def plain_table(
             Text(name),
             justify="right" if number else "left",
             no_wrap=number,
+            min_width=widths[i] if widths else None,
         )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
@@ -158,4 +201,8 @@ def _small(value: float | None) -> str:
 
 
 def _estimate(mean: float | None, error: float | None) -> str:
-    return _fixed(mean, 4) if error is None else f"{mean:.4f} ± {error:.4f}"
+    """A mean with its standard error, with no more digits than a large one leaves of use."""
+    if mean is None or error is None:
+        return _fixed(mean, 4)
+    digits = 4 if error < 0.1 else 2 if error < 10 else 0
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"

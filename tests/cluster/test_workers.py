@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ def check_same(cells: list[Cell], path: Path, reference: Path) -> None:
             np.testing.assert_array_equal(ours[name], theirs[name])
 
 
+@contextmanager
+def in_process_cluster(workers: int) -> Iterator[Client]:
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
 def lines(record: Path) -> list[tuple[str, int, int]]:
     """What was done: cell, repeat, process."""
     words = (line.split() for line in record.read_text().splitlines())
@@ -93,7 +108,8 @@ def test_numbers_do_not_depend_on_workers_or_batches(
         (cell.id, repeat) for cell in cells for repeat in range(150)
     )
     processes = {pid for _, _, pid in done}
-    assert len(processes) == workers
+    # On a busy machine one may have done all before the other is up.
+    assert 1 <= len(processes) <= workers
     assert os.getpid() not in processes
 
 
@@ -259,13 +275,41 @@ class TestStalls:
             f"left or can be started; see {tmp_path / 'workers.log'}; what is stored is kept"
         )
 
-    def test_repeat_that_always_hangs_is_given_up(self, path: Path) -> None:
-        cells = make_cells(2, 10)
+    def test_workers_that_hang_are_replaced(self, path: Path, tmp_path: Path) -> None:
+        cells = make_cells(2, 30)
+        work = Hanging(once=str(tmp_path / "hung"))
         with Ledger(path) as ledger:
-            outcome = execute(Hanging(), cells, ledger, workers=2, stall_seconds=3.0)
-            assert ledger.missing(cells) == [Batch(cells[1], 0, 1)]
+            # Long enough for a new worker on a busy machine to load what it needs.
+            outcome = execute(work, cells, ledger, workers=2, stall_seconds=8.0)
+        assert (tmp_path / "hung").exists()
+        assert outcome.complete
+        assert outcome.quarantined == ()
+        check_same(cells, path, tmp_path / "reference.sqlite")
+
+    def test_repeat_that_always_hangs_is_given_up(
+        self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ppdm_dask.parallel.session.START_SECONDS", 2.0)
+        cells = make_cells(2, 10)
+        flag = tmp_path / "hanging"
+        flag.touch()
+        # Threads start at once; a third and a fourth are left when two hang.
+        with in_process_cluster(4) as ours:
+            try:
+                with Ledger(path) as ledger:
+                    outcome = execute(
+                        Hanging(while_there=str(flag)),
+                        cells,
+                        ledger,
+                        client=ours,
+                        stall_seconds=2.0,
+                    )
+                    assert ledger.missing(cells) == [Batch(cells[1], 0, 1)]
+            finally:
+                flag.unlink()
         (given_up,) = outcome.quarantined
-        assert given_up.reason == "it ran alone for 3 s without an end"
+        assert given_up.batch == Batch(cells[1], 0, 1)
+        assert given_up.reason == "it ran alone for 2 s without an end"
 
 
 class TestErrors:
@@ -296,15 +340,7 @@ class TestErrors:
 
 def test_cluster_of_the_caller(path: Path, tmp_path: Path) -> None:
     cells = make_cells(2, 60)
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address="127.0.0.1:0",
-        ) as cluster,
-        Client(cluster, set_as_default=False) as ours,
-    ):
+    with in_process_cluster(2) as ours:
         with Ledger(path) as ledger:
             outcome = execute(Draws(), cells, ledger, client=ours)
         assert ours.submit(abs, -3).result(timeout=30) == 3
