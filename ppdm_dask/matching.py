@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Records
 
-__all__ = ["covering", "require_design", "require_whole"]
+__all__ = [
+    "covering",
+    "require_countable",
+    "require_design",
+    "require_unweighted",
+    "require_whole",
+]
 
 
 def covering(design: Design, over: Iterable[str]) -> tuple[str, ...]:
@@ -53,6 +59,28 @@ def require_design(records: Records, design: Design) -> tuple[str, bool]:
             design,
         )
     return digest, records.simulated
+
+
+def require_unweighted(records: Records) -> None:
+    """Raise RecordsError for survey weights or strata, where they would go unused."""
+    if records.weights is not None or records.strata is not None:
+        raise RecordsError(
+            "records with survey weights or strata are only estimated from (proportion, "
+            "estimate_proportions, estimate_joint); leave them out",
+            records,
+        )
+
+
+def require_countable(records: Records, design: Design) -> None:
+    """Raise RecordsError for what a learner cannot count: sets, survey weights, strata."""
+    require_unweighted(records)
+    for block in design.blocks:
+        if block.kind == "set" and any(n in records.codebook.names for n in block.attributes):
+            raise RecordsError(
+                f"reports of {block.attributes[0]!r} are sets, which learners do not take; "
+                "select the other attributes, or use a design whose reports are symbols",
+                block,
+            )
 
 
 def require_whole(design: Design, attributes: Iterable[str]) -> None:

@@ -166,7 +166,7 @@ def test_epsilon_sets_the_likelihood_ratio():
 
 
 def test_theorem_2_three_names_of_one_matrix():
-    """Warner's p, uniform perturbation's q, FRAPP's lambda: as section III-B of HuangDu has them."""
+    """Warner's p, uniform perturbation's q and FRAPP's lambda, as HuangDu prints them."""
     n = 4
     ones = np.ones((n, n))
     for p in (0.25, 0.4, 0.7, 1.0):

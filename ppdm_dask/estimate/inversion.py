@@ -106,7 +106,7 @@ class Estimate:
         if self.source is None:
             raise InputError(
                 "this estimate does not keep the counts behind it, for it is a repair or a sum "
-                "over strata or weights; estimate the attributes anew (covariances: estimate_joint)",
+                "over strata; estimate the attributes anew (estimate_joint has covariances)",
                 self,
             )
         return self.source
