@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ppdm_dask import datasets, privacy, resources
+    from ppdm_dask import datasets, perturb, privacy, resources
     from ppdm_dask.codebook import Attribute, Codebook
     from ppdm_dask.designs import (
         Design,
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
         design_from_config,
     )
     from ppdm_dask.errors import InputError, NotInvertible, NotLumpable, PPDMError
-    from ppdm_dask.estimate import Estimate, estimate_proportions, invert
+    from ppdm_dask.estimate import (
+        Estimate,
+        em,
+        estimate_proportions,
+        event_interval,
+        invert,
+        mle,
+    )
     from ppdm_dask.events import Proportion, event_weights, proportion
     from ppdm_dask.experiments.recipe import Recipe
     from ppdm_dask.experiments.run import run
@@ -68,17 +75,21 @@ __all__ = [
     "count",
     "datasets",
     "design_from_config",
+    "em",
     "estimate_proportions",
+    "event_interval",
     "event_weights",
     "invert",
+    "mle",
     "optimize",
+    "perturb",
     "privacy",
     "proportion",
     "resources",
     "run",
 ]
 
-_MODULES = ("datasets", "privacy", "resources")
+_MODULES = ("datasets", "perturb", "privacy", "resources")
 
 _HOMES = {
     name: module
@@ -97,7 +108,14 @@ _HOMES = {
             "design_from_config",
         ),
         "errors": ("InputError", "NotInvertible", "NotLumpable", "PPDMError"),
-        "estimate": ("Estimate", "estimate_proportions", "invert"),
+        "estimate": (
+            "Estimate",
+            "em",
+            "estimate_proportions",
+            "event_interval",
+            "invert",
+            "mle",
+        ),
         "events": ("Proportion", "event_weights", "proportion"),
         "experiments.recipe": ("Recipe",),
         "experiments.run": ("run",),

@@ -371,9 +371,9 @@ def test_check_goes_on_after_a_bad_file(tmp_path: Path, capsys: Capture) -> None
 def test_list(capsys: Capture) -> None:
     found = read_json(capsys, "list")
     assert list(found) == ["recipes", "designs", "datasets"]
-    assert {"recipe": "electronic-surveys", "cells": 36, "repeats": 1000}.items() <= (
-        found["recipes"][0].items()
-    )
+    recipes = {each["recipe"]: each for each in found["recipes"]}
+    assert recipes["electronic-surveys"].items() >= {"cells": 36, "repeats": 1000}.items()
+    assert recipes["aibr"].items() >= {"cells": 110, "repeats": 50}.items()
     assert {each["design"] for each in found["designs"]} >= {"identity", "warner", "unrelated"}
     assert [each["records"] for each in found["datasets"]] == [48_842, 699, 435, 768]
     assert list(read_json(capsys, "list", "designs")) == ["designs"]

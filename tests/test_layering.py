@@ -26,6 +26,7 @@ CORE = (
     "estimate",
     "kernels",
     "mine",
+    "perturb",
     "privacy",
     "randomness",
     "records",
@@ -88,7 +89,7 @@ assert code in (None, 0), code
 def test_public_name_resolves(name: str) -> None:
     value = getattr(ppdm_dask, name)
     assert name in dir(ppdm_dask)
-    if name not in {"__version__", "datasets", "privacy", "resources"}:
+    if name not in {"__version__", "datasets", "perturb", "privacy", "resources"}:
         assert value.__name__ == name
         assert value.__module__.partition(".")[0] == "ppdm_dask"
 

@@ -74,9 +74,7 @@ def list_(
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...", help="Recipes, codebooks and designs.", show_default=False
-        ),
+        typer.Argument(metavar="FILE...", help="Recipes, codebooks, designs.", show_default=False),
     ],
     json: Json = False,
 ) -> None:
@@ -146,70 +144,96 @@ def figures(folder: Run, json: Json = False) -> None:
 
 
 class Method(StrEnum):
-    """How ``ppdm optimize`` searches."""
+    """What ``ppdm perturb`` can do."""
 
-    SPEA2 = "spea2"
-    MEMETIC = "memetic"
-    BOUND = "bound"
+    AIBR = "aibr"
+    BSVD = "bsvd"
+    SSVD = "ssvd"
+    KCG = "kcg"
 
 
 @app.command()
-def optimize(
-    prior: Annotated[
+def perturb(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A .csv or .parquet file.", show_default=False)
+    ],
+    method: Annotated[Method, typer.Option(help="How to perturb.", show_default=False)],
+    out: Annotated[
         Path,
         typer.Option(
             metavar="FILE",
-            help="TOML: attribute, and a table [prior] of categories and proportions.",
+            help="The release: a .csv or .parquet file, or a folder of parts.",
             show_default=False,
         ),
     ],
-    n: Annotated[int, typer.Option("--n", min=1, metavar="N", help="Reports.", show_default=False)],
-    delta: Annotated[
-        float, typer.Option(metavar="D", help="Largest posterior allowed; 1 allows all.")
-    ] = 1.0,
-    method: Annotated[
-        Method,
-        typer.Option(help="The paper's algorithm, it with gradients, or the certified optimum."),
-    ] = Method.MEMETIC,
-    symbols: Annotated[
-        int | None,
+    k: Annotated[
+        int,
         typer.Option(
-            min=2, metavar="K", help="Reported symbols.", show_default="one a category, or all"
+            metavar="K",
+            help="Sub-intervals (aibr), singular values (bsvd, ssvd) or records a group (kcg).",
+            show_default=False,
         ),
+    ],
+    e: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Share of entries set to 0 (ssvd).", show_default=False),
     ] = None,
-    choose: Annotated[
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B", help="Columns to perturb.", show_default="all that are not kept"
+        ),
+    ] = "",
+    keep: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="Columns to release as they are.", show_default="none"),
+    ] = "",
+    integers: Annotated[
+        bool, typer.Option("--integers", help="Whole numbers stay whole (aibr).")
+    ] = False,
+    constant: Annotated[
         str | None,
         typer.Option(
-            metavar="privacy=X|mse=X", help="Write the design of this point.", show_default=False
+            metavar="keep|refuse",
+            help="What to do with a column of one value (aibr, kcg).",
+            show_default="refuse",
         ),
     ] = None,
-    generations: Annotated[
+    interval: Annotated[
+        float,
+        typer.Option(metavar="P", help="Half-width of a disclosed interval, a share of the range."),
+    ] = 0.05,
+    simulate: Annotated[
         int | None,
-        typer.Option(min=0, metavar="L", help="Generations.", show_default="the method's"),
+        typer.Option(
+            min=0, metavar="SEED", help="Repeatable draws, for a simulation.", show_default=False
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the search.")] = 0,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Go on from here; spea2 alone.", show_default=False),
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Worker processes, for a folder.", show_default="threads"
+        ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for front.nc and design.toml.")
-    ] = Path("optimized"),
     json: Json = False,
 ) -> None:
-    """Search for the randomization matrices with the best privacy and precision."""
-    from ppdm_dask.cli.optimize import optimize_prior
+    """Perturb columns of numbers, and report what the release keeps and gives away."""
+    from ppdm_dask.cli.perturb import perturb_file
 
-    optimize_prior(
-        prior,
-        n_records=n,
-        delta=delta,
-        method=method.value,
-        symbols=symbols,
-        seed=seed,
-        generations=generations,
-        choose=choose,
-        out=out,
-        checkpoint=checkpoint,
+    given = {"e": e, "integers": integers or None, "constant": constant}
+    parameters = {"id": method.value, "k": k}
+    perturb_file(
+        data,
+        out,
+        parameters=parameters | {key: value for key, value in given.items() if value is not None},
+        columns=_listed(columns),
+        keep=_listed(keep),
+        interval=interval,
+        simulate=simulate,
+        workers=workers,
         as_json=json,
     )
+
+
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]

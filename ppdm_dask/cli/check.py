@@ -41,13 +41,13 @@ def _check(file: str) -> tuple[str, str]:
     content = read_toml(path)
     if "attribute" in content:
         return "codebook", _check_codebook(path)
-    if content.keys() & {"data", "design", "mine", "sweep"}:
+    if content.keys() & {"data", "design", "mine", "perturb", "sweep"}:
         return "recipe", _check_recipe(path)
     if "id" in content:
         return "design", _check_design(path)
     raise RecipeError(
-        f"{path}: neither a recipe, which has [[data]], [design], [mine] and [sweep], "
-        "nor a codebook, which has [[attribute]], nor a design, which has an id",
+        f"{path}: neither a recipe, which has [[data]], [sweep] and either [design] and [mine] or "
+        "[[perturb]], nor a codebook, which has [[attribute]], nor a design, which has an id",
         path,
     )
 
@@ -70,12 +70,10 @@ def _check_design(path: Path) -> str:
 
 
 def _check_recipe(path: Path) -> str:
-    from ppdm_dask.experiments.check import check_recipe
-    from ppdm_dask.experiments.inputs import prepare_all
-    from ppdm_dask.experiments.recipe import Recipe
+    from ppdm_dask.experiments.kinds import check_recipe, load_recipe, make_plan
 
-    recipe = Recipe.load(path)
+    recipe = load_recipe(path)
     check_recipe(recipe)
-    prepared = prepare_all(recipe)
+    prepared = make_plan(recipe).prepared
     sizes = ", ".join(f"{each.entry.id} ({len(each.records):,} records)" for each in prepared)
     return f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats; {sizes}"

@@ -33,12 +33,12 @@ def _text(value: object) -> str:
 
 
 def _recipes() -> list[dict[str, Any]]:
-    from ppdm_dask.experiments.recipe import Recipe
+    from ppdm_dask.experiments.kinds import load_recipe
     from ppdm_dask.resources import recipes
 
     rows = []
     for name in recipes():
-        recipe = Recipe.load(name)
+        recipe = load_recipe(name)
         rows.append(
             {
                 "recipe": name,

@@ -44,7 +44,14 @@ def print_json(value: Any) -> None:
 
 
 def print_result(ds: xr.Dataset) -> None:
-    """Print the tables of a result, one a data entry."""
+    """Print the tables of a result."""
+    if ds.attrs.get("experiment") == "perturbation":
+        from ppdm_dask.report.perturbation import perturbation_tables
+
+        for heading, table in perturbation_tables(ds):
+            print(f"\n{heading}\n")
+            print_table(table)
+        return
     from ppdm_dask.report.tables import entry_heading, entry_table, undefined_notes
 
     for i in range(ds.sizes["data"]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.cli.output import print_json, print_lines, print_result, print_table
 
 if TYPE_CHECKING:
-    from ppdm_dask.experiments.recipe import Recipe
+    from ppdm_dask.experiments.kinds import AnyRecipe
     from ppdm_dask.experiments.run import RunResult
 
 __all__ = ["plan_recipes", "run_recipes"]
@@ -69,18 +69,17 @@ def plan_recipes(
         print(f"run folder: {plan['folder']} ({there})")
 
 
-def _load(recipes: Sequence[str], repeats: int | None, seed: int | None) -> list[Recipe]:
+def _load(recipes: Sequence[str], repeats: int | None, seed: int | None) -> list[AnyRecipe]:
     """Load and check all recipes, before the first is run."""
-    from ppdm_dask.experiments.check import check_recipe
-    from ppdm_dask.experiments.recipe import Recipe
+    from ppdm_dask.experiments.kinds import check_recipe, load_recipe
 
-    loaded = [Recipe.load(recipe).with_changes(repeats=repeats, seed=seed) for recipe in recipes]
+    loaded = [load_recipe(recipe).with_changes(repeats=repeats, seed=seed) for recipe in recipes]
     for recipe in loaded:
         check_recipe(recipe)
     return loaded
 
 
-def _as_json(recipe: Recipe, result: RunResult) -> dict[str, Any]:
+def _as_json(recipe: AnyRecipe, result: RunResult) -> dict[str, Any]:
     from ppdm_dask.report.tables import as_json
 
     return {
@@ -93,7 +92,7 @@ def _as_json(recipe: Recipe, result: RunResult) -> dict[str, Any]:
     }
 
 
-def _print(recipe: Recipe, result: RunResult) -> None:
+def _print(recipe: AnyRecipe, result: RunResult) -> None:
     print(recipe.about.title)
     print_result(result.dataset)
     print()
@@ -102,15 +101,13 @@ def _print(recipe: Recipe, result: RunResult) -> None:
     print(f"digest: {result.digest or 'none, since trials were quarantined'}")
 
 
-def _plan(recipe: Recipe, out: Path) -> dict[str, Any]:
-    from ppdm_dask.experiments.inputs import prepare_all
+def _plan(recipe: AnyRecipe, out: Path) -> dict[str, Any]:
+    from ppdm_dask.experiments.kinds import make_plan
     from ppdm_dask.experiments.rundir import RunFolder
-    from ppdm_dask.experiments.sweep import SweepPlan
 
     folder = RunFolder.plan(recipe, out)
-    plan = SweepPlan(recipe, prepare_all(recipe))
-    named = [(cell, "") for cell in plan.benchmarks]
-    named += [(cell, reason) for _, cell, reason in plan.points]
+    plan = make_plan(recipe)
+    named = plan.listed
     done = _done(folder.ledger, [cell for cell, _ in named])
     cells = [
         {

@@ -11,7 +11,7 @@ __all__ = ["draw_run", "show_run"]
 
 def show_run(path: Path, *, as_json: bool) -> None:
     """Print the tables of a run, and how it stands."""
-    from ppdm_dask.experiments.results import findings
+    from ppdm_dask.experiments.kinds import findings
     from ppdm_dask.experiments.stored import read_run
     from ppdm_dask.report.tables import as_json as plain
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Codes, Design, Floats
+from ppdm_dask.designs.inverse import MAX_CONDITION, condition, left_inverse
+from ppdm_dask.designs.joint import row_major
 from ppdm_dask.designs.parameters import (
     attribute_names,
     check_keys,
@@ -22,13 +23,12 @@ from ppdm_dask.designs.parameters import (
 from ppdm_dask.designs.registry import register
 from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError
+from ppdm_dask.records import code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
 __all__ = ["RRMatrix"]
-
-MAX_CONDITION = 1e12
 
 
 @register
@@ -40,20 +40,23 @@ class RRMatrix(Design):
     ----------
     attributes : str or iterable of str
         The block; P acts on its joint categories in row-major order.
-    P : array, shape (n, n), or (K, n) with K > n for a single attribute
+    P : array, shape (m, n)
         Columns sum to 1.  Section III of [HuangDu]_.  With more reported symbols than categories
-        the left inverse is ``(P^T D^-1 P)^-1 P^T D^-1`` with ``D = diag(P p0)``.
+        estimates use the weighted left inverse; with fewer there are none.
     shape : sequence of int, optional
         Categories of each attribute; needed for more than one.
+    reported_shape : sequence of int, optional
+        Symbols in the reported column of each attribute.  By default the shape of the truth for a
+        square P, else all m in the first attribute's column.
     p0 : array, shape (n,), optional
-        Tall P only: the proportions for which estimates are the most precise, all positive and
-        fixed before the data; uniform by default.
+        Positive law of the truth at which the inverse of a tall P has least variance, fixed before
+        the data are seen; uniform by default.
 
     Raises
     ------
     DesignError
-        If P has fewer rows than columns, an entry outside [0, 1], or a column that does not sum
-        to 1.
+        If P has an entry outside [0, 1] or a column that does not sum to 1, or the shapes do not
+        fit it.
     """
 
     id = "matrix"
@@ -61,29 +64,21 @@ class RRMatrix(Design):
     attributes: tuple[str, ...]
     shape: tuple[int, ...]
     P: Floats
-    p0: Floats | None
+    reported: tuple[int, ...]
+    prior: Floats | None
 
     def __init__(
         self,
         attributes: str | Iterable[str],
         P: npt.ArrayLike,
         shape: Sequence[int] | None = None,
+        reported_shape: Sequence[int] | None = None,
         p0: npt.ArrayLike | None = None,
     ) -> None:
         names = attribute_names(attributes)
         matrix = numbers("P", P)
-        if matrix.ndim != 2 or matrix.shape[0] < matrix.shape[1] or not matrix.size:
-            raise DesignError(
-                f"P: shape {matrix.shape}; a square matrix, or one with more rows than columns, "
-                "is needed",
-                P,
-            )
-        n = matrix.shape[1]
-        tall = len(matrix) > n
-        if tall and len(names) > 1:
-            raise DesignError(
-                f"P: shape {matrix.shape}; more rows than columns need a single attribute", P
-            )
+        if matrix.ndim != 2 or not matrix.size:
+            raise DesignError(f"P: shape {matrix.shape}; a matrix is needed", P)
         if not np.isfinite(matrix).all() or matrix.min() < 0 or matrix.max() > 1:
             y, x = np.argwhere(~((matrix >= 0) & (matrix <= 1)))[0]
             raise DesignError(
@@ -93,7 +88,7 @@ class RRMatrix(Design):
         if np.abs(sums - 1).max() > 1e-9:
             worst = int(np.abs(sums - 1).argmax())
             rows = ""
-            if not tall and np.abs(matrix.sum(axis=1) - 1).max() <= 1e-9:
+            if np.abs(matrix.sum(axis=1) - 1).max() <= 1e-9:
                 rows = "; the rows do: transpose it, true categories are columns"
             raise DesignError(
                 f"P: column {worst} sums to {sums[worst]:.6g}; each must sum to 1{rows}", P
@@ -101,67 +96,98 @@ class RRMatrix(Design):
         if shape is None:
             if len(names) > 1:
                 raise DesignError("shape: missing; a block of several attributes needs it", None)
-            shape = (n,)
+            shape = (matrix.shape[1],)
         sizes = shape_of(shape, len(names))
-        if math.prod(sizes) != n:
+        if math.prod(sizes) != matrix.shape[1]:
             raise DesignError(
-                f"shape: {list(sizes)} has {math.prod(sizes)} joint categories; P has {n}", shape
+                f"shape: {list(sizes)} has {math.prod(sizes)} joint categories; "
+                f"P has {matrix.shape[1]}",
+                shape,
             )
-        object.__setattr__(self, "p0", _reference(p0, n) if tall else None)
-        if p0 is not None and not tall:
-            raise DesignError("p0: a square P has one left inverse; leave p0 out", p0)
+        square = len(matrix) == matrix.shape[1]
+        if reported_shape is None:
+            reported_shape = sizes if square else (len(matrix),) + (1,) * (len(names) - 1)
+        try:
+            reported = shape_of(reported_shape, len(names))
+        except DesignError as error:
+            raise DesignError(f"reported_{error}", error.subject) from None
+        if math.prod(reported) != len(matrix):
+            raise DesignError(
+                f"reported_shape: {list(reported)} has {math.prod(reported)} joint symbols; "
+                f"P has {len(matrix)}",
+                reported_shape,
+            )
+        law = None
+        if p0 is not None:
+            law = distribution("p0", p0, matrix.shape[1])
+            if square or law.min() <= 0:
+                what = "only a tall P has one" if square else "positive probabilities are needed"
+                raise DesignError(f"p0: got {law.tolist()}; {what}", p0)
         matrix.flags.writeable = False
         object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "shape", sizes)
         object.__setattr__(self, "P", matrix)
-
-    @property
-    def undefined(self) -> str:
-        # In the 1-norm it takes an inverse; in the 2-norm minutes for thousands of categories.
-        singular = not np.linalg.cond(self.P, None if self.p0 is not None else 1) < MAX_CONDITION
-        return "P is singular to working precision" if singular else ""
+        object.__setattr__(self, "reported", reported)
+        object.__setattr__(self, "prior", law)
 
     @property
     def reported_shape(self) -> tuple[int, ...]:
-        return self.shape if self.p0 is None else (len(self.P),)
+        return self.reported
 
-    @cached_property
-    def _left_inverse(self) -> Floats:
-        if self.p0 is None:
-            return super()._left_inverse
-        self.require_inverse()
-        reports = self.P @ self.p0
-        possible = reports > 0
-        scaled = self.P[possible] / reports[possible, None]
-        J = scaled.T @ self.P[possible]
-        # A symbol that cannot occur weighs as if it told nothing.
-        inverse = np.repeat(self.p0[:, None], len(self.P), axis=1)
-        inverse[:, possible] = np.linalg.solve(J, scaled.T)
-        inverse.flags.writeable = False
-        return inverse
+    @property
+    def p0(self) -> Floats | None:
+        return self.prior
+
+    @property
+    def undefined(self) -> str:
+        m, n = self.P.shape
+        if m < n:
+            return f"{m} reported symbols cannot tell {n} categories apart"
+        singular = not condition(self.P, self.prior) < MAX_CONDITION
+        return "P is singular to working precision" if singular else ""
 
     def matrix(self) -> Floats:
         return self.P
 
     def marginal(self, attributes: Sequence[str]) -> Design | None:
-        """The lumped design, where every true category of a lump gives the same lumped reports."""
+        """The lumped design, where every true category of a lump gives the same lumped reports.
+
+        Of a tall P the lumped inverse must also be the inverse of the lumped P, or margins of
+        estimates would not be estimates of margins.
+        """
         if tuple(attributes) == self.attributes:
             return self
-        kept = [self.attributes.index(name) for name in attributes]
-        rest = [i for i in range(len(self.shape)) if i not in kept]
-        sizes = [self.shape[i] for i in kept]
-        n, m = math.prod(sizes), math.prod(self.shape[i] for i in rest)
-        order = (*kept, *rest)
-        d = len(order)
-        tensor = self.P.reshape(self.shape * 2)
-        tensor = tensor.transpose(*order, *(d + i for i in order)).reshape(n, m, n, m)
-        lumped = tensor.sum(axis=1)
-        if np.ptp(lumped, axis=2).max() > 1e-12:
+        sizes, lumps = self._lumps(attributes, self.shape)
+        reported, lumped_rows = self._lumps(attributes, self.reported)
+        rows = lumped_rows @ self.P
+        columns = rows @ (lumps / lumps.sum(axis=1, keepdims=True)).T
+        if np.abs(rows - columns @ lumps).max() > 1e-12:
             return None
-        return RRMatrix(attributes, lumped.mean(axis=2), sizes)
+        tall = len(columns) > columns.shape[1]
+        p0 = lumps @ self.prior if tall and self.prior is not None else None
+        if len(self.P) != self.n_true and not self.undefined:
+            if len(columns) < columns.shape[1]:
+                return None
+            whole = lumps @ self._left_inverse
+            # A symbol that cannot occur has an arbitrary weight.
+            occurs = self.P.any(axis=1)
+            differs = np.abs(whole - left_inverse(columns, p0) @ lumped_rows)[:, occurs]
+            if differs.max() > 1e-9 * np.abs(whole).max():
+                return None
+        return RRMatrix(attributes, columns, sizes, reported, p0)
+
+    def _lumps(
+        self, attributes: Sequence[str], shape: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], Floats]:
+        """Sizes of some attributes, and the 0-1 matrix that sums a joint vector to them."""
+        kept = [self.attributes.index(name) for name in attributes]
+        sizes = tuple(shape[i] for i in kept)
+        codes = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
+        group = row_major(codes[:, kept], sizes)
+        return sizes, (group == np.arange(math.prod(sizes))[:, None]).astype(float)
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
-        joint = self.joint(codes)
+        joint = row_major(codes, self.shape)
         words = stream.source(0).words(start + len(codes))[start:] >> np.uint64(2)
         reported = np.empty(len(codes), dtype=np.int64)
         order = np.argsort(joint, kind="stable")
@@ -170,7 +196,8 @@ class RRMatrix(Design):
             rows = order[bounds[x] : bounds[x + 1]]
             cuts, last = thresholds(self.P[:, x])
             reported[rows] = np.minimum(np.searchsorted(cuts, words[rows], "right"), last)
-        return np.stack(np.unravel_index(reported, self.reported_shape), axis=1).astype(codes.dtype)
+        columns = np.stack(np.unravel_index(reported, self.reported), axis=1)
+        return columns.astype(np.result_type(codes, code_dtype(max(self.reported))))
 
     def config(self) -> dict[str, Any]:
         config = {
@@ -179,17 +206,13 @@ class RRMatrix(Design):
             "P": self.P.tolist(),
             "shape": list(self.shape),
         }
-        return config if self.p0 is None else {**config, "p0": self.p0.tolist()}
+        if self.reported != self.shape:
+            config["reported_shape"] = list(self.reported)
+        if self.prior is not None:
+            config["p0"] = self.prior.tolist()
+        return config
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attributes", "P"}, {"shape", "p0"})
+        check_keys(cls.id, parameters, {"attributes", "P"}, {"shape", "reported_shape", "p0"})
         return cls(**parameters)
-
-
-def _reference(p0: Any, n: int) -> Floats:
-    """The proportions that a tall matrix is inverted for."""
-    reference = distribution("p0", np.full(n, 1 / n) if p0 is None else p0, n)
-    if (reference <= 0).any():
-        raise DesignError(f"p0: got {reference.tolist()}; positive proportions are needed", p0)
-    return reference

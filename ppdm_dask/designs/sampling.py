@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["draw_signed", "row_major", "thresholds"]
+__all__ = ["draw_signed", "thresholds"]
 
 
 def thresholds(law: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint64], int]:
@@ -20,15 +17,6 @@ def thresholds(law: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint64], in
     units = np.rint(law * 2.0**62).astype(np.int64)
     units[law.argmax()] += (1 << 62) - int(sum(int(u) for u in units))
     return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
-
-
-def row_major(codes: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Row-major index of each row of codes, shape (n,)."""
-    index = np.zeros(len(codes), dtype=np.int64)
-    for axis, size in enumerate(shape):
-        index *= size
-        index += codes[:, axis]
-    return index
 
 
 def draw_signed(

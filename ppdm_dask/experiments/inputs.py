@@ -6,17 +6,37 @@ import hashlib
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, RecipeError
-from ppdm_dask.experiments.recipe import DataEntry, Recipe
+from ppdm_dask.experiments.parts import DataEntry
 from ppdm_dask.records import Records
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Prepared", "declared_codebook", "prepare", "prepare_all"]
+__all__ = [
+    "DataRecipe",
+    "Prepared",
+    "declared_codebook",
+    "encode_data",
+    "prepare",
+    "prepare_all",
+    "read_data",
+]
+
+
+class DataRecipe(Protocol):
+    """What is needed of a recipe, of whichever kind, to read its data."""
+
+    @property
+    def data(self) -> tuple[DataEntry, ...]: ...
+
+    @property
+    def source(self) -> str: ...
+
+    def path(self, name: str) -> Path: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +67,7 @@ class Prepared:
         return {"data": self.sha256, "codebook": self.codebook.digest}
 
 
-def declared_codebook(recipe: Recipe, entry: DataEntry) -> Codebook:
+def declared_codebook(recipe: DataRecipe, entry: DataEntry) -> Codebook:
     """Return the codebook that an entry names, before any fitting.
 
     Raises
@@ -67,7 +87,29 @@ def declared_codebook(recipe: Recipe, entry: DataEntry) -> Codebook:
     return codebook
 
 
-def prepare(recipe: Recipe, entry: DataEntry) -> Prepared:
+def read_data(recipe: DataRecipe, entry: DataEntry, codebook: Codebook) -> tuple[pd.DataFrame, str]:
+    """Read the records that an entry asks for, and the digest of their file.
+
+    Raises
+    ------
+    InputError
+        One line on whatever is wrong with the recipe or the data.
+    """
+    frame, sha256 = _read(recipe, entry)
+    columns = [name for name in codebook.names if name in frame.columns]
+    if entry.incomplete == "drop":
+        frame = frame.dropna(subset=columns).reset_index(drop=True)
+    if entry.duplicates == "drop":
+        frame = frame.drop_duplicates(subset=columns, ignore_index=True)
+    if entry.records is not None:
+        if entry.records > len(frame):
+            what = f"data[{recipe.data.index(entry)}].records: got {entry.records}"
+            raise RecipeError(f"{recipe.source}: {what}; the data have {len(frame)}", entry)
+        frame = frame.iloc[: entry.records]
+    return frame, sha256
+
+
+def prepare(recipe: DataRecipe, entry: DataEntry) -> Prepared:
     """Read, cut, binarise and encode the data of an entry.
 
     Raises
@@ -76,15 +118,14 @@ def prepare(recipe: Recipe, entry: DataEntry) -> Prepared:
         One line on whatever is wrong with the recipe, the codebook or the data.
     """
     codebook = declared_codebook(recipe, entry)
-    frame, sha256 = _read(recipe, entry)
-    if entry.incomplete == "drop":
-        columns = [name for name in codebook.names if name in frame.columns]
-        frame = frame.dropna(subset=columns).reset_index(drop=True)
-    if entry.records is not None:
-        if entry.records > len(frame):
-            what = f"data[{recipe.data.index(entry)}].records: got {entry.records}"
-            raise RecipeError(f"{recipe.source}: {what}; the data have {len(frame)}", entry)
-        frame = frame.iloc[: entry.records]
+    frame, sha256 = read_data(recipe, entry, codebook)
+    return encode_data(recipe, entry, codebook, frame, sha256)
+
+
+def encode_data(
+    recipe: DataRecipe, entry: DataEntry, codebook: Codebook, frame: pd.DataFrame, sha256: str
+) -> Prepared:
+    """Binarise and encode data that were read; CodebookError where they do not fit."""
     try:
         if entry.binarise is not None:
             codebook = codebook.binarise(frame, entry.binarise)
@@ -94,12 +135,12 @@ def prepare(recipe: Recipe, entry: DataEntry) -> Prepared:
         raise CodebookError(what, error.subject) from None
 
 
-def prepare_all(recipe: Recipe) -> tuple[Prepared, ...]:
+def prepare_all(recipe: DataRecipe) -> tuple[Prepared, ...]:
     """All entries of a recipe, in order; see :func:`prepare`."""
     return tuple(prepare(recipe, entry) for entry in recipe.data)
 
 
-def _read(recipe: Recipe, entry: DataEntry) -> tuple[pd.DataFrame, str]:
+def _read(recipe: DataRecipe, entry: DataEntry) -> tuple[pd.DataFrame, str]:
     """Return the data as they are, and the digest of their file."""
     from ppdm_dask import datasets
 
@@ -113,10 +154,11 @@ def _read(recipe: Recipe, entry: DataEntry) -> tuple[pd.DataFrame, str]:
         raise RecipeError(f"{recipe.source}: {where}; there is no file {path}", path) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
-    return _parse(path, content), hashlib.sha256(content).hexdigest()
+    return parse_data(path, content), hashlib.sha256(content).hexdigest()
 
 
-def _parse(path: Path, content: bytes) -> pd.DataFrame:
+def parse_data(path: Path, content: bytes) -> pd.DataFrame:
+    """Frame of the contents of a CSV or Parquet file; DataError where it is none."""
     import pandas as pd
 
     try:

@@ -13,6 +13,7 @@ __all__ = ["About", "DataEntry", "DesignSpec", "MineSpec", "Part", "Sweep", "rea
 
 BINARISE = ("midrange", "median")
 INCOMPLETE = ("keep", "drop")
+DUPLICATES = ("keep", "drop")
 SPLITS = ("fixed", "redrawn")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -76,6 +77,8 @@ class DataEntry(Part):
         Use only the first so many records, 2 or more.
     incomplete : {"keep", "drop"}
         What to do with records that miss a value.
+    duplicates : {"drop"}, optional
+        Leave out records that are equal, over all attributes of the codebook, to an earlier one.
     """
 
     id: str
@@ -85,6 +88,7 @@ class DataEntry(Part):
     binarise: str | None = None
     records: int | None = None
     incomplete: str = "keep"
+    duplicates: str | None = None
 
     @classmethod
     def read(cls, table: Table) -> Self:
@@ -103,8 +107,11 @@ class DataEntry(Part):
         binarise = table.optional_choice("binarise", BINARISE, "a rule")
         records = table.optional_integer("records", 2)
         incomplete = table.optional_choice("incomplete", INCOMPLETE, "a way") or "keep"
+        duplicates = table.optional_choice("duplicates", DUPLICATES, "a way")
         table.done()
-        return cls(name, codebook, bundled, file, binarise, records, incomplete)
+        # Only what changes the records, so that writing out the default changes no key.
+        duplicates = None if duplicates == "keep" else duplicates
+        return cls(name, codebook, bundled, file, binarise, records, incomplete, duplicates)
 
 
 @dataclass(frozen=True)

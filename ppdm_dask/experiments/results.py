@@ -161,20 +161,29 @@ def read_netcdf(path: Path) -> xr.Dataset:
 def digest(ds: xr.Dataset) -> str:
     """SHA-256 over the result.
 
-    The axes ``data``, the grid's, ``column`` and ``w_a``, then the variables in registry order,
-    each as a line of JSON ``[name, dims, shape, type]`` and its values in row-major order:
-    integers and floats little-endian with one NaN, texts as their length in UTF-8 bytes (eight
-    bytes, little-endian) and those bytes.
+    The axes ``data``, the grid's, ``column``, ``w_a`` and ``classifier``, then the variables in the
+    order of the experiment's registry, each as a line of JSON ``[name, dims, shape, type]`` and its
+    values in row-major order: integers and floats little-endian with one NaN, texts as their length
+    in UTF-8 bytes (eight bytes, little-endian) and those bytes.
     """
     sha = hashlib.sha256()
-    axes = [name for name in ("data", *grid_axes(ds), "column", "w_a") if name in ds.coords]
-    for name in [*axes, *(v.name for v in REGISTRY if v.name in ds.data_vars)]:
+    own = ("data", *grid_axes(ds), "column", "w_a", "classifier")
+    axes = [name for name in own if name in ds.coords]
+    for name in [*axes, *(v.name for v in _registry(ds) if v.name in ds.data_vars)]:
         array = ds[name]
         kind, payload = _bytes(array.to_numpy())
         head = [name, list(array.dims), list(array.shape), kind]
         sha.update(json.dumps(head, separators=(",", ":")).encode() + b"\n")
         sha.update(payload)
     return sha.hexdigest()
+
+
+def _registry(ds: xr.Dataset) -> tuple[Variable, ...]:
+    if ds.attrs.get("experiment") != "perturbation":
+        return REGISTRY
+    from ppdm_dask.experiments.perturbation.variables import PERTURBATION_REGISTRY
+
+    return PERTURBATION_REGISTRY
 
 
 def _bytes(values: npt.NDArray[Any]) -> tuple[str, bytes]:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppdm_dask.errors import RunInterrupted
-from ppdm_dask.experiments.check import check_recipe
-from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.recipe import Recipe
-from ppdm_dask.experiments.results import digest, findings, write_netcdf
+from ppdm_dask.experiments.kinds import (
+    AnyRecipe,
+    check_recipe,
+    findings,
+    load_recipe,
+    make_plan,
+)
+from ppdm_dask.experiments.results import digest, write_netcdf
 from ppdm_dask.experiments.rundir import RunFolder
-from ppdm_dask.experiments.sweep import SweepPlan
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +53,7 @@ class RunResult:
 
 
 def run(
-    recipe: Recipe | str | Path,
+    recipe: AnyRecipe | str | Path,
     *,
     repeats: int | None = None,
     seed: int | None = None,
@@ -63,7 +66,7 @@ def run(
 
     Parameters
     ----------
-    recipe : Recipe, str or Path
+    recipe : Recipe, PerturbationRecipe, str or Path
         A recipe, its file, or the name of one that comes with the package.
     repeats, seed : int, optional
         In place of the recipe's.
@@ -87,15 +90,14 @@ def run(
     from ppdm_dask.parallel.ledger import Ledger
     from ppdm_dask.parallel.runner import execute
 
-    if not isinstance(recipe, Recipe):
-        recipe = Recipe.load(recipe)
+    if isinstance(recipe, str | Path):
+        recipe = load_recipe(recipe)
     recipe = recipe.with_changes(repeats=repeats, seed=seed)
     check_recipe(recipe)
     folder = RunFolder.plan(recipe, out)
-    prepared = prepare_all(recipe)
-    plan = SweepPlan(recipe, prepared)
+    plan = make_plan(recipe)
     work = plan.work
-    folder.start({p.entry.id: p.digests for p in prepared})
+    folder.start(plan.inputs)
     with Ledger(folder.ledger) as ledger:
         try:
             outcome = execute(

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.environment import environment
 from ppdm_dask.experiments.files import write_text
-from ppdm_dask.experiments.recipe import Recipe
+from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
 
 __all__ = ["RunFolder", "code_version", "read_manifest", "run_id"]
 
@@ -34,7 +34,7 @@ def code_version() -> str:
     return sha.hexdigest()
 
 
-def run_id(recipe: Recipe) -> str:
+def run_id(recipe: AnyRecipe) -> str:
     """Twelve hexadecimal digits from the recipe, its seed and the code version."""
     text = "\n".join([recipe.digest, str(recipe.sweep.seed), code_version()])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -48,18 +48,18 @@ class RunFolder:
     ----------
     path : Path
         The folder.
-    recipe : Recipe
+    recipe : Recipe or PerturbationRecipe
         What is run.
     id : str
         The run id.
     """
 
     path: Path
-    recipe: Recipe
+    recipe: AnyRecipe
     id: str
 
     @classmethod
-    def plan(cls, recipe: Recipe, out: str | Path = "runs") -> Self:
+    def plan(cls, recipe: AnyRecipe, out: str | Path = "runs") -> Self:
         """Where the run of a recipe goes; nothing is written.
 
         Parameters
@@ -98,7 +98,7 @@ class RunFolder:
         path = Path(path)
         found = read_manifest(path)
         source = str(path / "manifest.json")
-        recipe = Recipe.from_config(found["recipe"], source=source, name=found["name"])
+        recipe = recipe_from_config(found["recipe"], source=source, name=found["name"])
         return cls(path, replace(recipe, base=Path(found["base"])), found["run_id"])
 
     @property

@@ -58,15 +58,13 @@ def read_run(path: str | Path) -> StoredRun:
 
 
 def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:
-    from ppdm_dask.experiments.inputs import prepare_all
-    from ppdm_dask.experiments.sweep import SweepPlan
+    from ppdm_dask.experiments.kinds import make_plan
     from ppdm_dask.parallel.ledger import Ledger
 
-    recipe = folder.recipe
-    prepared = prepare_all(recipe)
-    if {each.entry.id: each.digests for each in prepared} != manifest["inputs"]:
+    plan = make_plan(folder.recipe)
+    if plan.inputs != manifest["inputs"]:
         raise RunFolderError(
             f"{folder.path}: the data or codebooks have changed since the run began", folder.path
         )
     with Ledger(folder.ledger, readonly=True) as ledger:
-        return SweepPlan(recipe, prepared).collect(ledger)
+        return plan.collect(ledger)

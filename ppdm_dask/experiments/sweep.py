@@ -152,6 +152,16 @@ class SweepPlan:
         ]
 
     @property
+    def inputs(self) -> dict[str, dict[str, str]]:
+        """Digests of each data entry's file and codebook, for the manifest."""
+        return {each.entry.id: each.digests for each in self.prepared}
+
+    @property
+    def listed(self) -> list[tuple[Cell, str]]:
+        """All cells, each with why it is undefined; an empty text where it is not."""
+        return [(cell, "") for cell in self.benchmarks] + [(c, why) for _, c, why in self.points]
+
+    @property
     def cells(self) -> list[Cell]:
         """Everything to compute: the benchmarks, and the grid points that are defined."""
         return self.benchmarks + [cell for _, cell, reason in self.points if not reason]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.matching import require_countable
 from ppdm_dask.mine.rows import merge_rows
 
 if TYPE_CHECKING:
@@ -143,8 +144,9 @@ class Evidence:
         """Gather the distinct rows of the reports of each stratum."""
         found = []
         for records, design in strata:
+            require_countable(records, design)
             ones = np.ones(len(records), np.int64)
-            codes, multiplicity = merge_rows(records.codes, ones, records.symbols)
+            codes, multiplicity = merge_rows(records.codes, ones, records.sizes)
             found.append(Stratum(codes, multiplicity, design, records.codebook))
         return cls(tuple(found), strata[0][0].codebook.index(target))
 
@@ -159,12 +161,6 @@ class Evidence:
     def codebook(self) -> Codebook:
         """Attributes of the reports."""
         return self.strata[0].codebook
-
-    @property
-    def symbols(self) -> tuple[int, ...]:
-        """Codes that rows may have, of each attribute: categories or, if more, reported ones."""
-        tops = [stratum.codes.max(axis=0, initial=0) + 1 for stratum in self.strata]
-        return tuple(int(k) for k in np.maximum.reduce([self.codebook.shape, *tops]))
 
     @cached_property
     def n(self) -> int:

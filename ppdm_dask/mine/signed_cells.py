@@ -69,7 +69,9 @@ def signed_cells(evidence: Evidence) -> SignedCells | None:
     Weights are integers where every block is a flip with a rational theta (or none) and no sum can
     leave 62 bits.
     """
-    shape = evidence.symbols
+    # Codes of rows half way are reported symbols in some columns, categories in others.
+    reported = [stratum.codes.max(axis=0, initial=0) + 1 for stratum in evidence.strata]
+    shape = tuple(int(k) for k in np.max([evidence.codebook.shape, *reported], axis=0))
     exact = _common_scale(evidence.strata)
     found = []
     codes: Rows
@@ -199,7 +201,7 @@ def _invert(
     if max(block.n_true, block.n_reported) * len(first) > MAX_CELLS:
         return None
     table = np.zeros((block.n_reported, len(first)))
-    np.add.at(table, (block.joint_reported(codes[:, columns]), which), weights)
+    np.add.at(table, (block.joint(codes[:, columns]), which), weights)
     table = block.invert(table)
     cells, places = np.nonzero(table)
     patterns = codes[first[places]]

@@ -88,38 +88,45 @@ def frame_partitions(frame: pd.DataFrame, n: int) -> list[Partition]:
 
 
 def parquet_partitions(
-    paths: str | Path | Iterable[str | Path], codebook: Codebook
+    paths: str | Path | Iterable[str | Path], columns: Codebook | Sequence[str]
 ) -> list[Partition]:
     """The row groups of one or more Parquet files, in order; memory is bounded by the largest.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+    columns : Codebook or sequence of str
+        Columns to read, or a codebook that names them.
 
     Raises
     ------
     DataError
-        If a file is missing, no Parquet, or lacks a column of the codebook.
+        If a file is missing, no Parquet, or lacks one of the columns.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if isinstance(paths, str | Path):
         paths = [paths]
+    names = tuple(columns.names if isinstance(columns, Codebook) else columns)
     groups: list[tuple[_RowGroup, int]] = []
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:
-                columns, metadata = file.schema_arrow.names, file.metadata
+                there, metadata = file.schema_arrow.names, file.metadata
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such file", path) from None
         except (OSError, pa.ArrowInvalid) as error:
             what = str(error).splitlines()[0]
             raise DataError(f"{path}: cannot be read as Parquet: {what}", path) from None
-        missing = [name for name in codebook.names if name not in columns]
+        missing = [name for name in names if name not in there]
         if missing:
             raise DataError(
-                f"{path}: column {missing[0]!r} is absent; the columns are {', '.join(columns)}",
+                f"{path}: column {missing[0]!r} is absent; the columns are {', '.join(there)}",
                 path,
             )
         for i in range(metadata.num_row_groups):
-            group = _RowGroup(str(path), i, codebook.names)
+            group = _RowGroup(str(path), i, names)
             groups.append((group, metadata.row_group(i).num_rows))
     offsets = accumulate((rows for _, rows in groups), initial=0)
     return [Partition(offset, read) for (read, _), offset in zip(groups, offsets, strict=False)]

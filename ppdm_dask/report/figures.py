@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.experiments.kinds import AnyRecipe
 from ppdm_dask.experiments.recipe import Figure, Recipe
 from ppdm_dask.report import style
 from ppdm_dask.report.panels import draw_grid, draw_tradeoff
@@ -33,14 +34,14 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def draw_figures(ds: xr.Dataset, recipe: Recipe, folder: Path) -> list[Path]:
+def draw_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[Path]:
     """Draw the recipe's figures.
 
     Parameters
     ----------
     ds : xarray.Dataset
         The result of a run, whole or partial.
-    recipe : Recipe
+    recipe : Recipe or PerturbationRecipe
         Its ``[[figure]]`` tables say what to draw.
     folder : Path
         Where the files go: a PNG and an SVG of each figure's id.
@@ -55,6 +56,10 @@ def draw_figures(ds: xr.Dataset, recipe: Recipe, folder: Path) -> list[Path]:
     RunFolderError
         If a file cannot be written.
     """
+    if not isinstance(recipe, Recipe):
+        from ppdm_dask.report.usability import draw_usability
+
+        return draw_usability(ds, recipe, folder)
     draw = {
         "mean": _mean,
         "variance": _variance,

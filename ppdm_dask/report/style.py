@@ -42,6 +42,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P")
 GREY = "#5A5A5A"
 
 WORDS = {
+    "k": "$k$",
     "groups": "number of groups",
     "q": "probability $q$ of the true record",
     "theta": "probability $\\theta$ of a truthful answer",

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["as_json", "entry_heading", "entry_table", "plain_table", "undefined_notes"]
+__all__ = [
+    "as_json",
+    "entry_heading",
+    "entry_table",
+    "plain_table",
+    "plain_value",
+    "undefined_notes",
+]
 
 CELL_VALUES = (
     "completed",
@@ -38,9 +45,13 @@ ENTRY_VALUES = ("n_train", "n_test", "benchmark", "majority")
 
 def as_json(ds: xr.Dataset) -> dict[str, Any]:
     """Return a result as JSON values: its data entries and its cells; null where no number is."""
+    if ds.attrs.get("experiment") == "perturbation":
+        from ppdm_dask.report.perturbation import perturbation_json
+
+        return perturbation_json(ds)
     return {
         "data": [
-            {"id": name, **{key: _value(ds[key][i].item()) for key in ENTRY_VALUES}}
+            {"id": name, **{key: plain_value(ds[key][i].item()) for key in ENTRY_VALUES}}
             for i, name in enumerate(_names(ds))
         ],
         "cells": [row for i in range(ds.sizes["data"]) for row in _rows(ds, i)],
@@ -175,12 +186,12 @@ def _rows(ds: xr.Dataset, i: int) -> list[dict[str, Any]]:
     for index in product(*(range(ds.sizes[axis]) for axis in axes)):
         row: dict[str, Any] = {"data": _names(ds)[i]}
         for axis, k in zip(axes, index, strict=True):
-            row[axis] = _value(ds[axis].to_numpy()[k])
-        rows.append(row | {key: _value(column[index]) for key, column in columns.items()})
+            row[axis] = plain_value(ds[axis].to_numpy()[k])
+        rows.append(row | {key: plain_value(column[index]) for key, column in columns.items()})
     return rows
 
 
-def _value(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a JSON value; None for a NaN."""
     plain = value.item() if hasattr(value, "item") else value
     return None if isinstance(plain, float) and math.isnan(plain) else plain

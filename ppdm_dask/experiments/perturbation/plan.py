@@ -1,0 +1,207 @@
+"""A perturbation experiment: its cells, the work behind them, and the result from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.errors import InputError, RecipeError
+from ppdm_dask.experiments.inputs import Prepared, declared_codebook, encode_data, read_data
+from ppdm_dask.experiments.parts import DataEntry
+from ppdm_dask.experiments.perturbation.classifiers import lift_ranges
+from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Setting
+from ppdm_dask.experiments.perturbation.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.perturbation.trials import (
+    ORIGINAL,
+    Material,
+    PerturbationWork,
+    split_key,
+)
+from ppdm_dask.experiments.plan import Cell
+from ppdm_dask.experiments.sample import Sample
+from ppdm_dask.perturb import perturbation_from_config
+from ppdm_dask.perturb.columns import ColumnSummary, Floats
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ppdm_dask.experiments.sweep import Finished
+
+__all__ = ["PerturbationPlan", "check_perturbation"]
+
+
+def check_perturbation(recipe: PerturbationRecipe) -> None:
+    """Check what only the codebooks can tell; no data are read.
+
+    Raises
+    ------
+    RecipeError
+        If an attribute to perturb is not numeric.
+    CodebookError
+        If a codebook is wrong.
+    """
+    for i, entry in enumerate(recipe.data):
+        codebook = declared_codebook(recipe, entry)
+        for attribute in codebook.attributes:
+            if attribute.name != codebook.target and not attribute.numeric:
+                raise RecipeError(
+                    f"{recipe.source}: data[{i}].codebook: got {entry.codebook!r}; attribute "
+                    f"{attribute.name!r} is nominal, and only numbers can be perturbed",
+                    attribute,
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbationPlan:
+    """The cells of a recipe on its data.
+
+    Parameters
+    ----------
+    recipe : PerturbationRecipe
+    prepared : sequence of Prepared
+        The data entries, in the recipe's order.
+    values : sequence of array of float, shape (n, m)
+        Their columns to perturb, in the codebooks' order.
+    """
+
+    recipe: PerturbationRecipe
+    prepared: Sequence[Prepared]
+    values: Sequence[Floats]
+
+    @classmethod
+    def make(cls, recipe: PerturbationRecipe) -> PerturbationPlan:
+        """Read the data of a recipe.
+
+        Raises
+        ------
+        InputError
+            One line on whatever is wrong with the data, or too small for a setting.
+        """
+        found = [_read(recipe, entry) for entry in recipe.data]
+        plan = cls(recipe, [prepared for prepared, _ in found], [values for _, values in found])
+        plan._check_data()
+        return plan
+
+    @property
+    def inputs(self) -> dict[str, dict[str, str]]:
+        """Digests of each data entry's file and codebook, for the manifest."""
+        return {each.entry.id: each.digests for each in self.prepared}
+
+    def _params(self, prepared: Prepared, method: Mapping[str, Any]) -> dict[str, Any]:
+        entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
+        recipe = self.recipe
+        return {
+            "experiment": "perturbation",
+            "data": {**entry, **prepared.digests},
+            "perturb": dict(method),
+            "train": recipe.sweep.train,
+            "classifiers": list(recipe.usability.classifiers),
+            "interval": recipe.metrics.interval,
+        }
+
+    @cached_property
+    def points(self) -> list[tuple[Setting, Cell]]:
+        """Each setting with its cell."""
+        repeats = self.recipe.sweep.repeats
+        found = []
+        for setting in self.recipe.settings:
+            prepared = self.prepared[setting.data]
+            params = self._params(prepared, setting.spec.at(setting.value))
+            found.append((setting, Cell(f"{prepared.entry.id} {setting.label}", params, repeats)))
+        return found
+
+    @cached_property
+    def benchmarks(self) -> list[Cell]:
+        """One cell a data entry: the same classifiers on the original."""
+        repeats = self.recipe.sweep.repeats
+        return [
+            Cell(f"{p.entry.id} original", self._params(p, ORIGINAL), repeats)
+            for p in self.prepared
+        ]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Everything to compute."""
+        return self.benchmarks + [cell for _, cell in self.points]
+
+    @property
+    def listed(self) -> list[tuple[Cell, str]]:
+        """All cells, each with why it is undefined; here none is."""
+        return [(cell, "") for cell in self.cells]
+
+    @cached_property
+    def work(self) -> PerturbationWork:
+        """The computation behind the cells."""
+        sweep = self.recipe.sweep
+        materials = {}
+        for prepared, values, cell in zip(self.prepared, self.values, self.benchmarks, strict=True):
+            key, target = split_key(cell.params), prepared.codebook.target
+            assert target is not None
+            sample = Sample.draw(prepared.records, target, sweep.train, key, True, sweep.seed)
+            materials[key] = Material(values, sample, lift_ranges(prepared.codebook))
+        return PerturbationWork(materials, sweep.seed)
+
+    def _check_data(self) -> None:
+        """Refuse settings that a training part is too small for, before anything is computed."""
+        for prepared, cell in zip(self.prepared, self.benchmarks, strict=True):
+            material = self.work.materials[split_key(cell.params)]
+            n_train = material.sample.n_train
+            names = tuple(n for n in prepared.codebook.names if n != prepared.codebook.target)
+            summary = ColumnSummary.of(material.values[:n_train], names)
+            for setting, _ in self.points:
+                if self.prepared[setting.data] is prepared:
+                    try:
+                        method = perturbation_from_config(setting.spec.at(setting.value))
+                        method.check_summary(summary)
+                    except InputError as error:
+                        at = self.recipe.perturb.index(setting.spec)
+                        what = f"{self.recipe.source}: perturb[{at}]: {setting.label} on the "
+                        what += f"training part of {prepared.entry.id!r}: {error}"
+                        raise RecipeError(what, error.subject) from None
+
+    def collect(self, ledger: Finished) -> xr.Dataset:
+        """The result from the finished repeats of all cells."""
+        recipe = self.recipe
+        repeats = recipe.sweep.repeats
+        coordinates = {
+            "data": [entry.id for entry in recipe.data],
+            "setting": list(recipe.labels),
+            "classifier": list(recipe.usability.classifiers),
+        }
+        arrays = empty_arrays(coordinates, repeats)
+        arrays["undefined"][...] = "the recipe does not ask for it"
+        for i, cell in enumerate(self.benchmarks):
+            sample = self.work.materials[split_key(cell.params)].sample
+            arrays["n_train"][i], arrays["n_test"][i] = sample.n_train, sample.n_test
+            arrays["majority_correct"][i] = [
+                sample.majority_correct(recipe.sweep.seed, repeat) for repeat in range(repeats)
+            ]
+            if (done := ledger.finished(cell)).size:
+                correct = ledger.collect(cell)["correct"]
+                arrays["benchmark_correct"][i][:, done] = correct.T
+        for setting, cell in self.points:
+            place = setting.data, recipe.labels.index(setting.label)
+            arrays["undefined"][place] = ""
+            arrays["entry"][place] = setting.spec.id
+            arrays["parameter"][place] = setting.spec.axis
+            arrays["value"][place] = setting.value
+            arrays["published"][place] = setting.published
+            if (done := ledger.finished(cell)).size:
+                for name, values in ledger.collect(cell).items():
+                    arrays[name][place][..., done] = np.moveaxis(values, 0, -1)
+        return build_dataset(arrays, coordinates, recipe)
+
+
+def _read(recipe: PerturbationRecipe, entry: DataEntry) -> tuple[Prepared, Floats]:
+    """Records of a data entry, coded and as numbers."""
+    codebook = declared_codebook(recipe, entry)
+    frame, sha256 = read_data(recipe, entry, codebook)
+    prepared = encode_data(recipe, entry, codebook, frame, sha256)
+    columns = [
+        a.read_numbers(frame[a.name]) for a in codebook.attributes if a.name != codebook.target
+    ]
+    return prepared, np.stack(columns, axis=1)

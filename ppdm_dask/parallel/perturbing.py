@@ -1,0 +1,213 @@
+"""Continuous data in partitions: AIBR's edges from a tree of summaries, then a task a partition.
+
+Edges come from the smallest and largest value of the whole, and draws are keyed by a record's
+position, so that the release is the same for any partitioning.  A task reads a partition, writes
+its release and returns counts; no driver ever holds the data.
+"""
+
+# Dask has annotated few of its functions.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from dask.base import compute
+from dask.delayed import delayed
+
+from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.parallel.partitions import FAN_IN, Partition, parquet_partitions
+from ppdm_dask.perturb.aibr import AIBR
+from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
+from ppdm_dask.perturb.release import released_frame, write_parquet
+from ppdm_dask.randomness import Stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+__all__ = ["ReleasedParts", "perturb_file_in_parts", "perturb_partitions", "summarise_partitions"]
+
+
+@dataclass(frozen=True)
+class ReleasedParts:
+    """A release in a folder.
+
+    Parameters
+    ----------
+    method : AIBR
+        The fitted method.
+    files : tuple of Path
+        One a partition; in this order they are the whole.
+    counts : array of int, shape (m, k)
+        Originals in each sub-interval of each column.
+    """
+
+    method: AIBR
+    files: tuple[Path, ...]
+    counts: npt.NDArray[np.int64]
+
+
+def _reduced(level: list[Any], client: Client | None) -> Any:
+    """The sum of delayed values by a tree, so that no task waits for all of them."""
+    while len(level) > 1:
+        level = [
+            delayed(_add, pure=False)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)
+        ]
+    if client is not None:
+        return client.compute(level[0]).result()
+    (total,) = compute(level[0], scheduler="threads")
+    return total
+
+
+def _add(parts: Sequence[Any]) -> Any:
+    return reduce(add, parts)
+
+
+def _tasks(
+    partitions: Sequence[Partition], function: Callable[..., Any], *arguments: Any
+) -> list[Any]:
+    if not partitions:
+        raise InputError("partitions: there are none; at least one is needed", partitions)
+    call = delayed(function, pure=False)
+    return [call(i, part, *arguments) for i, part in enumerate(partitions)]
+
+
+def summarise_partitions(
+    partitions: Sequence[Partition], columns: Sequence[str], *, client: Client | None = None
+) -> ColumnSummary:
+    """Sum up some columns of partitioned records.
+
+    Parameters
+    ----------
+    partitions : sequence of Partition
+    columns : sequence of str
+    client : distributed.Client, optional
+        Cluster that does the work; by default the threads of this process.
+
+    Raises
+    ------
+    DataError
+        If a value is no finite number; the row counts over the whole data set.
+    """
+    summary: ColumnSummary = _reduced(_tasks(partitions, _summarise, tuple(columns)), client)
+    return summary
+
+
+def _summarise(_: int, partition: Partition, columns: tuple[str, ...]) -> ColumnSummary:
+    values, names = _read(partition.read(), columns, partition.offset)
+    return ColumnSummary.of(values, names)
+
+
+def _read(
+    frame: pd.DataFrame, columns: tuple[str, ...], offset: int
+) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+    return read_matrix(frame[list(columns)], offset)
+
+
+def perturb_partitions(
+    method: AIBR,
+    partitions: Sequence[Partition],
+    columns: Sequence[str],
+    stream: Stream,
+    folder: str | Path,
+    *,
+    keep: Sequence[str] = (),
+    client: Client | None = None,
+) -> ReleasedParts:
+    """Perturb partitioned records by AIBR, and write a Parquet file for each partition.
+
+    Parameters
+    ----------
+    method : AIBR
+        Is fitted here, to the partitions as a whole.
+    partitions : sequence of Partition
+        As ``frame_partitions`` or ``parquet_partitions`` give them.
+    columns : sequence of str
+        Columns to perturb.
+    stream : Stream
+        ``Stream.from_entropy()`` for a real release, ``Stream.from_seed(seed)`` to simulate.
+    folder : path
+        Where the files go; it must be empty or not there.  All workers must see it.
+    keep : sequence of str
+        Further columns that are released as they are.
+    client : distributed.Client, optional
+        Cluster that does the work; by default the threads of this process.
+
+    Returns
+    -------
+    ReleasedParts
+
+    Raises
+    ------
+    InputError
+        For an impossible parameter, data that cannot be perturbed, or a folder that is not empty.
+    """
+    folder = Path(folder)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise DataError(f"{folder}: the folder is not empty; name another one", folder)
+    method.fit_summary(summarise_partitions(partitions, columns, client=client))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made: {error.strerror}", folder) from None
+    arguments = (method, tuple(columns), tuple(keep), stream, str(folder.resolve()))
+    counts: npt.NDArray[np.int64] = _reduced(_tasks(partitions, _perturb, *arguments), client)
+    files = tuple(folder / _name(i) for i in range(len(partitions)))
+    return ReleasedParts(method, files, counts)
+
+
+def _name(i: int) -> str:
+    return f"part-{i:06d}.parquet"
+
+
+def _perturb(
+    i: int,
+    partition: Partition,
+    method: AIBR,
+    columns: tuple[str, ...],
+    keep: tuple[str, ...],
+    stream: Stream,
+    folder: str,
+) -> npt.NDArray[np.int64]:
+    """One task: read, perturb, write.  Originals go no further."""
+    frame = partition.read()
+    values, _ = _read(frame, columns, partition.offset)
+    released, counts = method.perturb_and_count(values, stream, partition.offset)
+    table = released_frame(released, method, frame, keep)
+    write_parquet(table, Path(folder) / _name(i), method, stream.simulated)
+    return counts
+
+
+def perturb_file_in_parts(
+    method: AIBR,
+    data: Path,
+    columns: Sequence[str],
+    stream: Stream,
+    folder: Path,
+    keep: Sequence[str] = (),
+    workers: int | None = None,
+) -> ReleasedParts:
+    """Perturb the row groups of a Parquet file; see :func:`perturb_partitions`.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Worker processes; 0, the default, takes the threads of this process.
+    """
+    partitions = parquet_partitions(data, [*columns, *keep])
+    if not workers:
+        return perturb_partitions(method, partitions, columns, stream, folder, keep=keep)
+    from ppdm_dask.parallel.client import local_pool
+
+    with local_pool(workers, folder.with_name(folder.name + ".workers.log")) as pool:
+        return perturb_partitions(
+            method, partitions, columns, stream, folder, keep=keep, client=pool.client
+        )

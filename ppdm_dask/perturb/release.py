@@ -1,0 +1,94 @@
+"""A release as a frame and as a file that says what made it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.errors import DataError
+from ppdm_dask.perturb.aibr import AIBR
+from ppdm_dask.perturb.base import Perturbation
+from ppdm_dask.perturb.columns import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["METADATA", "released_frame", "write_csv", "write_parquet"]
+
+METADATA = b"ppdm_dask.release"
+"""Key in a Parquet file's metadata: the method's configuration, and whether it was simulated."""
+
+
+def released_frame(
+    released: Floats, method: Perturbation, original: pd.DataFrame, keep: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Released columns, and those kept as they are, in the order of the original.
+
+    Columns of whole numbers that AIBR released as whole numbers are integers, with gaps where
+    values are missing.
+    """
+    import pandas as pd
+
+    names = method.summary_.names
+    whole = isinstance(method, AIBR) and method.integers
+    columns = {}
+    for name in map(str, original.columns):
+        if name in names:
+            j = names.index(name)
+            column: Any = pd.Series(released[:, j])
+            if whole and method.summary_.whole[j]:
+                gaps = bool(np.isnan(released[:, j]).any()) or bool(method.summary_.missing[j])
+                column = column.astype("Int64" if gaps else "int64")
+            columns[name] = column
+        elif name in keep:
+            columns[name] = original[name].reset_index(drop=True)
+    return pd.DataFrame(columns)
+
+
+def write_parquet(frame: pd.DataFrame, path: Path, method: Perturbation, simulated: bool) -> None:
+    """Write a release as Parquet, whole or not at all.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    about = json.dumps({**method.config(), "simulated": simulated}, sort_keys=True)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: about})
+    _write(path, lambda aside: pq.write_table(table, aside))
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a release as CSV, whole or not at all; a missing value is an empty cell.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written.
+    """
+    _write(path, lambda aside: frame.to_csv(aside, index=False))
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(aside)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        what = error.strerror or " ".join(str(error).split())
+        raise DataError(f"{path}: cannot be written: {what}", path) from None
+    finally:
+        with suppress(OSError):
+            aside.unlink()
