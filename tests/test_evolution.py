@@ -86,7 +86,7 @@ def test_mutation_rate_leaves_the_others_alone():
     P = random_matrices(np.random.default_rng(2), 2_000, 5)
     before = P.copy()
     operators.mutate(P, draws(3), rate=0.25, scale=0.1)
-    changed = (P != before).any(axis=(1, 2)).mean()
+    changed = (before != P).any(axis=(1, 2)).mean()
     assert 0.2 < changed < 0.3
 
 
@@ -208,7 +208,7 @@ def test_the_toolbox_map_takes_parts_of_the_population_and_changes_nothing():
     toolbox.register("split", lambda P: [P[:5], P[5:]])
     one = Evolution(PROBLEM, SMALL, SimulationStream(1), toolbox).run()
     assert_same(one, Evolution(PROBLEM, SMALL, SimulationStream(1)).run())
-    assert calls == [[5, 7]] * 31
+    assert calls == [[5, 12 * 20 - 5]] + [[5, 7]] * 30
 
 
 def test_individuals_are_views_for_deap_s_own_tools():
@@ -232,7 +232,7 @@ def test_bad_settings_name_the_field(field, value):
 
 
 def test_too_few_symbols_are_refused():
-    with pytest.raises(InputError, match="^symbols: got 3; at least 4"):
+    with pytest.raises(InputError, match=r"^symbols: got 3; at least 4"):
         Evolution(PROBLEM, Settings(symbols=3), SimulationStream(1))
 
 
@@ -257,7 +257,9 @@ def test_the_gradient_is_that_of_finite_differences():
                 up, down = P.copy(), P.copy()
                 up[y, x] += h
                 down[y, x] -= h
-                numeric = (slope(up, *arguments, unused) - slope(down, *arguments, unused)) / (2 * h)
+                numeric = (slope(up, *arguments, unused) - slope(down, *arguments, unused)) / (
+                    2 * h
+                )
                 assert G[y, x] == pytest.approx(numeric, rel=1e-6, abs=1e-7)
         assert np.isfinite(value)
 

@@ -41,13 +41,14 @@ def _check(file: str) -> tuple[str, str]:
     content = read_toml(path)
     if "attribute" in content:
         return "codebook", _check_codebook(path)
-    if content.keys() & {"data", "design", "mine", "perturb", "sweep"}:
+    if content.keys() & {"data", "design", "mine", "perturb", "prior", "search", "sweep"}:
         return "recipe", _check_recipe(path)
     if "id" in content:
         return "design", _check_design(path)
     raise RecipeError(
         f"{path}: neither a recipe, which has [[data]], [sweep] and either [design] and [mine] or "
-        "[[perturb]], nor a codebook, which has [[attribute]], nor a design, which has an id",
+        "[[perturb]], or [[prior]], [search] and [sweep], nor a codebook, which has [[attribute]], "
+        "nor a design, which has an id",
         path,
     )
 
@@ -76,4 +77,5 @@ def _check_recipe(path: Path) -> str:
     check_recipe(recipe)
     prepared = make_plan(recipe).prepared
     sizes = ", ".join(f"{each.entry.id} ({len(each.records):,} records)" for each in prepared)
-    return f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats; {sizes}"
+    cells = f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats"
+    return f"{cells}; {sizes}" if sizes else cells

@@ -52,6 +52,15 @@ def print_result(ds: xr.Dataset) -> None:
             print(f"\n{heading}\n")
             print_table(table)
         return
+    if ds.attrs.get("experiment") == "front":
+        from ppdm_dask.report.fronts import front_notes, front_tables
+
+        for heading, front in front_tables(ds):
+            print(f"\n{heading}\n")
+            print_table(front)
+        print()
+        print_lines(front_notes(ds))
+        return
     from ppdm_dask.report.tables import entry_heading, entry_table, undefined_notes
 
     for i in range(ds.sizes["data"]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from ppdm_dask.experiments.fields import read_toml
 from ppdm_dask.experiments.plan import Cell, Work
@@ -14,6 +14,7 @@ from ppdm_dask.experiments.recipe import Recipe
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ppdm_dask.experiments.fronts.recipe import FrontRecipe
     from ppdm_dask.experiments.inputs import Prepared
     from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
     from ppdm_dask.experiments.sweep import Finished
@@ -23,12 +24,13 @@ __all__ = [
     "Plan",
     "check_recipe",
     "findings",
+    "kind_of",
     "load_recipe",
     "make_plan",
     "recipe_from_config",
 ]
 
-AnyRecipe: TypeAlias = "Recipe | PerturbationRecipe"
+AnyRecipe: TypeAlias = "Recipe | PerturbationRecipe | FrontRecipe"
 
 
 class Plan(Protocol):
@@ -67,7 +69,7 @@ class Plan(Protocol):
 def recipe_from_config(
     config: Mapping[str, Any], source: str = "recipe", name: str | None = None
 ) -> AnyRecipe:
-    """Build a recipe of either kind from plain tables.
+    """Build a recipe of any kind from plain tables.
 
     Raises
     ------
@@ -79,11 +81,15 @@ def recipe_from_config(
         from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
 
         return PerturbationRecipe.from_config(config, source, name)
+    if "search" in config or "prior" in config:
+        from ppdm_dask.experiments.fronts.recipe import FrontRecipe
+
+        return FrontRecipe.from_config(config, source, name)
     return Recipe.from_config(config, source, name)
 
 
 def load_recipe(recipe: str | Path) -> AnyRecipe:
-    """Read a recipe of either kind from a file, or by the name of one of the package.
+    """Read a recipe of any kind from a file, or by the name of one of the package.
 
     Raises
     ------
@@ -103,22 +109,34 @@ def check_recipe(recipe: AnyRecipe) -> None:
         from ppdm_dask.experiments import check
 
         check.check_recipe(recipe)
-    else:
+    elif kind_of(recipe) == "perturbation":
         from ppdm_dask.experiments.perturbation.plan import check_perturbation
 
-        check_perturbation(recipe)
+        check_perturbation(cast("PerturbationRecipe", recipe))
 
 
 def make_plan(recipe: AnyRecipe) -> Plan:
     """Read the data of a recipe, and lay out its cells."""
-    if not isinstance(recipe, Recipe):
+    if kind_of(recipe) == "front":
+        from ppdm_dask.experiments.fronts.plan import FrontPlan
+
+        return FrontPlan.make(cast("FrontRecipe", recipe))
+    if kind_of(recipe) == "perturbation":
         from ppdm_dask.experiments.perturbation.plan import PerturbationPlan
 
-        return PerturbationPlan.make(recipe)
+        return PerturbationPlan.make(cast("PerturbationRecipe", recipe))
+    assert isinstance(recipe, Recipe)
     from ppdm_dask.experiments.inputs import prepare_all
     from ppdm_dask.experiments.sweep import SweepPlan
 
     return SweepPlan(recipe, prepare_all(recipe))
+
+
+def kind_of(recipe: AnyRecipe) -> str:
+    """``"sweep"``, ``"perturbation"`` or ``"front"``."""
+    if isinstance(recipe, Recipe):
+        return "sweep"
+    return "front" if hasattr(recipe, "search") else "perturbation"
 
 
 def findings(ds: xr.Dataset) -> list[str]:
@@ -127,6 +145,10 @@ def findings(ds: xr.Dataset) -> list[str]:
         from ppdm_dask.experiments.perturbation.findings import perturbation_findings
 
         return perturbation_findings(ds)
+    if ds.attrs.get("experiment") == "front":
+        from ppdm_dask.experiments.fronts.findings import front_findings
+
+        return front_findings(ds)
     from ppdm_dask.experiments import results
 
     return results.findings(ds)

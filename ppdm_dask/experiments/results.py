@@ -161,13 +161,14 @@ def read_netcdf(path: Path) -> xr.Dataset:
 def digest(ds: xr.Dataset) -> str:
     """SHA-256 over the result.
 
-    The axes ``data``, the grid's, ``column``, ``w_a`` and ``classifier``, then the variables in the
-    order of the experiment's registry, each as a line of JSON ``[name, dims, shape, type]`` and its
-    values in row-major order: integers and floats little-endian with one NaN, texts as their length
+    Those of the axes ``data``, ``case``, the grid's, ``column``, ``w_a``, ``classifier`` and
+    ``level`` that are there, then the variables in the order of the experiment's registry, each as
+    a line of JSON ``[name, dims, shape, type]`` and its values in row-major order: integers and
+    floats little-endian with one NaN, texts as their length
     in UTF-8 bytes (eight bytes, little-endian) and those bytes.
     """
     sha = hashlib.sha256()
-    own = ("data", *grid_axes(ds), "column", "w_a", "classifier")
+    own = ("data", "case", *grid_axes(ds), "column", "w_a", "classifier", "level")
     axes = [name for name in own if name in ds.coords]
     for name in [*axes, *(v.name for v in _registry(ds) if v.name in ds.data_vars)]:
         array = ds[name]
@@ -179,6 +180,10 @@ def digest(ds: xr.Dataset) -> str:
 
 
 def _registry(ds: xr.Dataset) -> tuple[Variable, ...]:
+    if ds.attrs.get("experiment") == "front":
+        from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
+
+        return FRONT_REGISTRY
     if ds.attrs.get("experiment") != "perturbation":
         return REGISTRY
     from ppdm_dask.experiments.perturbation.variables import PERTURBATION_REGISTRY

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.experiments.kinds import AnyRecipe
+from ppdm_dask.experiments.kinds import AnyRecipe, kind_of
 from ppdm_dask.experiments.recipe import Figure, Recipe
 from ppdm_dask.report import style
 from ppdm_dask.report.panels import draw_grid, draw_tradeoff
@@ -18,6 +18,9 @@ from ppdm_dask.report.series import Series, repeats_of, series_of
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+
+    from ppdm_dask.experiments.fronts.recipe import FrontRecipe
+    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
 
 __all__ = ["draw_figures"]
 
@@ -56,10 +59,14 @@ def draw_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[Path]:
     RunFolderError
         If a file cannot be written.
     """
+    if kind_of(recipe) == "front":
+        from ppdm_dask.report.front_figures import draw_fronts
+
+        return draw_fronts(ds, cast("FrontRecipe", recipe), folder)
     if not isinstance(recipe, Recipe):
         from ppdm_dask.report.usability import draw_usability
 
-        return draw_usability(ds, recipe, folder)
+        return draw_usability(ds, cast("PerturbationRecipe", recipe), folder)
     draw = {
         "mean": _mean,
         "variance": _variance,

@@ -45,6 +45,10 @@ ENTRY_VALUES = ("n_train", "n_test", "benchmark", "majority")
 
 def as_json(ds: xr.Dataset) -> dict[str, Any]:
     """Return a result as JSON values: its data entries and its cells; null where no number is."""
+    if ds.attrs.get("experiment") == "front":
+        from ppdm_dask.report.fronts import front_json
+
+        return front_json(ds)
     if ds.attrs.get("experiment") == "perturbation":
         from ppdm_dask.report.perturbation import perturbation_json
 

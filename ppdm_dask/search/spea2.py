@@ -22,6 +22,9 @@ from ppdm_dask.search.toolbox import make_toolbox, mapped
 __all__ = ["Evolution", "Settings"]
 
 Floats = npt.NDArray[np.float64]
+FIRST = 20
+"""The first population is larger by this factor: what it lacks is not easily found later."""
+
 Hook = Callable[["Evolution"], None]
 
 
@@ -48,7 +51,7 @@ class Settings:
     """
 
     generations: int = 20_000
-    population: int = 100
+    population: int = 200
     archive: int = 100
     slots: int = 1_000
     density: int = 1
@@ -114,7 +117,7 @@ class Evolution:
             )
         self.omega = Omega(settings.slots, (K, problem.n))
         self.population = self.toolbox.population(
-            settings.population, K, draws=Draws(self.stream, 0)
+            settings.population * FIRST, K, draws=Draws(self.stream, 0)
         )
         self.archive = np.zeros((0, K, problem.n))
         self.toolbox.repair(self.population)

@@ -1,0 +1,1 @@
+"""Experiments with searches for randomization matrices."""

@@ -1,0 +1,259 @@
+"""An experiment with searches: its cells, the work behind them, and the result from the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.experiments.fronts.iterative import iterative_mse
+from ppdm_dask.experiments.fronts.priors import Prior
+from ppdm_dask.experiments.fronts.recipe import FrontRecipe
+from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
+from ppdm_dask.experiments.inputs import Prepared
+from ppdm_dask.experiments.plan import Cell
+from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
+from ppdm_dask.search.methods import Found, evolve, refine, warner_matrices
+from ppdm_dask.search.objectives import evaluate
+from ppdm_dask.search.problem import Problem, infeasible
+from ppdm_dask.search.spea2 import Settings
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ppdm_dask.experiments.sweep import Finished
+
+__all__ = ["FrontPlan", "FrontWork"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+LIMIT, WARNER = "limit", "warner"
+SEARCH, SAMPLES = 0, 1  # roles of the streams below a repeat
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A prior with a bound; `undefined` says why there is no front."""
+
+    name: str
+    prior: Prior
+    delta: float
+    methods: tuple[str, ...]
+    undefined: str
+
+    def problem(self, n_records: int) -> Problem:
+        return Problem(self.prior.proportions, n_records, self.delta)
+
+
+class FrontWork:
+    """Searches, certified limits and Warner's matrices, a cell each.
+
+    Parameters
+    ----------
+    seed : int
+        Entropy of the run.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def trials(self, cell: Cell, start: int, stop: int) -> Arrays:
+        """Results of repeats ``start .. stop - 1`` of a cell."""
+        params = cell.params
+        problem = Problem(params["prior"], params["n_records"], params["delta"])
+        if params["method"] == LIMIT:
+            return {"certificates": Limit.compute(problem).table[None]}
+        rows = [self._trial(problem, params, cell.key, repeat) for repeat in range(start, stop)]
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+    def _trial(
+        self, problem: Problem, params: Mapping[str, Any], key: int, repeat: int
+    ) -> dict[str, Any]:
+        stream = SimulationStream(self.seed, (key, repeat, SEARCH))
+        if params["method"] == WARNER:
+            P = warner_matrices(problem.n)
+            objectives = evaluate(problem, P)
+            allowed = objectives.worst <= problem.delta + ROUNDING
+            allowed &= np.isfinite(objectives.mse)
+            found = Found.best(P[allowed], type(objectives)(*(v[allowed] for v in objectives)))
+        else:
+            method = evolve if params["method"] == "spea2" else refine
+            found = method(problem, Settings(**params["settings"]), stream)
+        privacy, _, mse = found.objectives
+        at = levels(problem)
+        row = {
+            "mse": least_mse(1.0 - privacy, mse, at),
+            "privacy_min": privacy.min(initial=np.inf),
+            "privacy_max": privacy.max(initial=-np.inf),
+            "iterative_mse": np.full(len(at), np.nan),
+        }
+        if params["simulations"]:
+            known = np.isfinite(row["mse"])
+            # Of each level the matrix with the least MSE that keeps to it.
+            use = np.array([int(np.flatnonzero(mse == value)[0]) for value in row["mse"][known]])
+            samples = SimulationStream(self.seed, (repeat, SAMPLES))
+            if use.size:
+                matrices, back = np.unique(use, return_inverse=True)
+                errors = iterative_mse(
+                    found.P[matrices],
+                    problem.prior,
+                    problem.n_records,
+                    params["simulations"],
+                    samples,
+                )
+                row["iterative_mse"][known] = errors[back]
+        return row
+
+
+@dataclass(frozen=True, eq=False)
+class FrontPlan:
+    """The cells of a recipe.
+
+    Parameters
+    ----------
+    recipe : FrontRecipe
+    cases : sequence of Case
+        The priors with their bounds, in the recipe's order.
+    """
+
+    recipe: FrontRecipe
+    cases: Sequence[Case]
+
+    @classmethod
+    def make(cls, recipe: FrontRecipe) -> FrontPlan:
+        """Cut the priors of a recipe, or count them in their data."""
+        cases = []
+        for spec in recipe.prior:
+            methods = spec.methods or recipe.search.methods
+            for prior in spec.priors():
+                for delta in spec.delta:
+                    name = f"{prior.name} delta={delta:g}"
+                    reason = infeasible(prior.proportions, delta)
+                    if len(prior.proportions) < 2:
+                        reason = "only one category occurs"
+                    cases.append(Case(name, prior, delta, methods, reason))
+        return cls(recipe, cases)
+
+    @property
+    def prepared(self) -> Sequence[Prepared]:
+        """No records: searches need proportions alone."""
+        return ()
+
+    @property
+    def inputs(self) -> dict[str, dict[str, str]]:
+        """Digests of the data behind the priors, for the manifest."""
+        return {case.name: {"data": case.prior.sha256} for case in self.cases}
+
+    def cell(self, case: Case, method: str) -> Cell:
+        """The cell of a method in a case."""
+        search, sweep = self.recipe.search, self.recipe.sweep
+        settings: dict[str, Any] = {}
+        if method not in (LIMIT, WARNER):
+            names = ("population", "archive", "slots", "density", "rate", "scale")
+            settings = {key: getattr(search, key) for key in names}
+            memetic = method == "memetic"
+            settings["generations"] = search.memetic_generations if memetic else search.generations
+        params = {
+            "experiment": "front",
+            "prior": case.prior.proportions.tolist(),
+            "delta": case.delta,
+            "n_records": search.n_records,
+            "method": method,
+            "settings": settings,
+            "simulations": 0 if method == LIMIT else search.simulations,
+        }
+        return Cell(f"{case.name} {method}", params, 1 if method == LIMIT else sweep.repeats)
+
+    @cached_property
+    def listed(self) -> list[tuple[Cell, str]]:
+        """All cells, each with why it is undefined."""
+        return [
+            (self.cell(case, method), case.undefined)
+            for case in self.cases
+            for method in (LIMIT, WARNER, *case.methods)
+        ]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Everything to compute."""
+        return [cell for cell, reason in self.listed if not reason]
+
+    @property
+    def work(self) -> FrontWork:
+        """The computation behind the cells."""
+        return FrontWork(self.recipe.sweep.seed)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The results' axis ``method``."""
+        return (WARNER, *self.recipe.search.methods)
+
+    def collect(self, ledger: Finished) -> xr.Dataset:
+        """The result from the finished repeats of all cells."""
+        import xarray as xr
+
+        recipe = self.recipe
+        coordinates: dict[str, Any] = {
+            "case": np.array([case.name for case in self.cases], object),
+            "method": np.array(self.methods, object),
+            "level": SHARES,
+        }
+        sizes = {name: len(values) for name, values in coordinates.items()}
+        sizes["repeat"] = recipe.sweep.repeats
+        arrays = {v.name: v.empty(tuple(sizes[d] for d in v.dims)) for v in FRONT_REGISTRY}
+        arrays["completed"][...] = 0
+        for i, case in enumerate(self.cases):
+            self._fill(arrays, i, case, ledger)
+        variables = {
+            v.name: (v.dims, arrays[v.name], {"long_name": v.doc, "units": v.units})
+            for v in FRONT_REGISTRY
+        }
+        attributes = {
+            "title": recipe.about.title,
+            "recipe": recipe.name,
+            "experiment": "front",
+            "grid": json.dumps(["method"]),
+            "n_records": recipe.search.n_records,
+        }
+        axes = {name: (name, values) for name, values in coordinates.items()}
+        return xr.Dataset(variables, axes, attributes)
+
+    def _fill(self, arrays: Arrays, i: int, case: Case, ledger: Finished) -> None:
+        p = case.prior.proportions
+        arrays["delta"][i], arrays["p_max"][i] = case.delta, p.max()
+        arrays["categories"][i], arrays["dropped"][i] = len(p), case.prior.dropped
+        arrays["undefined"][i] = case.undefined
+        if case.undefined:
+            return
+        problem = case.problem(self.recipe.search.n_records)
+        arrays["privacy"][i] = 1.0 - levels(problem)
+        limit = None
+        own = self.cell(case, LIMIT)
+        if ledger.finished(own).size:
+            table = ledger.collect(own)["certificates"][0]
+            limit = Limit.from_certificates(problem, table)
+            arrays["limit"][i] = limit.mse(limit.loss)
+        for m, method in enumerate(self.methods):
+            if method != WARNER and method not in case.methods:
+                continue
+            cell = self.cell(case, method)
+            done = ledger.finished(cell)
+            arrays["completed"][i, m] = done.size
+            if not done.size:
+                continue
+            for name, values in ledger.collect(cell).items():
+                arrays[name][i, m][done] = values
+            if limit is None:
+                continue
+            for repeat in done:
+                mse = arrays["mse"][i, m, repeat]
+                found = limit.summary(limit.loss, mse)
+                arrays["hypervolume"][i, m, repeat] = found["hypervolume"]
+                arrays["median_ratio"][i, m, repeat] = found["median"]
