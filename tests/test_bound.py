@@ -63,7 +63,8 @@ def test_gap_at_all_levels(name, delta):
     gap = mse / problem.mse(np.array([s.certificate.trace(s.loss) for s in limit.solved])) - 1
     assert len(gap) == 98
     assert gap.max() <= 1e-6
-    np.testing.assert_allclose(loss, limit.loss, atol=1e-12)
+    assert (loss <= limit.loss + 1e-12).all()
+    np.testing.assert_allclose(loss, limit.loss, atol=1e-6)
     assert max(f.worst[0] for f in found) <= delta + 1e-12
     assert max(len(level.weights) for level in limit.solved) <= 56
 

@@ -73,6 +73,9 @@ def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
             there = ~np.isnan(values).all(axis=1)
             if there.any():
                 mean = values[there].mean(axis=0)
+                # Left of the least private matrix found the front would only go on level.
+                least = part["privacy_min"].to_numpy()[m][there].mean()
+                mean = np.where(privacy >= least, mean, np.nan)
                 axes.plot(privacy, mean, color=colour, **LOOKS[method])
                 shown.add(method)
         if not iterative and not np.isnan(part["limit"].to_numpy()).all():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,8 @@ __all__ = ["Evolution", "Settings"]
 Floats = npt.NDArray[np.float64]
 FIRST = 20
 """The first population is larger by this factor: what it lacks is not easily found later."""
+
+ENDS = ("generations", "patience")
 
 Hook = Callable[["Evolution"], None]
 
@@ -169,6 +172,12 @@ class Evolution:
         self.found = found
         self.unchanged = 0 if changed else self.unchanged + 1
 
+    @property
+    def _kept_settings(self) -> str:
+        """All that the next generations depend on; where they end may change."""
+        kept = {k: v for k, v in asdict(self.settings).items() if k not in ENDS}
+        return json.dumps(kept | {"symbols": self.omega.P.shape[1]}, sort_keys=True)
+
     def save(self, path: Path) -> None:
         """Write a checkpoint, whole or not at all."""
         omega: dict[str, Any] = self.omega.state()
@@ -177,6 +186,7 @@ class Evolution:
                 file,
                 entropy=np.array(str(self.stream.entropy)),
                 key=np.array([str(part) for part in self.stream.key]),
+                settings=np.array(self._kept_settings),
                 generation=self.generation,
                 unchanged=self.unchanged,
                 population=self.population,
@@ -203,8 +213,7 @@ class Evolution:
                 and state["key"].tolist() == [str(part) for part in self.stream.key]
                 and np.array_equal(state["prior"], self.problem.prior)
                 and state["bound"].tolist() == [self.problem.n_records, self.problem.delta]
-                and int(state["omega_slots"]) == self.settings.slots
-                and state["population"].shape == self.population.shape
+                and str(state["settings"]) == self._kept_settings
             )
         except (OSError, ValueError, KeyError) as error:
             what = " ".join(str(error).split())
