@@ -31,7 +31,7 @@ $(STAMP): again
 endif
 endif
 
-.PHONY: again bench clean figures format help lint setup sweep test test-all test-cluster type
+.PHONY: again bench clean figures format fronts help lint setup sweep test test-all test-cluster type
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ $(STAMP):
 
 sweep: $(STAMP) ## Run the main job [RECIPE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
 	$(BIN)/ppdm run $(or $(RECIPE),$(SWEEPS)) --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS))
+
+fronts: $(STAMP) ## Search for randomization matrices: the OptRR experiments [REPEATS=n] [WORKERS=n] [OUT=runs]
+	$(BIN)/ppdm run optrr optrr-adult --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS))
 
 figures: $(STAMP) ## Draw the figures of a run again, the newest if none is named [RUN=folder]
 	@run="$(RUN)"; \

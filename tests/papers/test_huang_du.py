@@ -1,4 +1,4 @@
-"""OptRR: the paper's claims, the fronts that its search and ours reach, and designs at the limit."""
+"""OptRR: the paper's claims, the fronts that searches reach, and designs at the limit."""
 
 from __future__ import annotations
 
