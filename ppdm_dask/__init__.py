@@ -26,7 +26,14 @@ if TYPE_CHECKING:
         design_from_config,
     )
     from ppdm_dask.errors import InputError, NotInvertible, NotLumpable, PPDMError
-    from ppdm_dask.estimate import Estimate, estimate_proportions, invert
+    from ppdm_dask.estimate import (
+        Estimate,
+        em,
+        estimate_proportions,
+        event_interval,
+        invert,
+        mle,
+    )
     from ppdm_dask.events import Proportion, event_weights, proportion
     from ppdm_dask.experiments.recipe import Recipe
     from ppdm_dask.experiments.run import run
@@ -66,9 +73,12 @@ __all__ = [
     "count",
     "datasets",
     "design_from_config",
+    "em",
     "estimate_proportions",
+    "event_interval",
     "event_weights",
     "invert",
+    "mle",
     "perturb",
     "privacy",
     "proportion",
@@ -95,7 +105,14 @@ _HOMES = {
             "design_from_config",
         ),
         "errors": ("InputError", "NotInvertible", "NotLumpable", "PPDMError"),
-        "estimate": ("Estimate", "estimate_proportions", "invert"),
+        "estimate": (
+            "Estimate",
+            "em",
+            "estimate_proportions",
+            "event_interval",
+            "invert",
+            "mle",
+        ),
         "events": ("Proportion", "event_weights", "proportion"),
         "experiments.recipe": ("Recipe",),
         "experiments.run": ("run",),

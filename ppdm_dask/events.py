@@ -7,7 +7,7 @@ reports estimates P(E), and its sample variance over n that estimate's variance.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,11 +19,12 @@ from ppdm_dask.tables import require_design, require_whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.records import Reports
+    from ppdm_dask.records import Records, Reports
 
 __all__ = [
     "Estimand",
     "Proportion",
+    "answers_of",
     "check_estimand",
     "event_weights",
     "mean_variance",
@@ -133,12 +134,24 @@ def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) ->
             require_whole(block, there)
             part = block.marginal(there)
             assert part is not None
-            columns = [reports.codebook.index(name) for name in there]
-            weight *= part.weights(masks, reports.codes[:, columns])
+            weight *= part.weights(masks, answers_of(reports, there, part))
     for name, mask in masks.items():
         if name not in covered:
             weight *= mask[reports.column(name)]
     return weight
+
+
+def answers_of(reports: Records, names: Sequence[str], block: Design) -> npt.NDArray[Any]:
+    """What a block's weights are taken of: columns of codes, or packed sets."""
+    if block.kind == "set":
+        sets = getattr(reports, "sets", {})
+        if names[0] not in sets:
+            raise RecordsError(
+                f"reports of {names[0]!r} hold no sets; the design makes some", block
+            )
+        bits: npt.NDArray[Any] = sets[names[0]]
+        return bits
+    return reports.codes[:, [reports.codebook.index(name) for name in names]]
 
 
 def proportion(
@@ -146,10 +159,28 @@ def proportion(
     design: Design,
     event: Mapping[str, Any],
     *,
+    where: Mapping[str, Any] | None = None,
     estimand: Estimand = "population",
 ) -> Proportion:
-    """Estimate the proportion of an event from reports; arguments as in :func:`event_weights`."""
+    """Estimate the proportion of an event from reports.
+
+    With survey weights d it is ``sum d w / sum d``; strata enter the standard error.
+
+    Parameters
+    ----------
+    reports, design, event
+        As in :func:`event_weights`.
+    where : mapping of attribute to label or iterable of labels, optional
+        Condition: the proportion is that of the event within it.
+    estimand : {"population", "file"}
+    """
     check_estimand(estimand)
+    if where or reports.weights is not None or reports.strata is not None:
+        from ppdm_dask.estimate.sums import sum_event
+
+        sums = sum_event(reports, design, event, where)
+        error = float(standard_error_of(sums.variances(estimand))[0])
+        return Proportion(float(sums.values()[0]), error, len(reports), estimand)
     weights = event_weights(reports, design, event)
     n = len(weights)
     if not n:

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PosteriorSummary",
+    "amplified",
     "attribute_channel",
+    "check_prior",
     "epsilon",
+    "gamma",
     "map_privacy",
     "max_posterior",
     "per_attribute",
@@ -46,7 +49,8 @@ class PosteriorSummary(NamedTuple):
     """sum over x of J(y, x) ** 2."""
 
 
-def _prior(design: Design, prior: npt.ArrayLike) -> Floats:
+def check_prior(design: Design, prior: npt.ArrayLike) -> Floats:
+    """A prior over the joint categories of a block, shape (true categories,)."""
     p = np.asarray(prior, dtype=float).reshape(-1)
     if p.size != design.n_true:
         raise DesignError(
@@ -61,7 +65,7 @@ def _prior(design: Design, prior: npt.ArrayLike) -> Floats:
 
 def posterior(design: Design, prior: npt.ArrayLike) -> Floats:
     """P(x | y), shape (reported symbols, true categories); nan where y cannot occur."""
-    joint = design.matrix() * _prior(design, prior)
+    joint = design.matrix() * check_prior(design, prior)
     total = joint.sum(axis=1, keepdims=True)
     result: Floats = np.divide(joint, total, out=np.full_like(joint, np.nan), where=total > 0)
     return result
@@ -72,16 +76,14 @@ def map_privacy(design: Design, prior: npt.ArrayLike) -> float:
 
     In [0, 1 - max p]; section III of [HuangDu]_.
     """
-    largest = design.posterior_summary(_prior(design, prior)).largest
+    largest = design.posterior_summary(check_prior(design, prior)).largest
     # Rounding can leave -1e-16 where the best guess is always right.
     return max(1.0 - math.fsum(largest), 0.0)
 
 
 def max_posterior(design: Design, prior: npt.ArrayLike) -> float:
     """max over x and possible y of P(x | y), in [max p, 1].  Eq. (9) of [HuangDu]_."""
-    summary = design.posterior_summary(_prior(design, prior))
-    possible = summary.total > 0
-    return float((summary.largest[possible] / summary.total[possible]).max())
+    return design.worst_posterior(check_prior(design, prior))
 
 
 def pse(design: Design, prior: npt.ArrayLike) -> float:
@@ -90,7 +92,7 @@ def pse(design: Design, prior: npt.ArrayLike) -> float:
     For one binary attribute under the unrelated-question design it is the PSE of [ZhanMatwin]_,
     section 4, in its corrected form (:func:`pse_unrelated`).
     """
-    summary = design.posterior_summary(_prior(design, prior))
+    summary = design.posterior_summary(check_prior(design, prior))
     possible = summary.total > 0
     kept = summary.squares[possible] / summary.total[possible]
     # Rounding can leave -1e-16 where the truth is certain.
@@ -128,14 +130,43 @@ def epsilon(design: Design) -> float:
 
     Independent blocks add up.
     """
-    total = 0.0
-    for block in design.blocks:
-        low, high = block.likelihood_range()
-        possible = high > 0
-        if (low[possible] <= 0).any():
-            return math.inf
-        total += float(np.log(high[possible] / low[possible]).max())
-    return total
+    return sum(block.log_ratio() for block in design.blocks)
+
+
+def gamma(design: Design) -> float:
+    """Amplification: the largest P[y, x] / P[y, x'], or e^epsilon.
+
+    Infinite where a possible report rules x' out.  Independent blocks multiply.
+    """
+    ratio = epsilon(design)
+    return math.exp(ratio) if ratio < 700 else math.inf
+
+
+def amplified(gamma: float, before: float) -> float:
+    """Largest probability after the report of a property that had one before it, for any prior.
+
+    ``gamma rho / (gamma rho + 1 - rho)``: a design of amplification gamma lets no property of a
+    record rise from rho to more, whatever the adversary's prior.
+
+    Parameters
+    ----------
+    gamma : float
+        Of 1 or more; see :func:`gamma`.
+    before : float
+        rho, in [0, 1].
+
+    Examples
+    --------
+    >>> round(amplified(19.0, 0.05), 12)
+    0.5
+    """
+    if not gamma >= 1 or not 0 <= before <= 1:
+        raise DesignError(
+            f"gamma = {gamma}, before = {before}; 1 or more and a probability are needed", gamma
+        )
+    if before in (0, 1) or math.isinf(gamma):
+        return float(before > 0)
+    return gamma * before / (gamma * before + 1 - before)
 
 
 def attribute_channel(
@@ -151,7 +182,7 @@ def attribute_channel(
     prior : array_like, shape of the block
         Joint prior; where the block is not lumpable the channel of one attribute depends on it.
     """
-    p = _prior(design, prior)
+    p = check_prior(design, prior)
     own = design.summed_over([attribute], p)
     lumped = design.marginal([attribute])
     if lumped is not None:
@@ -160,11 +191,11 @@ def attribute_channel(
 
     axis = design.attributes.index(attribute)
     d = len(design.shape)
-    joint = (design.matrix() * p).reshape(design.shape * 2)
+    joint = (design.matrix() * p).reshape(design.reported_shape + design.shape)
     others = tuple(i for i in range(2 * d) if i not in (axis, d + axis))
     both = joint.sum(axis=others)
     # A category without prior mass has no conditional law; any column leaves the measures alone.
-    P = np.divide(both, own, out=np.full_like(both, 1 / len(own)), where=own > 0)
+    P = np.divide(both, own, out=np.full_like(both, 1 / len(both)), where=own > 0)
     return RRMatrix(attribute, P / P.sum(axis=0)), own
 
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import NotLumpable, RecordsError
+from ppdm_dask.errors import RecordsError
+from ppdm_dask.matching import covering, require_design, require_whole
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Records
 
-__all__ = ["ContingencyTable", "count", "covering"]
+__all__ = ["ContingencyTable", "count", "covering", "require_design", "require_whole"]
 
 DENSE_CELLS = 1 << 20
 """A table of more cells than this is counted sparsely: only the cells that occur."""
@@ -38,13 +39,15 @@ class ContingencyTable:
     codebook : Codebook
         The attributes of the table, in the order of its axes.
     counts : int64 array
-        Shape ``codebook.shape`` if dense; shape (cells that occur,) if sparse.
+        Shape ``sizes`` if dense; shape (cells that occur,) if sparse.
     cells : int64 array, optional
         Sparse only: ascending row-major indices of the cells that occur.
     design_digest : str
         Digest of the design behind the reports; empty for undisguised records.
     simulated : bool
         True if the reports were drawn from a seed.
+    reported_sizes : tuple of int, optional
+        Reported symbols along each axis, where they are not the categories of the codebook.
     """
 
     codebook: Codebook
@@ -52,9 +55,15 @@ class ContingencyTable:
     cells: Counts | None = None
     design_digest: str = ""
     simulated: bool = False
+    reported_sizes: tuple[int, ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Reported symbols along each axis: categories, where a design has no more of them."""
+        return self.codebook.shape if self.reported_sizes is None else self.reported_sizes
 
     def __post_init__(self) -> None:
-        expected = self.codebook.shape if self.cells is None else self.cells.shape
+        expected = self.sizes if self.cells is None else self.cells.shape
         if self.counts.dtype != np.int64 or self.counts.shape != expected:
             raise RecordsError(
                 f"counts are {self.counts.dtype} {self.counts.shape}; int64 {expected} is needed",
@@ -62,12 +71,18 @@ class ContingencyTable:
             )
 
     @classmethod
-    def zero(cls, codebook: Codebook, design_digest: str = "") -> ContingencyTable:
+    def zero(
+        cls,
+        codebook: Codebook,
+        design_digest: str = "",
+        reported_sizes: tuple[int, ...] | None = None,
+    ) -> ContingencyTable:
         """The table without records."""
-        if _n_cells(codebook) <= DENSE_CELLS:
-            return cls(codebook, np.zeros(codebook.shape, np.int64), None, design_digest)
-        nothing = np.zeros(0, np.int64)
-        return cls(codebook, nothing, nothing, design_digest)
+        sizes = codebook.shape if reported_sizes is None else reported_sizes
+        counts, cells = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if _n_cells(sizes) <= DENSE_CELLS:
+            return cls(codebook, np.zeros(sizes, np.int64), None, design_digest, False, sizes)
+        return cls(codebook, counts, cells, design_digest, False, sizes)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -84,7 +99,7 @@ class ContingencyTable:
             return NotImplemented
         if other.codebook.digest != self.codebook.digest:
             raise RecordsError("tables over different attributes or categories do not add", other)
-        if other.design_digest != self.design_digest:
+        if other.design_digest != self.design_digest or other.sizes != self.sizes:
             raise RecordsError("tables of reports made by different designs do not add", other)
         simulated = self.simulated or other.simulated
         if self.cells is None and other.cells is None:
@@ -114,7 +129,7 @@ class ContingencyTable:
         """
         if self.cells is None:
             return self
-        n_cells = _n_cells(self.codebook)
+        n_cells = _n_cells(self.sizes)
         if n_cells > DENSE_CELLS:
             raise RecordsError(
                 f"a table over {', '.join(self.attributes)} has {n_cells} cells, more than "
@@ -123,15 +138,15 @@ class ContingencyTable:
             )
         flat = np.zeros(n_cells, np.int64)
         flat[self.cells] = self.counts
-        return replace(self, counts=flat.reshape(self.codebook.shape), cells=None)
+        return replace(self, counts=flat.reshape(self.sizes), cells=None)
 
     def symbols(self) -> npt.NDArray[np.int64]:
         """Codes of the cells that occur, shape (cells, attributes), in ascending order."""
         cells = self.sparse().cells
         assert cells is not None
-        if not self.codebook.shape:
+        if not self.sizes:
             return np.zeros((len(cells), 0), np.int64)
-        return np.stack(np.unravel_index(cells, self.codebook.shape), axis=1)
+        return np.stack(np.unravel_index(cells, self.sizes), axis=1)
 
     def marginal(self, attributes: Iterable[str]) -> ContingencyTable:
         """Sum over the attributes that are not named; axes in the order given."""
@@ -143,8 +158,12 @@ class ContingencyTable:
             summed = self.counts.sum(axis=others)
             order = np.argsort(np.argsort(kept))
             counts = np.ascontiguousarray(summed.transpose(order))
-            return replace(self, codebook=book, counts=counts)
-        return replace(self, **_tally(self.symbols()[:, kept], book, self.counts))
+            return replace(self, codebook=book, counts=counts, reported_sizes=counts.shape)
+        sizes = tuple(self.sizes[i] for i in kept)
+        symbols = self.symbols()[:, kept]
+        return replace(
+            self, codebook=book, reported_sizes=sizes, **_tally(symbols, sizes, self.counts)
+        )
 
     def where(self, event: dict[str, Any]) -> ContingencyTable:
         """The part of the table inside an event; its attributes stay as axes.
@@ -154,6 +173,13 @@ class ContingencyTable:
         event : mapping of attribute to label or labels
         """
         masks = self.codebook.masks(event)
+        for name in masks:
+            if self.sizes[self.codebook.index(name)] != len(self.codebook[name].categories):
+                raise RecordsError(
+                    f"reports of {name!r} have symbols that are no categories; "
+                    "estimate the event instead",
+                    event,
+                )
         part = self.sparse()
         assert part.cells is not None
         symbols = part.symbols()
@@ -164,23 +190,22 @@ class ContingencyTable:
         return part.dense() if self.cells is None else part
 
 
-def _n_cells(codebook: Codebook) -> int:
-    n_cells = math.prod(codebook.shape)
+def _n_cells(sizes: tuple[int, ...]) -> int:
+    n_cells = math.prod(sizes)
     if n_cells >= 1 << 62:
         raise RecordsError(
-            f"a table over {len(codebook.shape)} attributes has {n_cells} cells; count fewer",
-            codebook,
+            f"a table over {len(sizes)} attributes has {n_cells} cells; count fewer", sizes
         )
     return n_cells
 
 
 def _tally(
-    symbols: npt.NDArray[Any], codebook: Codebook, multiplicity: Counts | None
+    symbols: npt.NDArray[Any], sizes: tuple[int, ...], multiplicity: Counts | None
 ) -> dict[str, Any]:
-    """Fields ``codebook``, ``counts`` and ``cells`` of the table of some coded rows."""
-    n_cells = _n_cells(codebook)
+    """Fields ``counts`` and ``cells`` of the table of some coded rows."""
+    n_cells = _n_cells(sizes)
     index = np.zeros(len(symbols), np.int64)
-    for axis, size in enumerate(codebook.shape):
+    for axis, size in enumerate(sizes):
         index *= size
         index += symbols[:, axis]
     if n_cells <= DENSE_CELLS:
@@ -189,21 +214,11 @@ def _tally(
             counts += np.bincount(index, minlength=n_cells)
         else:
             np.add.at(counts, index, multiplicity)
-        return {"codebook": codebook, "counts": counts.reshape(codebook.shape), "cells": None}
+        return {"counts": counts.reshape(sizes), "cells": None}
     cells, where = np.unique(index, return_inverse=True)
     counts = np.zeros(len(cells), np.int64)
     np.add.at(counts, where, 1 if multiplicity is None else multiplicity)
-    return {"codebook": codebook, "counts": counts, "cells": cells}
-
-
-def covering(design: Design, over: Iterable[str]) -> tuple[str, ...]:
-    """Attributes to count for an estimate over some: blocks that are not lumpable, whole."""
-    names = list(over)
-    for block in design.blocks:
-        kept = [name for name in block.attributes if name in names]
-        if kept and block.marginal(kept) is None:
-            names += [name for name in block.attributes if name not in names]
-    return tuple(names)
+    return {"counts": counts, "cells": cells}
 
 
 def count(records: Records, design: Design, over: Iterable[str] | None = None) -> ContingencyTable:
@@ -229,53 +244,24 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
         If there is no attribute of a name.
     """
     digest, simulated = require_design(records, design)
-    names = covering(design, records.codebook.names if over is None else over)
-    chosen = records.select(names)
-    return ContingencyTable(
-        **_tally(chosen.codes, chosen.codebook, None), design_digest=digest, simulated=simulated
-    )
-
-
-def require_design(records: Records, design: Design) -> tuple[str, bool]:
-    """Digest of the reports' design and whether they are simulated, as a table keeps them.
-
-    Raises
-    ------
-    RecordsError
-        If the reports were made by another design, or are undisguised records of attributes that
-        the design disguises.
-    """
-    from ppdm_dask.designs.identity import Identity
-    from ppdm_dask.records import Reports
-
-    if not isinstance(records, Reports):
-        for block in design.blocks:
-            names = [name for name in block.attributes if name in records.codebook.names]
-            if names and not isinstance(block, Identity):
-                raise RecordsError(
-                    f"got undisguised records; reports of {', '.join(names)} made by the "
-                    f"{block.id!r} design are needed",
-                    records,
-                )
-        return "", False
-    digest = records.design_digest
-    if digest and digest != design.digest:
+    if records.weights is not None or records.strata is not None:
         raise RecordsError(
-            f"these reports were made by another design ({digest[:12]}, not {design.digest[:12]})",
-            design,
+            "records with survey weights or strata are not counted; estimate from them directly",
+            records,
         )
-    return digest, records.simulated
-
-
-def require_whole(design: Design, attributes: Iterable[str]) -> None:
-    """Raise NotLumpable if the attributes cut through a block that does not marginalise."""
-    names = tuple(attributes)
+    names = covering(design, records.codebook.names if over is None else over)
     for block in design.blocks:
-        kept = [name for name in block.attributes if name in names]
-        if kept and block.marginal(kept) is None:
-            missing = [name for name in block.attributes if name not in names]
-            raise NotLumpable(
-                f"the table cuts a block of {block.id!r} that is not lumpable: "
-                f"it lacks {', '.join(missing)}",
+        if block.kind == "set" and block.attributes[0] in names:
+            raise RecordsError(
+                f"reports of {block.attributes[0]!r} are sets and are not counted; "
+                "sum their event weights (sum_weights, estimate_proportions)",
                 block,
             )
+    chosen = records.select(names)
+    return ContingencyTable(
+        chosen.codebook,
+        design_digest=digest,
+        simulated=simulated,
+        reported_sizes=chosen.sizes,
+        **_tally(chosen.codes, chosen.sizes, None),
+    )

@@ -18,6 +18,7 @@ from ppdm_dask import (
     NotInvertible,
     Product,
     Records,
+    Reports,
     RRMatrix,
     Stream,
     UnrelatedQuestion,
@@ -26,7 +27,18 @@ from ppdm_dask import (
     design_from_config,
     invert,
 )
-from ppdm_dask.designs import Design, families, register
+from ppdm_dask.designs import (
+    Crosswise,
+    Design,
+    ForcedResponse,
+    InvariantPRAM,
+    Kuk,
+    Mangat,
+    Triangular,
+    families,
+    register,
+    two_stage,
+)
 from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK
@@ -53,8 +65,10 @@ def test_battery(design, check):
 
 
 def test_a_family_without_examples_fails_the_battery():
-    with pytest.raises(pytest.fail.Exception, match=r"'subset' has no example in tests/checks.py"):
-        checks.require_examples([*checks.EXAMPLES, "subset"], checks.EXAMPLES)
+    with pytest.raises(
+        pytest.fail.Exception, match=r"'nonesuch' has no example in tests/checks.py"
+    ):
+        checks.require_examples([*checks.EXAMPLES, "nonesuch"], checks.EXAMPLES)
     with pytest.raises(pytest.fail.Exception, match=r"example of 'kary' .* is a 'warner'"):
         checks.require_examples(["kary"], {"kary": (Warner("a", 0.8),)})
 
@@ -149,6 +163,85 @@ def test_epsilon_sets_the_likelihood_ratio():
     assert math.isclose(design.epsilon(), math.log(3), rel_tol=1e-14)
     assert KaryResponse("a", 4, epsilon=0).undefined
     assert KaryResponse("a", 7, epsilon=0).undefined  # 1/7 is no double, and still undefined
+
+
+def test_theorem_2_three_names_of_one_matrix():
+    """Warner's p, uniform perturbation's q and FRAPP's lambda, as HuangDu prints them."""
+    n = 4
+    ones = np.ones((n, n))
+    for p in (0.25, 0.4, 0.7, 1.0):
+        warner = np.full((n, n), (1 - p) / (n - 1)) + (p - (1 - p) / (n - 1)) * np.eye(n)
+        np.testing.assert_allclose(KaryResponse("a", n, p).matrix(), warner, atol=1e-14)
+        q = (n * p - 1) / (n - 1)
+        perturbed = q * np.eye(n) + (1 - q) / n * ones
+        np.testing.assert_allclose(KaryResponse("a", n, q=q).matrix(), perturbed, atol=1e-14)
+        np.testing.assert_allclose(perturbed, warner, atol=1e-14)
+        if p < 1:
+            ratio = p * (n - 1) / (1 - p)
+            frapp = (ones + (ratio - 1) * np.eye(n)) / (ratio + n - 1)
+            np.testing.assert_allclose(
+                KaryResponse("a", n, lambda_=ratio).matrix(), frapp, atol=1e-14
+            )
+            np.testing.assert_allclose(frapp, warner, atol=1e-14)
+    # The correction: with q in [0, 1] p is at least 1 / n, so Warner's .1 has no q.
+    assert KaryResponse("a", n, q=0).p == 1 / n
+    with pytest.raises(DesignError, match=r"^q: got"):
+        KaryResponse("a", n, q=(n * 0.1 - 1) / (n - 1))
+    assert design_from_config(
+        {"id": "kary", "attribute": "a", "n": 4, "lambda": 3}
+    ) == KaryResponse("a", 4, 0.5)
+
+
+def test_matrices_of_survey_designs_by_hand():
+    """P[report, truth] for the truths no (0) and yes (1)."""
+    for design, expected in (
+        (Mangat("a", 0.7), [[0.7, 0], [0.3, 1]]),
+        (Triangular("a", 0.25), [[0.75, 0], [0.25, 1]]),
+        (Crosswise("a", 0.2), [[0.2, 0.8], [0.8, 0.2]]),
+        (ForcedResponse("a", 0.75, [1 / 3, 2 / 3]), [[10 / 12, 1 / 12], [2 / 12, 11 / 12]]),
+        (Kuk("a", 0.8, 0.3), [[0.7, 0.2], [0.3, 0.8]]),
+        (Kuk("a", 0.5, 0.1, 2), [[0.81, 0.25], [0.18, 0.5], [0.01, 0.25]]),
+    ):
+        np.testing.assert_allclose(design.matrix(), expected, atol=1e-14)
+
+
+def test_textbook_estimators_of_survey_designs():
+    """Published closed forms for the share pi of yes from the share of reports."""
+    n, share = 1000, 0.42
+    yes = round(n * share)
+    book = make_codebook("a", [2])
+
+    def estimate(design, counts=(n - yes, yes)):
+        codes = np.repeat(np.arange(len(counts)), counts)[:, None]
+        reports = Reports(codes, book, 0, design.digest, True, design.reported_shape)
+        return invert(count(reports, design), design).values[1]
+
+    assert math.isclose(estimate(Mangat("a", 0.7)), (share - 0.3) / 0.7)
+    assert math.isclose(estimate(Triangular("a", 0.25)), (share - 0.25) / 0.75)
+    assert math.isclose(estimate(Crosswise("a", 0.2)), (share + 0.2 - 1) / (2 * 0.2 - 1))
+    forced = ForcedResponse("a", 0.75, [1 / 3, 2 / 3])
+    assert math.isclose(estimate(forced), (share - 1 / 6) / 0.75)
+    assert math.isclose(estimate(Kuk("a", 0.8, 0.3)), (share - 0.3) / 0.5)
+    # Five cards: the mean count over five, by name; the weighted inverse differs.
+    counts = (100, 300, 250, 200, 100, 50)
+    mean = np.dot(counts, np.arange(6)) / 1000 / 5
+    five = Kuk("a", 0.6, 0.3, 5, inverse="textbook")
+    assert math.isclose(estimate(five, counts), (mean - 0.3) / 0.3)
+    weighted = Kuk("a", 0.6, 0.3, 5)
+    assert abs(estimate(weighted, counts) - estimate(five, counts)) > 1e-4
+    # The name of the inverse does not touch what is reported.
+    assert weighted.digest == five.digest
+    assert weighted != five
+
+
+def test_invariant_matrices_leave_the_prior_unchanged():
+    prior = np.array([0.2, 0.5, 0.3])
+    np.testing.assert_allclose(InvariantPRAM("a", prior, 0.6).apply(prior), prior, atol=1e-15)
+    for start in (RRMatrix("a", checks.SKEWED), RRMatrix("a", checks.TALL)):
+        both = two_stage(start, prior)
+        np.testing.assert_allclose(both.apply(prior), prior, atol=1e-14)
+        assert not both.undefined
+    assert np.abs(RRMatrix("a", checks.SKEWED).apply(prior) - prior).max() > 0.01
 
 
 def test_marginals_that_are_and_are_not():
@@ -315,8 +408,17 @@ BAD = [
     (lambda: KaryResponse("a", 2.5, 0.5), "^n: got 2.5"),
     (lambda: KaryResponse("a", "3", 0.5), "^n: got '3'"),
     (lambda: KaryResponse("a", 3, -0.1), "^p: got -0.1"),
-    (lambda: KaryResponse("a", 3), "^p, epsilon: exactly one"),
-    (lambda: KaryResponse("a", 3, 0.5, epsilon=1), "^p, epsilon: exactly one"),
+    (lambda: KaryResponse("a", 3), "^p, q, lambda, epsilon: exactly one"),
+    (lambda: KaryResponse("a", 3, 0.5, epsilon=1), "^p, q, lambda, epsilon: exactly one"),
+    (lambda: KaryResponse("a", 3, q=1.2), "^q: got 1.2"),
+    (lambda: KaryResponse("a", 3, lambda_=-1), "^lambda: got -1"),
+    (lambda: KaryResponse(["a", "b"], 3, q=0.5), "^attribute: got .*exactly one"),
+    (lambda: ForcedResponse("a", 0.5, [0.5, 0.6]), "^forced: got .*sum to 1"),
+    (lambda: ForcedResponse("a", 2, [0.5, 0.5]), "^truth: got 2"),
+    (lambda: Mangat("a", -0.1), "^p: got -0.1"),
+    (lambda: Kuk("a", 0.5, 0.2, 0), "^repeats: got 0; a whole number of 1 or more"),
+    (lambda: Kuk("a", 0.5, 0.2, 2, "plain"), "^inverse: got 'plain'; 'weighted' or 'textbook'"),
+    (lambda: InvariantPRAM("a", [0.5, 0.4], 0.5), "^prior: got .*sum to 1"),
     (lambda: KaryResponse("a", 3, epsilon=-1), "^epsilon: got -1"),
     (lambda: KaryResponse("a", 3, epsilon=math.inf), "^epsilon: got inf"),
     (lambda: KaryResponse("a", 3, epsilon="1"), "^epsilon: got '1'"),
@@ -326,7 +428,12 @@ BAD = [
     (lambda: Identity(["a", "b"], [2]), "^shape: got .*2 whole numbers"),
     (lambda: Identity("a", [0]), "^shape: got"),
     (lambda: Identity("a", 2), "^shape: got 2"),
-    (lambda: RRMatrix("a", [[1, 0]]), r"^P: shape \(1, 2\); a square matrix"),
+    (lambda: RRMatrix("a", [1, 0]), r"^P: shape \(2,\); a matrix is needed"),
+    (lambda: RRMatrix("a", np.eye(2), p0=[0.5, 0.5]), "^p0: .*only a tall P has one"),
+    (lambda: RRMatrix("a", checks.TALL, p0=[0.5, 0.5, 0]), "^p0: .*positive"),
+    (lambda: RRMatrix("a", checks.TALL, p0=[0.5, 0.5]), "^p0: shape .*length 3"),
+    (lambda: RRMatrix("a", checks.TALL, [3], [4]), "^reported_shape: .*4 joint .* P has 5"),
+    (lambda: RRMatrix("a", checks.TALL, [3], [5, 1]), "^reported_shape: got"),
     (lambda: RRMatrix("a", [[0.9, 0.1], [0.2, 0.8]]), "^P: column 0 sums to 1.1.*the rows do"),
     (lambda: RRMatrix("a", [[0.9, 0.3], [0.2, 0.8]]), "^P: column 0 sums to 1.1; each must"),
     (lambda: RRMatrix("a", [[1.2, 0], [-0.2, 1]]), r"^P\[0, 0\]: got 1.2"),

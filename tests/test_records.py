@@ -99,3 +99,31 @@ def test_codes_that_do_not_fit_are_refused(codes, says):
 def test_a_negative_offset_is_refused():
     with pytest.raises(RecordsError, match="offset is -1; it must be 0 or more"):
         records(3, offset=-1)
+
+
+# -- survey weights and strata ---------------------------------------------------------------------
+
+
+def test_survey_weights_and_strata_travel_with_the_records():
+    from ppdm_dask import Stream, Warner, count
+
+    book = make_codebook(["a"], [2])
+    plain = Records(np.array([[0], [1], [1], [0]]), book, 7)
+    records = plain.surveyed([1, 2, 3, 4], [0, 0, 5, 5])
+    assert records.offset == 7
+    assert records.slice(1, 3).weights.tolist() == [2, 3]
+    assert records.take([3, 0]).strata.tolist() == [5, 0]
+    design = Warner("a", 0.8)
+    reports = design.disguise(records, Stream.from_seed(1))
+    assert reports.weights.tolist() == [1, 2, 3, 4]
+    assert reports.select(["a"]).strata.tolist() == [0, 0, 5, 5]
+    assert not reports.weights.flags.writeable
+    np.testing.assert_array_equal(reports.codes, design.disguise(plain, Stream.from_seed(1)).codes)
+    with pytest.raises(RecordsError, match="survey weights or strata are not counted"):
+        count(reports, design)
+    for weights in ([1, 2, 3], [1, 2, 3, 0], [1, 2, 3, np.nan]):
+        with pytest.raises(RecordsError, match="weights: 4 positive numbers"):
+            plain.surveyed(weights)
+    for strata in ([1, 2, 3], [1, 2, 3, -1], [1.5, 2, 3, 1]):
+        with pytest.raises(RecordsError, match="strata: 4 whole numbers"):
+            plain.surveyed(strata=strata)

@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.designs.inverse import left_inverse
+from ppdm_dask.designs.joint import row_major
+from ppdm_dask.designs.measures import Measures
 from ppdm_dask.designs.registry import design_from_config
 from ppdm_dask.designs.sampling import draw_signed
 from ppdm_dask.errors import DesignError, NotInvertible
@@ -48,7 +51,7 @@ def _product(matrix: Floats, array: Floats) -> Floats:
     return result
 
 
-class Design(ABC):
+class Design(Measures, ABC):
     """A randomization of one block of attributes, or a product of blocks.
 
     Attributes
@@ -114,7 +117,22 @@ class Design(ABC):
     @property
     def n_reported(self) -> int:
         """Joint reported symbols of the block."""
-        return self.n_true
+        return math.prod(self.reported_shape)
+
+    @property
+    def reported_shape(self) -> tuple[int, ...]:
+        """Symbols in the reported column of each attribute; their row-major index is the symbol."""
+        return self.shape
+
+    @property
+    def inverse(self) -> str:
+        """Name of the left inverse: ``weighted``, or another that the family offers."""
+        return "weighted"
+
+    @property
+    def p0(self) -> Floats | None:
+        """Law of the truth at which a tall P's inverse has least variance; None for uniform."""
+        return None
 
     def marginal(self, attributes: Sequence[str]) -> Design | None:
         """The design seen by some attributes of the block, or None where it is not lumpable."""
@@ -141,7 +159,7 @@ class Design(ABC):
         if self.undefined:
             subject: object = self
             condition = math.inf
-            if self.n_true <= MAX_CONDITION_SIZE:
+            if self.n_true <= MAX_CONDITION_SIZE and self.n_reported <= MAX_DENSE:
                 subject = self.matrix()
                 condition = float(np.linalg.cond(subject))
             raise NotInvertible(
@@ -153,7 +171,7 @@ class Design(ABC):
     @cached_property
     def _left_inverse(self) -> Floats:
         self.require_inverse()
-        inverse = np.asarray(np.linalg.inv(self.matrix()), dtype=np.float64)
+        inverse = left_inverse(self.matrix(), self.p0)
         inverse.flags.writeable = False
         return inverse
 
@@ -165,6 +183,10 @@ class Design(ABC):
     def apply(self, true: Floats) -> Floats:
         """P @ true, along axis 0; shape (true categories, ...) to (reported symbols, ...)."""
         return _product(self.matrix(), true)
+
+    def apply_transposed(self, reported: Floats) -> Floats:
+        """P.T @ reported, along axis 0: what a function of the report is expected to be."""
+        return _product(self.matrix().T, reported)
 
     def invert(self, reported: Floats) -> Floats:
         """B @ reported, along axis 0."""
@@ -213,12 +235,8 @@ class Design(ABC):
         return np.stack(np.unravel_index(truth, self.shape), axis=1).astype(codes.dtype), factors
 
     def joint(self, codes: Codes) -> npt.NDArray[np.int64]:
-        """Row-major joint category of each record's codes, shape (n,)."""
-        index = np.zeros(len(codes), dtype=np.int64)
-        for axis, size in enumerate(self.shape):
-            index *= size
-            index += codes[:, axis]
-        return index
+        """Row-major joint symbol of each record's reported codes, shape (n,)."""
+        return row_major(codes, self.reported_shape)
 
     def posterior_summary(self, prior: Floats) -> PosteriorSummary:
         """Totals, largest entries and sums of squares of P[y, x] p[x] per symbol y."""
@@ -253,10 +271,14 @@ class Design(ABC):
 
         return disguise(self, records, stream)
 
+    def channel(self) -> dict[str, Any]:
+        """The configuration without the name of the inverse, which does not touch the reports."""
+        return {key: value for key, value in self.config().items() if key != "inverse"}
+
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the configuration: reports made by one design are estimated by the same."""
-        text = json.dumps(self.config(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the channel: reports made by one design are estimated by the same."""
+        text = json.dumps(self.channel(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -268,27 +290,3 @@ class Design(ABC):
     def __reduce__(self) -> tuple[Callable[..., Design], tuple[dict[str, Any]]]:
         # Arrays lose their read-only flag when they are pickled; a design is built anew instead.
         return design_from_config, (self.config(),)
-
-    def privacy(self, prior: npt.ArrayLike) -> float:
-        """MAP privacy, in [0, 1 - max p]: see :func:`ppdm_dask.privacy.map_privacy`."""
-        from ppdm_dask import privacy
-
-        return privacy.map_privacy(self, prior)
-
-    def max_posterior(self, prior: npt.ArrayLike) -> float:
-        """Worst posterior: max over x, y of P(x | y), in [max p, 1]. Eq. (9) of [HuangDu]_."""
-        from ppdm_dask import privacy
-
-        return privacy.max_posterior(self, prior)
-
-    def pse(self, prior: npt.ArrayLike) -> float:
-        """Expected Gini impurity of the posterior, which is the PSE of [ZhanMatwin]_, Eq. (2)."""
-        from ppdm_dask import privacy
-
-        return privacy.pse(self, prior)
-
-    def epsilon(self) -> float:
-        """Log of the largest likelihood ratio (local differential privacy); may be infinite."""
-        from ppdm_dask import privacy
-
-        return privacy.epsilon(self)

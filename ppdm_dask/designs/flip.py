@@ -138,6 +138,9 @@ class Flip(Design):
         result: Floats = a**2 * reported + b**2 * reported[::-1]
         return result
 
+    def apply_transposed(self, reported: Floats) -> Floats:
+        return self.apply(reported)
+
     def invert_transposed(self, true: Floats) -> Floats:
         return self.invert(true)
 

@@ -12,9 +12,9 @@ import numpy as np
 from ppdm_dask.designs.base import Codes, Floats
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
-    attribute_names,
     check_keys,
     nonnegative,
+    one_attribute,
     probability,
     whole,
 )
@@ -35,7 +35,9 @@ KEEP, OTHER = 0, 1
 class KaryResponse(Mixture):
     """P has p on its diagonal and (1 - p) / (n - 1) elsewhere.
 
-    The Warner scheme of [HuangDu]_, section IV.
+    Warner's scheme, uniform perturbation and FRAPP of [HuangDu]_, section III-B, are three names of
+    it, and so three ways to say p.  Theorem 2 calls their sets of matrices the same; uniform
+    perturbation and FRAPP with lambda of 1 or more reach only p of 1/n or more.
 
     Parameters
     ----------
@@ -43,7 +45,13 @@ class KaryResponse(Mixture):
     n : int
         Categories, 2 or more.
     p : float, optional
-        Probability of reporting the truth, in [0, 1].
+        Warner's: probability of reporting the truth, in [0, 1].
+    q : float, optional
+        Uniform perturbation's: the truth is kept with probability q, else replaced by any category,
+        itself among them; ``p = q + (1 - q) / n``.
+    lambda_ : float, optional
+        FRAPP's ratio of diagonal to other entries, 0 or more; ``p = lambda / (lambda + n - 1)``.
+        It is called ``lambda`` in configurations.
     epsilon : float, optional
         In place of p: the local differential privacy that ``p = e^epsilon / (e^epsilon + n - 1)``
         gives.
@@ -51,7 +59,7 @@ class KaryResponse(Mixture):
     Raises
     ------
     DesignError
-        For a value outside its range, or unless exactly one of p and epsilon is given.
+        For a value outside its range, or unless exactly one of the four is given.
     """
 
     id = "kary"
@@ -61,15 +69,29 @@ class KaryResponse(Mixture):
     p: float
 
     def __init__(
-        self, attribute: str, n: int, p: float | None = None, *, epsilon: float | None = None
+        self,
+        attribute: str,
+        n: int,
+        p: float | None = None,
+        *,
+        q: float | None = None,
+        lambda_: float | None = None,
+        epsilon: float | None = None,
     ) -> None:
-        names = attribute_names(attribute)
-        if len(names) != 1:
-            raise DesignError(f"attribute: got {attribute!r}; exactly one is needed", attribute)
+        names = one_attribute(attribute)
         size = whole("n", n, 2)
-        if (p is None) == (epsilon is None):
-            raise DesignError("p, epsilon: exactly one of the two is needed", (p, epsilon))
-        if epsilon is not None:
+        given = {"p": p, "q": q, "lambda": lambda_, "epsilon": epsilon}
+        if sum(value is not None for value in given.values()) != 1:
+            raise DesignError(
+                f"{', '.join(given)}: exactly one of them is needed", tuple(given.values())
+            )
+        if q is not None:
+            keep = exact(probability("q", q))
+            p = float(keep + (1 - keep) / size)
+        elif lambda_ is not None:
+            ratio = exact(nonnegative("lambda", lambda_))
+            p = float(ratio / (ratio + size - 1))
+        elif epsilon is not None:
             p = 1 / (1 + (size - 1) * math.exp(-nonnegative("epsilon", epsilon)))
         object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "shape", (size,))
@@ -99,8 +121,9 @@ class KaryResponse(Mixture):
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "n"}, {"p", "epsilon"})
-        return cls(**parameters)
+        check_keys(cls.id, parameters, {"attribute", "n"}, {"p", "q", "lambda", "epsilon"})
+        names = {"lambda": "lambda_"}
+        return cls(**{names.get(key, key): value for key, value in parameters.items()})
 
 
 @register

@@ -1,4 +1,4 @@
-"""Randomized response by an arbitrary square matrix over the joint categories of a block."""
+"""Randomized response by an arbitrary matrix over the joint categories of a block."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Codes, Design, Floats
-from ppdm_dask.designs.parameters import attribute_names, check_keys, numbers, shape_of
+from ppdm_dask.designs.inverse import MAX_CONDITION, condition, left_inverse
+from ppdm_dask.designs.joint import row_major
+from ppdm_dask.designs.parameters import (
+    attribute_names,
+    check_keys,
+    distribution,
+    numbers,
+    shape_of,
+)
 from ppdm_dask.designs.registry import register
 from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError
+from ppdm_dask.records import code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
 __all__ = ["RRMatrix"]
-
-MAX_CONDITION = 1e12
 
 
 @register
@@ -33,15 +40,23 @@ class RRMatrix(Design):
     ----------
     attributes : str or iterable of str
         The block; P acts on its joint categories in row-major order.
-    P : array, shape (n, n)
-        Columns sum to 1.  Section III of [HuangDu]_.
+    P : array, shape (m, n)
+        Columns sum to 1.  Section III of [HuangDu]_.  With more reported symbols than categories
+        estimates use the weighted left inverse; with fewer there are none.
     shape : sequence of int, optional
         Categories of each attribute; needed for more than one.
+    reported_shape : sequence of int, optional
+        Symbols in the reported column of each attribute.  By default the shape of the truth for a
+        square P, else all m in the first attribute's column.
+    p0 : array, shape (n,), optional
+        Positive law of the truth at which the inverse of a tall P has least variance, fixed before
+        the data are seen; uniform by default.
 
     Raises
     ------
     DesignError
-        If P is not square, has an entry outside [0, 1], or a column that does not sum to 1.
+        If P has an entry outside [0, 1] or a column that does not sum to 1, or the shapes do not
+        fit it.
     """
 
     id = "matrix"
@@ -49,17 +64,21 @@ class RRMatrix(Design):
     attributes: tuple[str, ...]
     shape: tuple[int, ...]
     P: Floats
+    reported: tuple[int, ...]
+    prior: Floats | None
 
     def __init__(
         self,
         attributes: str | Iterable[str],
         P: npt.ArrayLike,
         shape: Sequence[int] | None = None,
+        reported_shape: Sequence[int] | None = None,
+        p0: npt.ArrayLike | None = None,
     ) -> None:
         names = attribute_names(attributes)
         matrix = numbers("P", P)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-            raise DesignError(f"P: shape {matrix.shape}; a square matrix is needed", P)
+        if matrix.ndim != 2 or not matrix.size:
+            raise DesignError(f"P: shape {matrix.shape}; a matrix is needed", P)
         if not np.isfinite(matrix).all() or matrix.min() < 0 or matrix.max() > 1:
             y, x = np.argwhere(~((matrix >= 0) & (matrix <= 1)))[0]
             raise DesignError(
@@ -77,47 +96,98 @@ class RRMatrix(Design):
         if shape is None:
             if len(names) > 1:
                 raise DesignError("shape: missing; a block of several attributes needs it", None)
-            shape = (len(matrix),)
+            shape = (matrix.shape[1],)
         sizes = shape_of(shape, len(names))
-        if math.prod(sizes) != len(matrix):
+        if math.prod(sizes) != matrix.shape[1]:
             raise DesignError(
                 f"shape: {list(sizes)} has {math.prod(sizes)} joint categories; "
-                f"P has {len(matrix)}",
+                f"P has {matrix.shape[1]}",
                 shape,
             )
+        square = len(matrix) == matrix.shape[1]
+        if reported_shape is None:
+            reported_shape = sizes if square else (len(matrix),) + (1,) * (len(names) - 1)
+        try:
+            reported = shape_of(reported_shape, len(names))
+        except DesignError as error:
+            raise DesignError(f"reported_{error}", error.subject) from None
+        if math.prod(reported) != len(matrix):
+            raise DesignError(
+                f"reported_shape: {list(reported)} has {math.prod(reported)} joint symbols; "
+                f"P has {len(matrix)}",
+                reported_shape,
+            )
+        law = None
+        if p0 is not None:
+            law = distribution("p0", p0, matrix.shape[1])
+            if square or law.min() <= 0:
+                what = "only a tall P has one" if square else "positive probabilities are needed"
+                raise DesignError(f"p0: got {law.tolist()}; {what}", p0)
         matrix.flags.writeable = False
         object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "shape", sizes)
         object.__setattr__(self, "P", matrix)
+        object.__setattr__(self, "reported", reported)
+        object.__setattr__(self, "prior", law)
+
+    @property
+    def reported_shape(self) -> tuple[int, ...]:
+        return self.reported
+
+    @property
+    def p0(self) -> Floats | None:
+        return self.prior
 
     @property
     def undefined(self) -> str:
-        # In the 1-norm it takes an inverse; in the 2-norm minutes for thousands of categories.
-        singular = not np.linalg.cond(self.P, 1) < MAX_CONDITION
+        m, n = self.P.shape
+        if m < n:
+            return f"{m} reported symbols cannot tell {n} categories apart"
+        singular = not condition(self.P, self.prior) < MAX_CONDITION
         return "P is singular to working precision" if singular else ""
 
     def matrix(self) -> Floats:
         return self.P
 
     def marginal(self, attributes: Sequence[str]) -> Design | None:
-        """The lumped design, where every true category of a lump gives the same lumped reports."""
+        """The lumped design, where every true category of a lump gives the same lumped reports.
+
+        Of a tall P the lumped inverse must also be the inverse of the lumped P, or margins of
+        estimates would not be estimates of margins.
+        """
         if tuple(attributes) == self.attributes:
             return self
-        kept = [self.attributes.index(name) for name in attributes]
-        rest = [i for i in range(len(self.shape)) if i not in kept]
-        sizes = [self.shape[i] for i in kept]
-        n, m = math.prod(sizes), math.prod(self.shape[i] for i in rest)
-        order = (*kept, *rest)
-        d = len(order)
-        tensor = self.P.reshape(self.shape * 2)
-        tensor = tensor.transpose(*order, *(d + i for i in order)).reshape(n, m, n, m)
-        lumped = tensor.sum(axis=1)
-        if np.ptp(lumped, axis=2).max() > 1e-12:
+        sizes, lumps = self._lumps(attributes, self.shape)
+        reported, lumped_rows = self._lumps(attributes, self.reported)
+        rows = lumped_rows @ self.P
+        columns = rows @ (lumps / lumps.sum(axis=1, keepdims=True)).T
+        if np.abs(rows - columns @ lumps).max() > 1e-12:
             return None
-        return RRMatrix(attributes, lumped.mean(axis=2), sizes)
+        tall = len(columns) > columns.shape[1]
+        p0 = lumps @ self.prior if tall and self.prior is not None else None
+        if len(self.P) != self.n_true and not self.undefined:
+            if len(columns) < columns.shape[1]:
+                return None
+            whole = lumps @ self._left_inverse
+            # A symbol that cannot occur has an arbitrary weight.
+            occurs = self.P.any(axis=1)
+            differs = np.abs(whole - left_inverse(columns, p0) @ lumped_rows)[:, occurs]
+            if differs.max() > 1e-9 * np.abs(whole).max():
+                return None
+        return RRMatrix(attributes, columns, sizes, reported, p0)
+
+    def _lumps(
+        self, attributes: Sequence[str], shape: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], Floats]:
+        """Sizes of some attributes, and the 0-1 matrix that sums a joint vector to them."""
+        kept = [self.attributes.index(name) for name in attributes]
+        sizes = tuple(shape[i] for i in kept)
+        codes = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
+        group = row_major(codes[:, kept], sizes)
+        return sizes, (group == np.arange(math.prod(sizes))[:, None]).astype(float)
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
-        joint = self.joint(codes)
+        joint = row_major(codes, self.shape)
         words = stream.source(0).words(start + len(codes))[start:] >> np.uint64(2)
         reported = np.empty(len(codes), dtype=np.int64)
         order = np.argsort(joint, kind="stable")
@@ -126,17 +196,23 @@ class RRMatrix(Design):
             rows = order[bounds[x] : bounds[x + 1]]
             cuts, last = thresholds(self.P[:, x])
             reported[rows] = np.minimum(np.searchsorted(cuts, words[rows], "right"), last)
-        return np.stack(np.unravel_index(reported, self.shape), axis=1).astype(codes.dtype)
+        columns = np.stack(np.unravel_index(reported, self.reported), axis=1)
+        return columns.astype(np.result_type(codes, code_dtype(max(self.reported))))
 
     def config(self) -> dict[str, Any]:
-        return {
+        config = {
             "id": self.id,
             "attributes": list(self.attributes),
             "P": self.P.tolist(),
             "shape": list(self.shape),
         }
+        if self.reported != self.shape:
+            config["reported_shape"] = list(self.reported)
+        if self.prior is not None:
+            config["p0"] = self.prior.tolist()
+        return config
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attributes", "P"}, {"shape"})
+        check_keys(cls.id, parameters, {"attributes", "P"}, {"shape", "reported_shape", "p0"})
         return cls(**parameters)

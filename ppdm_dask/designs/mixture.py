@@ -18,11 +18,15 @@ import numpy.typing as npt
 from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.privacy import PosteriorSummary
+from ppdm_dask.randomness import exact, unpack_plane
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Mixture"]
+__all__ = ["COIN", "PERSONAL", "Mixture"]
+
+COIN, PERSONAL = 0, 1
+"""Source of the coin; the source of what attribute a reports in place of the truth is 1 + a."""
 
 MIN_MIXING = 1e-12
 """Below this much of the truth in the reports, estimates would be rounding errors: 1/3 as a double
@@ -82,6 +86,11 @@ class Mixture(Design):
         result: Floats = q * true + (1 - q) * self._column(true.ndim) * true.sum(axis=0)
         return result
 
+    def apply_transposed(self, reported: Floats) -> Floats:
+        q = self.mixing
+        result: Floats = q * reported + (1 - q) * np.tensordot(self.unrelated, reported, axes=1)
+        return result
+
     def invert(self, reported: Floats) -> Floats:
         a, b = self._shift()
         result: Floats = a * reported + b * self._column(reported.ndim) * reported.sum(axis=0)
@@ -108,6 +117,26 @@ class Mixture(Design):
                 inside &= masks[name][codes[:, axis]]
                 expected *= float(factor[masks[name]].sum())
         return a * inside + b * expected
+
+    def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
+        """A coin for the block, and what each attribute reports where it forbids the truth.
+
+        For ``mixing`` in [0, 1]; a family with a negative one has a sampler of its own.
+        """
+        stop = start + len(codes)
+        keep = unpack_plane(stream.source(COIN).bernoulli(exact(self.mixing), stop), start, stop)
+        reports = np.array(codes, order="F")
+        for axis, law in enumerate(self.factors):
+            source = stream.source(PERSONAL + axis)
+            if law.size == 2:
+                yes = exact(float(law[1]))
+                other = unpack_plane(source.bernoulli(yes, stop), start, stop)
+            else:
+                words = source.words(stop)[start:]
+                cuts, last = thresholds(law)
+                other = np.minimum(np.searchsorted(cuts, words >> np.uint64(2), "right"), last)
+            reports[~keep, axis] = other[~keep]
+        return reports
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
         """Keep the report, or draw from r, in proportion to |a| and |b|: B = a I + b r 1^T."""

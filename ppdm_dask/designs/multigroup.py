@@ -130,6 +130,9 @@ class MultiGroup(Product):
             squares = t**2 * squares + u**2 * np.flip(squares, axis)
         return PosteriorSummary(total.ravel(), largest.ravel(), squares.ravel())
 
+    def channel(self) -> dict[str, Any]:
+        return self.config()
+
     def config(self) -> dict[str, Any]:
         thetas = self.theta
         theta: float | list[float] = thetas[0] if len(set(thetas)) == 1 else list(thetas)

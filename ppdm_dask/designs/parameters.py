@@ -15,8 +15,10 @@ __all__ = [
     "attribute_names",
     "check_keys",
     "distribution",
+    "inverse_name",
     "nonnegative",
     "numbers",
+    "one_attribute",
     "probability",
     "shape_of",
     "whole",
@@ -80,6 +82,21 @@ def attribute_names(value: Any) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise DesignError(f"attributes: {', '.join(names)} repeats a name", value)
     return names
+
+
+def inverse_name(value: Any) -> str:
+    """Which of a family's left inverses estimates use."""
+    if value not in ("weighted", "textbook"):
+        raise DesignError(f"inverse: got {value!r}; 'weighted' or 'textbook' is needed", value)
+    return str(value)
+
+
+def one_attribute(value: Any) -> tuple[str]:
+    """The name of exactly one attribute."""
+    names = attribute_names(value)
+    if len(names) != 1:
+        raise DesignError(f"attribute: got {value!r}; exactly one is needed", value)
+    return (names[0],)
 
 
 def shape_of(value: Any, n_attributes: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.parameters import attribute_names, check_keys
 from ppdm_dask.designs.registry import design_from_config, register
 from ppdm_dask.errors import DesignError
+from ppdm_dask.records import code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -101,10 +102,17 @@ class Product(Design):
         self._require_dense()
         return _kron([block.left_inverse() for block in self.parts])
 
-    def _along(self, step: Callable[[Design, Floats], Floats], vector: Floats) -> Floats:
+    @property
+    def reported_shape(self) -> tuple[int, ...]:
+        return tuple(k for block in self.parts for k in block.reported_shape)
+
+    def _along(
+        self, step: Callable[[Design, Floats], Floats], vector: Floats, *, reported: bool = False
+    ) -> Floats:
         """Apply a block operation along each block's axis of a joint vector in turn."""
         tail = vector.shape[1:]
-        tensor = vector.reshape(*(block.n_true for block in self.parts), *tail)
+        sizes = [block.n_reported if reported else block.n_true for block in self.parts]
+        tensor = vector.reshape(*sizes, *tail)
         for axis, block in enumerate(self.parts):
             tensor = np.moveaxis(step(block, np.moveaxis(tensor, axis, 0)), 0, axis)
         return tensor.reshape(-1, *tail)
@@ -112,16 +120,28 @@ class Product(Design):
     def apply(self, true: Floats) -> Floats:
         return self._along(lambda block, x: block.apply(x), true)
 
+    def apply_transposed(self, reported: Floats) -> Floats:
+        return self._along(lambda block, y: block.apply_transposed(y), reported, reported=True)
+
     def invert(self, reported: Floats) -> Floats:
-        return self._along(lambda block, y: block.invert(y), reported)
+        return self._along(lambda block, y: block.invert(y), reported, reported=True)
 
     def invert_squared(self, reported: Floats) -> Floats:
-        return self._along(lambda block, y: block.invert_squared(y), reported)
+        return self._along(lambda block, y: block.invert_squared(y), reported, reported=True)
 
     def invert_transposed(self, true: Floats) -> Floats:
         return self._along(lambda block, x: block.invert_transposed(x), true)
 
+    def _require_symbols(self) -> None:
+        for block in self.parts:
+            if block.kind == "set":
+                raise DesignError(
+                    f"reports of {block.attributes[0]!r} are sets; they are handled block by block",
+                    block,
+                )
+
     def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
+        self._require_symbols()
         weight = np.ones(len(codes))
         for block, columns in self._columns():
             if any(name in masks for name in block.attributes):
@@ -142,18 +162,25 @@ class Product(Design):
         return low.ravel(), high.ravel()
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
-        reports = np.array(codes, order="F")
+        self._require_symbols()
+        reports = np.array(
+            codes, np.result_type(codes, code_dtype(max(self.reported_shape))), order="F"
+        )
         for j, (block, columns) in enumerate(self._columns()):
             reports[:, columns] = block.sample(codes[:, columns], stream.child(j), start)
         return reports
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
+        self._require_symbols()
         truth = np.array(codes, order="F")
         factors = np.ones(len(codes))
         for j, (block, columns) in enumerate(self._columns()):
             truth[:, columns], factor = block.sample_inverse(codes[:, columns], stream.child(j))
             factors *= factor
         return truth, factors
+
+    def channel(self) -> dict[str, Any]:
+        return {"id": self.id, "blocks": [block.channel() for block in self.parts]}
 
     def config(self) -> dict[str, Any]:
         return {"id": self.id, "blocks": [block.config() for block in self.parts]}

@@ -66,7 +66,7 @@ class Stratified:
             If there is not one stratum a design, their codebooks differ, one is empty, or one was
             made by another design.
         """
-        from ppdm_dask.tables import require_design
+        from ppdm_dask.matching import require_design, require_unweighted
 
         if isinstance(strata, Records) or len(strata) != len(self.designs):
             got = 1 if isinstance(strata, Records) else len(strata)
@@ -85,6 +85,7 @@ class Stratified:
                 raise RecordsError(f"stratum {h} has no records; leave it out", records)
             check_fit(design, records.codebook)
             require_design(records, design)
+            require_unweighted(records)
         return tuple(zip(strata, self.designs, strict=True))
 
     def proportion(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Floats
-from ppdm_dask.designs.mixture import Mixture
+from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.mixture import COIN, PERSONAL, Mixture
 from ppdm_dask.designs.parameters import (
     attribute_names,
     check_keys,
@@ -19,16 +19,10 @@ from ppdm_dask.designs.parameters import (
     shape_of,
 )
 from ppdm_dask.designs.registry import register
-from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.errors import DesignError
-from ppdm_dask.randomness import exact, unpack_plane
-
-if TYPE_CHECKING:
-    from ppdm_dask.randomness import Stream
+from ppdm_dask.randomness import exact
 
 __all__ = ["COIN", "PERSONAL", "UnrelatedQuestion"]
-
-COIN, PERSONAL = 0, 1  # source of the coin; the source of attribute a's personal answer is 1 + a
 
 Personal = float | Sequence[float] | npt.NDArray[np.float64]
 
@@ -102,22 +96,6 @@ class UnrelatedQuestion(Mixture):
     def marginal(self, attributes: Sequence[str]) -> UnrelatedQuestion:
         laws = dict(zip(self.attributes, self.w_y, strict=True))
         return UnrelatedQuestion(attributes, self.q, [laws[name] for name in attributes])
-
-    def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
-        stop = start + len(codes)
-        coin = unpack_plane(stream.source(COIN).bernoulli(exact(self.q), stop), start, stop)
-        reports = np.array(codes, order="F")
-        for axis, law in enumerate(self.w_y):
-            source = stream.source(PERSONAL + axis)
-            if law.size == 2:
-                yes = exact(float(law[1]))
-                personal = unpack_plane(source.bernoulli(yes, stop), start, stop)
-            else:
-                words = source.words(stop)[start:]
-                cuts, last = thresholds(law)
-                personal = np.minimum(np.searchsorted(cuts, words >> np.uint64(2), "right"), last)
-            reports[~coin, axis] = personal[~coin]
-        return reports
 
     def config(self) -> dict[str, Any]:
         laws = [float(law[1]) if law.size == 2 else law.tolist() for law in self.w_y]

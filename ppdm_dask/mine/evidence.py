@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.matching import require_countable
 from ppdm_dask.mine.rows import merge_rows
 
 if TYPE_CHECKING:
@@ -143,8 +144,9 @@ class Evidence:
         """Gather the distinct rows of the reports of each stratum."""
         found = []
         for records, design in strata:
+            require_countable(records, design)
             ones = np.ones(len(records), np.int64)
-            codes, multiplicity = merge_rows(records.codes, ones, records.codebook.shape)
+            codes, multiplicity = merge_rows(records.codes, ones, records.sizes)
             found.append(Stratum(codes, multiplicity, design, records.codebook))
         return cls(tuple(found), strata[0][0].codebook.index(target))
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.events import Proportion
+from ppdm_dask.matching import require_countable, require_design
 from ppdm_dask.records import code_dtype
-from ppdm_dask.tables import require_design
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -67,6 +67,7 @@ def score_disguised(
     """
     if not len(reports):
         raise RecordsError("there are no test reports; at least one is needed", reports)
+    require_countable(reports, design)
     if require_design(reports, design)[0] != design.digest:
         raise RecordsError("the test reports do not say that this design made them", design)
     names = reports.codebook.names

@@ -69,7 +69,9 @@ def signed_cells(evidence: Evidence) -> SignedCells | None:
     Weights are integers where every block is a flip with a rational theta (or none) and no sum can
     leave 62 bits.
     """
-    shape = evidence.codebook.shape
+    # Codes of rows half way are reported symbols in some columns, categories in others.
+    reported = [stratum.codes.max(axis=0, initial=0) + 1 for stratum in evidence.strata]
+    shape = tuple(int(k) for k in np.max([evidence.codebook.shape, *reported], axis=0))
     exact = _common_scale(evidence.strata)
     found = []
     codes: Rows
@@ -196,9 +198,9 @@ def _invert(
     others = [c for c in range(codes.shape[1]) if c not in columns]
     keys = row_keys(codes[:, others], [shape[c] for c in others])
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    if block.n_true * len(first) > MAX_CELLS:
+    if max(block.n_true, block.n_reported) * len(first) > MAX_CELLS:
         return None
-    table = np.zeros((block.n_true, len(first)))
+    table = np.zeros((block.n_reported, len(first)))
     np.add.at(table, (block.joint(codes[:, columns]), which), weights)
     table = block.invert(table)
     cells, places = np.nonzero(table)

@@ -5,16 +5,17 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.errors import InputError
+from ppdm_dask.estimate.blocks import check_table, solve_blocks
+from ppdm_dask.estimate.repair import project_simplex
 from ppdm_dask.events import (
     Estimand,
     check_estimand,
@@ -26,7 +27,6 @@ from ppdm_dask.tables import (
     ContingencyTable,
     count,
     covering,
-    require_whole,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Reports
 
-__all__ = ["Estimate", "estimate_proportions", "invert", "project_simplex"]
+__all__ = ["Estimate", "estimate_proportions", "invert"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,6 +62,10 @@ class Estimate:
     estimand : {"population", "file"}
     negative_share : float
         Share of cells whose inverted estimate is negative, kept through repairs.
+    source : table and design, or None
+        What further marginals and the covariance are computed from.
+    reason : str
+        Why there is no variance, where there is none.
     """
 
     codebook: Codebook
@@ -72,6 +76,7 @@ class Estimate:
     estimand: Estimand
     negative_share: float
     source: tuple[ContingencyTable, Design] | None = None
+    reason: str = ""
 
     def _array(self, values: Floats, name: str) -> xr.DataArray:
         import xarray as xr
@@ -93,16 +98,15 @@ class Estimate:
 
     def _variance_or_refuse(self) -> Floats:
         if self.variance is None:
-            raise InputError(
-                f"a {self.method} has no standard error by formula; use the inversion's", self
-            )
+            reason = self.reason or f"a {self.method} has none by formula; use the inversion's"
+            raise InputError(f"standard error: {reason}", self)
         return self.variance
 
     def _source_or_refuse(self) -> tuple[ContingencyTable, Design]:
         if self.source is None:
             raise InputError(
-                "this estimate does not keep the counts behind it, for it is a projection or a sum "
-                "over strata; estimate the attributes anew",
+                "this estimate does not keep the counts behind it, for it is a repair or a sum "
+                "over strata; estimate the attributes anew (estimate_joint has covariances)",
                 self,
             )
         return self.source
@@ -138,7 +142,7 @@ class Estimate:
         second = np.diag(table.counts.ravel() / self.n)
         for _ in range(2):
             second = second.reshape(*table.counts.shape, -1)
-            second = _solve(second, names, design, over).reshape(flat.size, -1).T
+            second = solve_blocks(second, names, design, over).reshape(flat.size, -1).T
         if self.estimand == "population":
             result: Floats = (second - np.outer(flat, flat)) / (self.n - 1)
         else:
@@ -154,7 +158,7 @@ class Estimate:
         table, design = self._source_or_refuse()
         # The table may hold more than the estimate: the rest of blocks that it cuts.
         table = table.marginal(covering(design, self.codebook.select(names).names))
-        return _invert(table, design, names, self.estimand)
+        return _invert(table.dense(), design, names, self.estimand)
 
     def project(self) -> Estimate:
         """The nearest point of the simplex: negative estimates are repaired, and said to be."""
@@ -162,58 +166,14 @@ class Estimate:
         return replace(self, values=values, variance=None, method="projection", source=None)
 
 
-def _solve(
-    observed: Floats,
-    names: Sequence[str],
-    design: Design,
-    over: Sequence[str],
-    *,
-    squared: bool = False,
-) -> Floats:
-    """Apply B (or B * B, which gives second moments) of each block along the axes it belongs to.
-
-    Parameters
-    ----------
-    observed : array, one axis for each of `names`
-        Observed proportions, whole blocks or lumpable parts of them.
-    over : sequence of str
-        Attributes to keep, as axes of the result; the others of a block are summed out.
-    """
-    order, tensor = list(names), observed
-    for block in design.blocks:
-        kept = [name for name in block.attributes if name in names]
-        if not kept:
-            continue
-        wanted = [name for name in kept if name in over]
-        front = np.moveaxis(tensor, [order.index(name) for name in kept], range(len(kept)))
-        sizes, rest = front.shape[: len(kept)], front.shape[len(kept) :]
-        flat = front.reshape(math.prod(sizes), -1)
-        part = block.marginal(kept)
-        assert part is not None
-        if wanted == kept:
-            flat = part.invert_squared(flat) if squared else part.invert(flat)
-        else:
-            summed = tuple(i for i, name in enumerate(kept) if name not in wanted)
-            rows = part.left_inverse().reshape(*sizes, -1).sum(axis=summed)
-            sizes = rows.shape[:-1]
-            rows = rows.reshape(-1, len(flat))
-            flat = (rows**2 if squared else rows) @ flat
-        tensor = flat.reshape(*sizes, *rest)
-        order = [*wanted, *(name for name in order if name not in kept)]
-    return tensor.transpose([order.index(name) for name in over])
-
-
 def _invert(
     table: ContingencyTable, design: Design, names: tuple[str, ...], estimand: Estimand
 ) -> Estimate:
     """Estimate over some attributes of a table that cuts no block it may not cut."""
-    table = table.dense()
     n = table.n
-    if not n:
-        raise RecordsError("the table holds no records; at least one is needed", table)
     observed = table.counts / n
-    values = _solve(observed, table.attributes, design, names)
-    square = _solve(observed, table.attributes, design, names, squared=True)
+    values = solve_blocks(observed, table.attributes, design, names)
+    square = solve_blocks(observed, table.attributes, design, names, squared=True)
     return Estimate(
         table.codebook.select(names),
         values,
@@ -254,24 +214,39 @@ def invert(
     Section III-B of [HuangDu]_; Eq. (1) of [ZhanMatwin]_ solved for P(A).
     """
     check_estimand(estimand)
-    if table.design_digest and table.design_digest != design.digest:
-        raise RecordsError("the table holds reports made by another design", design)
-    require_whole(design, table.attributes)
+    table = check_table(table, design)
     return _invert(table, design, table.attributes, estimand)
 
 
 def estimate_proportions(
-    reports: Reports, design: Design, over: Iterable[str], *, estimand: Estimand = "population"
+    reports: Reports,
+    design: Design,
+    over: Iterable[str],
+    *,
+    where: Mapping[str, Any] | None = None,
+    estimand: Estimand = "population",
 ) -> Estimate:
-    """Count, invert and sum to the attributes asked for, whatever the blocks."""
+    """Unbiased joint proportions of some attributes, whatever the blocks of the design.
+
+    Reports are counted and inverted; where they are sets, or have survey weights, strata or a
+    condition, their event weights are summed (:func:`ppdm_dask.estimate.sum_weights`).
+
+    Parameters
+    ----------
+    reports : Reports
+    design : Design
+        The design that made them.
+    over : iterable of str
+        Attributes.
+    where : mapping of attribute to label or labels, optional
+        Condition: proportions are within it, ratios of two estimates.
+    estimand : {"population", "file"}
+    """
     names = tuple(over)
+    sets = any(b.kind == "set" and b.attributes[0] in names for b in design.blocks)
+    surveyed = reports.weights is not None or reports.strata is not None
+    if sets or surveyed or where:
+        from ppdm_dask.estimate.sums import sum_weights
+
+        return sum_weights(reports, design, names, where).estimate(estimand)
     return invert(count(reports, design, names), design, estimand=estimand).marginal(names)
-
-
-def project_simplex(values: Floats) -> Floats:
-    """Euclidean projection onto the simplex, exact by sorting; shape (k,)."""
-    descending = np.sort(values)[::-1]
-    excess = (np.cumsum(descending) - 1) / np.arange(1, len(values) + 1)
-    support = int(np.flatnonzero(descending > excess)[-1])
-    result: Floats = np.maximum(values - excess[support], 0.0)
-    return result

@@ -1,0 +1,177 @@
+"""Unary encoding: a bit for each category, each disguised by itself; OUE is one choice of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.parameters import (
+    check_keys,
+    inverse_name,
+    nonnegative,
+    one_attribute,
+    probability,
+    whole,
+)
+from ppdm_dask.designs.registry import register
+from ppdm_dask.designs.sets import CHUNK, Bits, SetDesign
+from ppdm_dask.errors import DesignError
+from ppdm_dask.randomness import exact, unpack_plane
+
+if TYPE_CHECKING:
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["UnaryEncoding"]
+
+OTHERS, TRUTH = 0, 1
+MIN_DIFFERENCE = 1e-12
+
+
+@register
+@dataclass(frozen=True, eq=False, init=False)
+class UnaryEncoding(SetDesign):
+    """The report holds the true category with probability p, and each other one with q.
+
+    Parameters
+    ----------
+    attribute : str
+    n : int
+        k, categories, 2 or more.
+    p, q : float, optional
+        In [0, 1]; where they are equal there is no inverse.
+    epsilon : float, optional
+        In place of p and q: optimised unary encoding (OUE), ``p = 1/2, q = 1 / (e^epsilon + 1)``.
+    inverse : {"weighted", "textbook"}
+        The weighted left inverse, of least variance for uniform categories, whose weights of all
+        categories sum to 1 in each report; or the textbook's ``(y_v - q) / (p - q)``, whose do not.
+
+    Raises
+    ------
+    DesignError
+        For a value outside its range, or unless either p and q or epsilon are given.
+
+    Notes
+    -----
+    With ``a = p (1 - q)``, ``b = (1 - p) q`` and m categories in a report, the density of x given
+    the report over a uniform one is u = k a / (m a + (k - m) b) inside, k b / (...) outside; the
+    weight is ``1 / k + (u - 1) / j`` with ``j = (k E[u_x | x] - k) / (k - 1)``.
+    """
+
+    id = "unary"
+
+    attributes: tuple[str, ...]
+    shape: tuple[int, ...]
+    p: float
+    q: float
+    named: str
+
+    def __init__(
+        self,
+        attribute: str,
+        n: int,
+        p: float | None = None,
+        q: float | None = None,
+        *,
+        epsilon: float | None = None,
+        inverse: str = "weighted",
+    ) -> None:
+        names, k = one_attribute(attribute), whole("n", n, 2)
+        if (epsilon is None) == (p is None and q is None) or (p is None) != (q is None):
+            raise DesignError("p and q, or epsilon: exactly one of the two is needed", (p, q))
+        if epsilon is not None:
+            e = math.exp(-nonnegative("epsilon", epsilon))
+            p, q = 0.5, e / (1 + e)
+        object.__setattr__(self, "attributes", names)
+        object.__setattr__(self, "shape", (k,))
+        object.__setattr__(self, "p", probability("p", p))
+        object.__setattr__(self, "q", probability("q", q))
+        object.__setattr__(self, "named", inverse_name(inverse))
+
+    @property
+    def inverse(self) -> str:
+        return self.named
+
+    @property
+    def undefined(self) -> str:
+        same = abs(self.p - self.q) < MIN_DIFFERENCE
+        return "the true category is reported as often as any other" if same else ""
+
+    def chances(self, size: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+        k, p, q = self.shape[0], self.p, self.q
+        within = p * q ** np.maximum(size - 1, 0) * (1 - q) ** (k - size)
+        without = (1 - p) * q ** size.astype(float) * (1 - q) ** np.maximum(k - 1 - size, 0)
+        return np.where(size > 0, within, 0.0), np.where(size < k, without, 0.0)
+
+    def _densities(self, size: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """u inside and outside; the empty and the full report say nothing."""
+        k = self.shape[0]
+        a, b = self.p * (1 - self.q), (1 - self.p) * self.q
+        total = size * a + (k - size) * b
+        speaks = (size > 0) & (size < k) & (total > 0)
+        total = np.where(speaks, total, 1.0)
+        return np.where(speaks, k * a / total, 1.0), np.where(speaks, k * b / total, 1.0)
+
+    @cached_property
+    def _information(self) -> float:
+        """j: the information matrix P^T D^-1 P is j I + (1 - j/k) 1 1^T, less a constant."""
+        from scipy.stats import binom
+
+        k = self.shape[0]
+        others = np.arange(k)
+        law = binom.pmf(others, k - 1, self.q)
+        inside = self._densities(others + 1)[0]
+        outside = self._densities(others)[1]
+        expected = math.fsum(law * (self.p * inside + (1 - self.p) * outside))
+        return k * (expected - 1) / (k - 1)
+
+    def pair_weights(self, size: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+        if self.named == "textbook":
+            scale = self.p - self.q
+            ones = np.ones(np.shape(size))
+            return (1 - self.q) / scale * ones, -self.q / scale * ones
+        within, without = self._densities(size)
+        k, j = self.shape[0], self._information
+        return 1 / k + (within - 1) / j, 1 / k + (without - 1) / j
+
+    def draw(self, true: npt.NDArray[np.int64], stream: Stream, start: int) -> Bits:
+        k, stop = self.shape[0], start + len(true)
+        words = -(-k // 64)
+        plane = stream.source(OTHERS).bernoulli(exact(self.q), CHUNK * words * 64)
+        rows = plane.reshape(CHUNK, words)[start:stop].astype("<u8")
+        bits = np.array(rows.view(np.uint8)[:, : -(-k // 8)])
+        if k % 8:
+            bits[:, -1] &= np.uint8((1 << k % 8) - 1)
+        coin = unpack_plane(stream.source(TRUTH).bernoulli(exact(self.p), CHUNK), start, stop)
+        here, byte = np.arange(len(true)), true // 8
+        bit = (np.uint8(1) << (true % 8).astype(np.uint8)).astype(np.uint8)
+        bits[here, byte] = np.where(coin, bits[here, byte] | bit, bits[here, byte] & ~bit)
+        return bits
+
+    def log_ratio(self) -> float:
+        a, b = self.p * (1 - self.q), (1 - self.p) * self.q
+        if not a or not b:
+            return math.inf if a or b else 0.0
+        return abs(math.log(a / b))
+
+    def worst_posterior(self, prior: Floats) -> float:
+        """Of a report that holds the category alone, or all but it."""
+        ratio, k = self.log_ratio(), self.shape[0]
+        largest = float(prior.max())
+        if k == 1 or math.isinf(ratio):
+            return 1.0
+        return largest / (largest + (1 - largest) * math.exp(-ratio))
+
+    def config(self) -> dict[str, Any]:
+        return self._config(p=self.p, q=self.q)
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        check_keys(cls.id, parameters, {"attribute", "n"}, {"p", "q", "epsilon", "inverse"})
+        return cls(**parameters)

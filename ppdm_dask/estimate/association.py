@@ -1,0 +1,132 @@
+"""Are two attributes independent?  Tests on disguised reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import InputError
+from ppdm_dask.estimate.blocks import check_table
+from ppdm_dask.estimate.inversion import invert
+from ppdm_dask.matching import covering
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.tables import ContingencyTable
+
+__all__ = ["Association", "association_test", "independence_test"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Association:
+    """A chi-square test that two attributes are independent.
+
+    Parameters
+    ----------
+    statistic : float
+    freedom : int
+        Degrees of freedom; 0 where an attribute has one category, and then the statistic is 0.
+    p_value : float
+    method : str
+    cramers_v : float
+        Of the estimated true proportions, raw: for few reports noise raises it.  Not a number where
+        an estimated margin is not positive.
+    """
+
+    statistic: float
+    freedom: int
+    p_value: float
+    method: str
+    cramers_v: float
+
+
+def _pair(table: ContingencyTable, design: Design, first: str, second: str) -> ContingencyTable:
+    if first == second:
+        raise InputError(f"two different attributes are needed; got {first!r} twice", first)
+    table.codebook.select([first, second])
+    table = check_table(table, design)
+    return table.marginal(covering(design, (first, second)))
+
+
+def _cramers_v(joint: Floats) -> float:
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    least = min(joint.shape) - 1
+    if not least or (rows <= 0).any() or (columns <= 0).any():
+        return float("nan")
+    expected = np.outer(rows, columns)
+    return float(np.sqrt(((joint - expected) ** 2 / expected).sum() / least))
+
+
+def _result(statistic: float, freedom: int, method: str, joint: Floats) -> Association:
+    from scipy.stats import chi2
+
+    p_value = float(chi2.sf(statistic, freedom)) if freedom else 1.0
+    return Association(statistic, freedom, p_value, method, _cramers_v(joint))
+
+
+def independence_test(
+    table: ContingencyTable, design: Design, first: str, second: str
+) -> Association:
+    """Pearson's chi-square on the reports themselves.
+
+    Reports of attributes in different blocks are disguised independently, so they are independent
+    if the truth is.  Symbols that were never reported are left out.
+
+    Raises
+    ------
+    InputError
+        If one block disguises both: then reports may depend where the truth does not.
+    """
+    for block in design.blocks:
+        if first in block.attributes and second in block.attributes:
+            raise InputError(
+                f"{first!r} and {second!r} are disguised together by {block.id!r}: their reports "
+                "may depend on one another by that alone; use association_test",
+                block,
+            )
+    pair = _pair(table, design, first, second)
+    joint = invert(pair, design).marginal([first, second]).values
+    counts = pair.marginal([first, second]).counts.astype(float)
+    if pair.attributes != (first, second) and set(pair.attributes) != {first, second}:
+        raise InputError(
+            f"a block of {first!r} or {second!r} is not lumpable; use association_test", design
+        )
+    counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    freedom = (counts.shape[0] - 1) * (counts.shape[1] - 1)
+    return _result(statistic, freedom, "chi-square of the reports", joint)
+
+
+def association_test(
+    table: ContingencyTable, design: Design, first: str, second: str
+) -> Association:
+    """Wald's chi-square of the estimated true proportions, whatever the blocks.
+
+    ``h = p_ij - p_i p_j`` over all but the last category of each attribute, and ``h' V^-1 h``, V
+    by the delta method from the covariance of the inversion.  It needs enough reports for the
+    estimates to be near normal.
+    """
+    pair = _pair(table, design, first, second)
+    estimate = invert(pair, design).marginal([first, second])
+    joint = estimate.values
+    r, c = joint.shape
+    freedom = (r - 1) * (c - 1)
+    if not freedom:
+        return _result(0.0, 0, "Wald", joint)
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    # d (p_ij - p_i. p_.j) / d p_kl = [ij = kl] - [i = k] p_.j - [j = l] p_i.
+    i, j = (x.ravel()[:, None] for x in np.indices((r, c))[:, :-1, :-1])
+    k, m = (x.ravel()[None, :] for x in np.indices((r, c)))
+    same_i, same_j = (i == k).astype(float), (j == m).astype(float)
+    slope = same_i * same_j - same_i * columns[j] - same_j * rows[i]
+    h = (joint - np.outer(rows, columns))[:-1, :-1].ravel()
+    V = slope @ estimate.covariance @ slope.T
+    statistic = float(h @ np.linalg.pinv(V, hermitian=True) @ h)
+    freedom = int(np.linalg.matrix_rank(V, hermitian=True))
+    return _result(statistic, freedom, "Wald", joint)

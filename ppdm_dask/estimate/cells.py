@@ -1,0 +1,179 @@
+"""Weights of all joint categories of some attributes, summed over reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.joint import row_major
+from ppdm_dask.errors import RecordsError
+from ppdm_dask.estimate.blocks import along_blocks
+from ppdm_dask.events import answers_of
+from ppdm_dask.matching import covering, require_whole
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.designs.sets import SetDesign
+    from ppdm_dask.records import Reports
+
+__all__ = ["cell_sums", "cell_weights"]
+
+Floats = npt.NDArray[np.float64]
+Names = tuple[str, ...]
+Sums = tuple[Floats, Floats, Floats, Floats]
+
+ROWS = 1 << 22
+"""Entries of the matrix of weights, reports by cells, that is held at once."""
+
+MAX_ENTRIES = 1 << 34
+"""Entries of that matrix in all, above which a pass is refused."""
+
+CHUNK = 1 << 16
+
+
+def cell_sums(
+    reports: Reports,
+    design: Design,
+    names: Names,
+    where: Mapping[str, Any],
+    d: Floats,
+    F: Floats,
+) -> Sums:
+    """Sums over reports of d W, d^2 W, d^2 W F and d^2 W^2, each of shape (cells,).
+
+    Structured designs take O(reports + cells): by tables of reports where all of it are symbols, by
+    bits for one attribute whose reports are sets.  Otherwise weights are made cell by cell.
+    """
+    shared = {n for block in design.blocks for n in block.attributes if n in names} | set(names)
+    apart = not any(
+        name in shared
+        or any(name in b.attributes and shared & {*b.attributes} for b in design.blocks)
+        for name in where
+    )
+    if apart:
+        # The condition belongs to other blocks: it scales each report.
+        scales = np.stack([d * F, d**2 * F, d**2 * F**2], axis=1)
+        blocks = [b for b in design.blocks if any(name in names for name in b.attributes)]
+        if len(names) == 1 and len(blocks) == 1 and blocks[0].kind == "set":
+            return _by_bits(reports, blocks[0], scales)  # type: ignore[arg-type]
+        symbols = all(block.kind == "symbol" for block in blocks)
+        if symbols and set(covering(design, names)) == set(names):
+            return _by_table(reports, design, names, scales)
+    return _by_rows(reports, design, names, where, d, F)
+
+
+def _by_bits(reports: Reports, block: SetDesign, scales: Floats) -> Sums:
+    bits = answers_of(reports, block.attributes, block)
+    same = bool((scales == 1).all())  # one column stands for all three
+    single, square = np.zeros((1 if same else 3, block.n_true)), np.zeros((1, block.n_true))
+    for low in range(0, len(bits), CHUNK):
+        part, rows = scales[low : low + CHUNK], bits[low : low + CHUNK]
+        sums, squares = block.sum_weights(rows, part[:, :1] if same else part, part[:, 2:])
+        single, square = single + sums, square + squares
+    return single[0], single[-2 if not same else 0], single[-1], square[0]
+
+
+def _by_table(reports: Reports, design: Design, names: Names, scales: Floats) -> Sums:
+    sizes = tuple(reports.sizes[reports.codebook.index(name)] for name in names)
+    columns = [reports.codebook.index(name) for name in names]
+    joint = row_major(reports.codes[:, columns], sizes)
+    cells = math.prod(sizes)
+    tables: list[Floats] = [
+        np.bincount(joint, scale, cells).astype(float).reshape(sizes) for scale in scales.T
+    ]
+    steps = [(0, "invert"), (1, "invert"), (2, "invert"), (2, "invert_squared")]
+    w, ddw, ddwf, ddww = (along_blocks(tables[i], names, design, s).ravel() for i, s in steps)
+    return w, ddw, ddwf, ddww
+
+
+def _by_rows(
+    reports: Reports,
+    design: Design,
+    names: Names,
+    where: Mapping[str, Any],
+    d: Floats,
+    F: Floats,
+) -> Sums:
+    cells = math.prod(reports.codebook.select(names).shape)
+    if cells * len(reports) > MAX_ENTRIES:
+        raise RecordsError(
+            f"{cells} cells by {len(reports)} reports are too many for one pass; estimate fewer "
+            "attributes at once, or events",
+            reports,
+        )
+    totals = np.zeros((4, cells))
+    step = max(ROWS // max(cells, 1), 1)
+    for low in range(0, len(reports), step):
+        rows = slice(low, low + step)
+        W = cell_weights(reports.slice(low, low + step), design, names, where)
+        s, f = d[rows], F[rows]
+        totals += np.stack([s @ W, s**2 @ W, (s**2 * f) @ W, s**2 @ W**2])
+    return totals[0], totals[1], totals[2], totals[3]
+
+
+def cell_weights(
+    reports: Reports, design: Design, names: Names, where: Mapping[str, Any]
+) -> Floats:
+    """Weights of "each cell, within the condition", shape (n, joint categories of the names)."""
+    book = reports.codebook
+    masks = book.masks(where)
+    shape = book.select(names).shape
+    weights = np.ones((len(reports), *(1,) * len(names)))
+    covered: set[str] = set()
+    for block in design.blocks:
+        covered.update(block.attributes)
+        touched = [n for n in block.attributes if n in names or n in masks]
+        if not touched:
+            continue
+        there = [n for n in block.attributes if n in book.names]
+        require_whole(block, there)
+        part = block.marginal(there)
+        assert part is not None
+        own = [n for n in there if n in names]
+        matrix = _block_weights(part, answers_of(reports, there, part), own, masks)
+        weights = weights * _aligned(matrix, own, names, shape)
+    for name in (*names, *masks):
+        if name in covered:
+            continue
+        covered.add(name)
+        codes = reports.column(name)
+        allowed = masks.get(name, np.ones(len(book[name].categories), bool))
+        if name in names:
+            one = (codes[:, None] == np.arange(len(allowed))) & allowed
+            weights = weights * _aligned(one.astype(float), [name], names, shape)
+        else:
+            weights = weights * allowed[codes].reshape(-1, *(1,) * len(names))
+    return np.broadcast_to(weights, (len(reports), *shape)).reshape(len(reports), -1)
+
+
+def _aligned(matrix: Floats, own: list[str], names: Names, shape: tuple[int, ...]) -> Floats:
+    """A matrix over some attributes' joint categories, with its axes among those of all names."""
+    sizes = [shape[names.index(name)] for name in own]
+    order = sorted(range(len(own)), key=lambda i: names.index(own[i]))
+    tensor = matrix.reshape(-1, *sizes).transpose(0, *(1 + i for i in order))
+    return tensor.reshape(-1, *(k if n in own else 1 for n, k in zip(names, shape, strict=True)))
+
+
+def _block_weights(
+    block: Design, answers: Any, own: list[str], masks: Mapping[str, npt.NDArray[np.bool_]]
+) -> Floats:
+    """Weights of the joint categories of the named attributes of a block, within the condition."""
+    if block.kind == "set" and own:
+        matrix: Floats = block.weight_matrix(answers)  # type: ignore[attr-defined]
+        allowed = masks.get(block.attributes[0])
+        return matrix if allowed is None else matrix * allowed
+    if not own:
+        return block.weights(masks, answers)[:, None]
+    codes = np.stack(np.unravel_index(np.arange(block.n_true), block.shape), axis=1)
+    columns = [block.attributes.index(name) for name in own]
+    sizes = tuple(block.shape[i] for i in columns)
+    inside = row_major(codes[:, columns], sizes)[:, None] == np.arange(math.prod(sizes))
+    for axis, name in enumerate(block.attributes):
+        if name in masks:
+            inside &= masks[name][codes[:, axis], None]
+    result: Floats = block.invert_transposed(inside.astype(float))[block.joint(answers)]
+    return result

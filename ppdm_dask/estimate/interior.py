@@ -1,0 +1,119 @@
+"""Likelihood of multinomial reports maximised over the simplex, by an interior-point method."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["log_likelihood", "maximise"]
+
+Floats = npt.NDArray[np.float64]
+
+STEPS = 200
+GAP = 1e-17
+
+
+def log_likelihood(P: Floats, observed: Floats, p: Floats) -> float:
+    """``sum_y observed[y] log (P p)[y]``; minus infinity where an observed report is ruled out."""
+    seen = observed > 0
+    law = P[seen] @ p
+    if (law <= 0).any():
+        return -np.inf
+    return float(observed[seen] @ np.log(law))
+
+
+def maximise(P: Floats, observed: Floats, A: Floats, p: Floats) -> tuple[Floats, int]:
+    """Maximise the likelihood over ``p >= 0`` with ``A p`` kept as it is at the start.
+
+    A primal-dual path of Newton steps, each shortened until the barrier function falls, and Newton
+    steps on the categories that are not at 0 to end with.
+
+    Parameters
+    ----------
+    P : array, shape (reported symbols, categories)
+    observed : array, shape (reported symbols,)
+        Proportions of the reports.
+    A : array, shape (constraints, categories)
+        Of full row rank; its rows span 1.
+    p : array, shape (categories,)
+        Positive start.
+
+    Returns
+    -------
+    p, steps
+    """
+    seen = observed > 0
+    P, f = P[seen], observed[seen]
+    z = np.ones_like(p)
+    steps = 0
+    while steps < STEPS and float(p @ z) >= GAP * p.size:
+        steps += 1
+        gap = float(p @ z)
+        barrier = 0.1 * gap / p.size
+        gradient, hessian = _derivatives(P, f, p)
+        dp, _ = _newton(hessian + np.diag(z / p), A, barrier / p - gradient)
+        dz = barrier / p - z - z / p * dp
+        step = min(1.0, 0.995 / max(float((-dp / p).max()), 1e-300))
+        value = _barrier(P, f, p, barrier)
+        slope = float((gradient - barrier / p) @ dp)
+        while step > 1e-10 and not _barrier(P, f, p + step * dp, barrier) <= (
+            value + 1e-4 * step * slope + 1e-15 * abs(value)
+        ):
+            step /= 2
+        if step <= 1e-10:
+            break
+        p = p + step * dp
+        z = z + min(1.0, 0.995 / max(float((-dz / z).max()), 1e-300)) * dz
+    return _polish(P, f, A, p, z), steps
+
+
+def _derivatives(P: Floats, f: Floats, p: Floats) -> tuple[Floats, Floats]:
+    """Gradient and Hessian of minus the log likelihood."""
+    law = P @ p
+    return -P.T @ (f / law), P.T @ ((f / law**2)[:, None] * P)
+
+
+def _newton(hessian: Floats, A: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Step in the null space of A, and multipliers: [H A'; A 0] [dp; y] = [right; 0]."""
+    m, k = A.shape
+    system = np.zeros((k + m, k + m))
+    system[:k, :k], system[:k, k:], system[k:, :k] = hessian, A.T, A
+    solution = np.linalg.solve(system, np.concatenate([right, np.zeros(m)]))
+    return solution[:k], solution[k:]
+
+
+def _barrier(P: Floats, f: Floats, p: Floats, barrier: float) -> float:
+    law = P @ p
+    if (p <= 0).any() or (law <= 0).any():
+        return np.inf
+    return float(-f @ np.log(law) - barrier * np.log(p).sum())
+
+
+def _polish(P: Floats, f: Floats, A: Floats, p: Floats, z: Floats) -> Floats:
+    """Newton's method on the categories above 0, kept if it ends at a maximum."""
+    free = p > z
+    rank = np.linalg.matrix_rank(A[:, free]) if free.any() else 0
+    constraint = A[:, free]
+    if rank < len(A):
+        # A constraint whose categories are all at 0 holds by itself.
+        constraint = constraint[np.abs(constraint).sum(axis=1) > 0]
+    trial = np.where(free, p, 0.0)
+    trial[free] += np.linalg.pinv(A[:, free]) @ (A @ p - A @ trial)
+    multipliers = np.zeros(len(constraint))
+    for _ in range(4):
+        if (P @ trial <= 0).any():
+            return p
+        gradient, hessian = _derivatives(P, f, trial)
+        try:
+            step, multipliers = _newton(hessian[np.ix_(free, free)], constraint, -gradient[free])
+        except np.linalg.LinAlgError:
+            return p
+        trial[free] += step
+    if not np.isfinite(trial).all() or (trial < 0).any() or (P @ trial <= 0).any():
+        return p
+    if len(constraint) == len(A):
+        slack = _derivatives(P, f, trial)[0] + A.T @ multipliers
+        if slack[~free].min(initial=0.0) < -1e-9:
+            return p
+    better = f @ np.log(P @ trial) >= f @ np.log(P @ p) - 1e-13
+    return trial if better else p

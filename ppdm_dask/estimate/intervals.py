@@ -1,0 +1,227 @@
+"""Intervals from the likelihood: exact ones for two-valued reports, profiles for all others.
+
+Unlike Wald's they stay within [0, 1], and they are good near its ends and for few reports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import InputError
+from ppdm_dask.estimate.blocks import along_blocks, check_table
+from ppdm_dask.estimate.interior import log_likelihood, maximise
+from ppdm_dask.estimate.likelihood import MAX_DENSE, channel, mle
+from ppdm_dask.events import normal_quantile
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.tables import ContingencyTable
+
+__all__ = ["Interval", "event_interval", "feldman_cousins", "profile_deviance"]
+
+Floats = npt.NDArray[np.float64]
+
+GRID = 400
+"""Proportions between the estimate and an end of [0, 1] that are tried before bisecting."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Confidence interval of one proportion, within [0, 1].
+
+    Parameters
+    ----------
+    lower, upper : float
+    level : float
+    method : {"likelihood-ratio ordering", "profile likelihood"}
+    """
+
+    lower: float
+    upper: float
+    level: float
+    method: str
+
+
+def feldman_cousins(
+    yes: int, n: int, if_false: float, if_true: float, level: float = 0.95
+) -> tuple[float, float]:
+    """Interval of a proportion pi from a binomial count, by likelihood-ratio ordering.
+
+    Reports are yes with probability ``a + (b - a) pi``.  A pi belongs to the interval unless the
+    counts whose likelihood ratio ``L(pi) / max L`` is no greater than the observed one's have a
+    probability under pi of 1 - level or less.  So the interval is never empty, and coverage is at
+    least the level; with few reports it can be well above, for counts are discrete.
+
+    Parameters
+    ----------
+    yes, n : int
+    if_false, if_true : float
+        a and b, probabilities of a yes from a record outside and inside the event; different.
+    level : float in (0, 1)
+    """
+    normal_quantile(level)
+    a, b = if_false, if_true
+    if not (0 <= min(a, b) < max(a, b) <= 1) or not 0 <= yes <= n or n < 1:
+        raise InputError(
+            f"yes = {yes} of n = {n}, reported with {a} or {b}: 0 <= yes <= n, n of 1 or more and "
+            "different probabilities are needed",
+            (yes, n, a, b),
+        )
+    best = min(max((yes / n - a) / (b - a), 0.0), 1.0)
+
+    def inside(pi: float) -> bool:
+        return _tail(pi, yes, n, a, b) > 1 - level
+
+    return _edge(inside, best, 0.0), _edge(inside, best, 1.0)
+
+
+def _edge(inside: Callable[[float], bool], best: float, end: float) -> float:
+    """Outermost proportion towards an end that is inside, to 1e-10.
+
+    Acceptance by a discrete count is not monotone: a grid is tried from the end inwards.
+    """
+    if best == end or inside(end):
+        return end
+    grid = np.linspace(end, best, GRID + 1)
+    for out, kept in pairwise(grid):
+        if kept == best or inside(float(kept)):
+            low, high = float(out), float(kept)
+            while abs(high - low) > 1e-10:
+                middle = (low + high) / 2
+                low, high = (low, middle) if inside(middle) else (middle, high)
+            return high
+    return best
+
+
+def _tail(pi: float, yes: int, n: int, a: float, b: float) -> float:
+    """Probability under pi of counts with no greater likelihood ratio than the observed one."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    share = a + (b - a) * pi
+    spread = 12 * math.sqrt(n * share * (1 - share)) + 40
+    low = max(math.floor(min(n * share - spread, yes)), 0)
+    high = min(math.ceil(max(n * share + spread, yes)), n)
+    x = np.arange(low, high + 1)
+    most = np.clip(x / n, min(a, b), max(a, b))
+    here = xlogy(x, share) + xlog1py(n - x, -share)
+    ratio = here - (xlogy(x, most) + xlog1py(n - x, -most))
+    law = np.exp(gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1) + here)
+    return float(law[ratio <= ratio[yes - low] + 1e-9].sum())
+
+
+def event_interval(
+    table: ContingencyTable,
+    design: Design,
+    event: Mapping[str, Any],
+    *,
+    level: float = 0.95,
+    method: Literal["auto", "profile"] = "auto",
+) -> Interval:
+    """Confidence interval of an event's proportion in the population behind the records.
+
+    Where the event's weight takes two values over all possible reports, their count is binomial and
+    the interval is by likelihood-ratio ordering (:func:`feldman_cousins`); so it is for every event
+    on one attribute of a k-ary or unrelated-question design.  Else it is the profile likelihood's.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        Over the event's attributes at least, as ``count(reports, design, event)`` makes it.
+    design : Design
+        The design that made the reports.
+    event : mapping of attribute to label or labels
+    level : float in (0, 1)
+    method : {"auto", "profile"}
+        The profile likelihood even for two-valued reports.
+    """
+    normal_quantile(level)
+    table = check_table(table, design)
+    inside = _indicator(table, event)
+    weights = along_blocks(inside, table.attributes, design, "invert_transposed").ravel()
+    uniform = np.full(table.codebook.shape, 1 / inside.size)
+    possible = along_blocks(uniform, table.attributes, design, "apply").ravel() > 0
+    counts = table.counts.ravel()
+    low, high = float(weights[possible].min()), float(weights[possible].max())
+    is_high = weights > (low + high) / 2
+    nearest = np.where(is_high, high, low)
+    two = bool((np.abs(weights - nearest)[possible] <= 1e-9 * max(high - low, 1)).all())
+    if method == "auto" and two and high > low:
+        # E[w | x] is 1 in the event and 0 outside, which gives both probabilities of a high weight.
+        a, b = -low / (high - low), (1 - low) / (high - low)
+        yes = int(counts[is_high].sum())
+        ends = feldman_cousins(yes, table.n, max(a, 0.0), min(b, 1.0), level)
+        return Interval(*ends, level, "likelihood-ratio ordering")
+    if not 0 < inside.sum() < inside.size:
+        sure = float(inside.any())
+        return Interval(sure, sure, level, "profile likelihood")
+    critical = normal_quantile(level) ** 2
+    deviance, best = profile_deviance(table, design, event)
+
+    def accepted(pi: float) -> bool:
+        return deviance(pi) <= critical
+
+    lower, upper = (_root(accepted, best, end) for end in (0.0, 1.0))
+    return Interval(lower, upper, level, "profile likelihood")
+
+
+def _indicator(table: ContingencyTable, event: Mapping[str, Any]) -> Floats:
+    inside = np.ones(table.codebook.shape)
+    for name, mask in table.codebook.masks(event).items():
+        shape = [1] * inside.ndim
+        shape[table.codebook.index(name)] = len(mask)
+        inside = inside * mask.reshape(shape)
+    return inside
+
+
+def _root(accepted: Callable[[float], bool], best: float, end: float) -> float:
+    """Where a deviance that is convex in the proportion passes the critical value, to 1e-8."""
+    if accepted(end):
+        return end
+    low, high = end, best
+    while abs(high - low) > 1e-8:
+        middle = (low + high) / 2
+        low, high = (low, middle) if accepted(middle) else (middle, high)
+    return high
+
+
+def profile_deviance(
+    table: ContingencyTable, design: Design, event: Mapping[str, Any]
+) -> tuple[Callable[[float], float], float]:
+    """Twice the loss of log likelihood where the event is held at a proportion, and its MLE.
+
+    Raises
+    ------
+    InputError
+        Above 2,048 cells; count over fewer attributes.
+    """
+    table = check_table(table, design)
+    inside = _indicator(table, event).ravel() > 0
+    if max(inside.size, table.counts.size) > MAX_DENSE:
+        raise InputError(
+            f"{table.counts.size} reported cells are too many for a profile (at most {MAX_DENSE})",
+            table,
+        )
+    P, observed = channel(table, design), table.counts.ravel() / table.n
+    best = mle(table, design).values.ravel()
+    top = log_likelihood(P, observed, best)
+
+    def deviance(pi: float) -> float:
+        keep = np.ones(inside.size, bool)
+        if pi <= 0 or pi >= 1:
+            keep = inside if pi >= 1 else ~inside
+        start = np.where(inside, pi / inside.sum(), (1 - pi) / (~inside).sum())[keep]
+        parts = np.stack([inside, ~inside]).astype(float)[:, keep]
+        A = parts[parts.any(axis=1)]
+        if log_likelihood(P[:, keep], observed, start) == -np.inf:
+            return math.inf
+        p, _ = maximise(P[:, keep], observed, A, start)
+        return max(2 * table.n * (top - log_likelihood(P[:, keep], observed, p)), 0.0)
+
+    return deviance, float(best[inside].sum())

@@ -1,0 +1,236 @@
+"""Maximum likelihood on the simplex: exactly, and by expectation-maximisation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.mixture import Mixture
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.estimate.blocks import along_blocks, check_table
+from ppdm_dask.estimate.interior import maximise
+from ppdm_dask.estimate.inversion import Estimate
+from ppdm_dask.events import Estimand, check_estimand
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.tables import ContingencyTable
+
+__all__ = ["LikelihoodEstimate", "em", "mle"]
+
+Floats = npt.NDArray[np.float64]
+
+MAX_DENSE = 2_048
+"""Cells up to which the exact maximum is found with dense matrices."""
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodEstimate(Estimate):
+    """Joint proportions within the simplex at which the reports are most likely.
+
+    Standard errors are from the observed information, where no cell is 0; at the boundary they
+    fail, and there are none.
+
+    Parameters
+    ----------
+    steps : int
+        Iterations taken; 0 where the maximum has a closed form.
+    converged : bool
+    gap : float
+        No proportions have a log likelihood, per report, greater by more than this.
+    """
+
+    steps: int = 0
+    converged: bool = True
+    gap: float = 0.0
+
+
+def channel(table: ContingencyTable, design: Design) -> Floats:
+    """P from the true cells of a table to the reported ones, densely."""
+    shape = table.codebook.shape
+    k = math.prod(shape)
+    identity = np.eye(k).reshape(*shape, k)
+    return along_blocks(identity, table.attributes, design, "apply").reshape(-1, k)
+
+
+def _require_possible(observed: Floats, law: Floats) -> None:
+    if (law[observed > 0] <= 0).any():
+        raise RecordsError("the table holds reports that the design cannot make", observed)
+
+
+def _finish(
+    table: ContingencyTable,
+    design: Design,
+    p: Floats,
+    method: str,
+    estimand: Estimand,
+    steps: int,
+    converged: bool,
+) -> LikelihoodEstimate:
+    """Gap, negative share of the inversion, and variances where the maximum is inside."""
+    names, n = table.attributes, table.n
+    observed = table.counts / n
+    law = along_blocks(p, names, design, "apply")
+    ratio = np.divide(observed, law, out=np.zeros_like(law), where=observed > 0)
+    gap = max(float(along_blocks(ratio, names, design, "apply_transposed").max()) - 1, 0.0)
+    inverse = along_blocks(observed, names, design, "invert")
+    zeros = int((p <= 1e-12).sum())
+    variance, reason = None, ""
+    if zeros:
+        reason = (
+            f"the maximum is on the boundary ({zeros} of {p.size} cells are 0), where standard "
+            "errors fail; ask for a profile likelihood interval"
+        )
+    elif n < 2:
+        variance = np.full(p.shape, np.nan)
+    elif estimand == "file":
+        reason = "the likelihood is of the population; standard errors of this file are inversion's"
+    elif p.size <= MAX_DENSE:
+        P = channel(table, design)
+        weight = np.divide(observed, law**2, out=np.zeros_like(law), where=observed > 0).ravel()
+        information = P.T @ (weight[:, None] * P)
+        inner = np.linalg.pinv(information, hermitian=True)
+        total = inner.sum(axis=1)
+        diagonal = np.diag(inner) - total**2 / total.sum()
+        variance = np.maximum(diagonal, 0).reshape(p.shape) / n
+    else:
+        square = np.divide(law**2, observed, out=np.zeros_like(law), where=observed > 0)
+        variance = (along_blocks(square, names, design, "invert_squared") - p**2) / n
+    return LikelihoodEstimate(
+        table.codebook,
+        p,
+        variance,
+        n,
+        method,
+        estimand,
+        float((inverse < 0).mean()),
+        reason=reason,
+        steps=steps,
+        converged=converged,
+        gap=gap,
+    )
+
+
+def em(
+    table: ContingencyTable,
+    design: Design,
+    *,
+    estimand: Estimand = "population",
+    tolerance: float = 1e-9,
+    max_steps: int = 10_000,
+) -> LikelihoodEstimate:
+    """Expectation-maximisation from uniform proportions: Eq. (3) of [HuangDu]_.
+
+    ``p[j] <- sum_i P*[i] P[i, j] p[j] / sum_l P[i, l] p[l]`` (the printed sum has its letters mixed
+    up).  It stops where no proportion moves by more than the tolerance; `gap` says how far the
+    likelihood may still be from its maximum, which is approached slowly at the boundary.
+
+    Parameters
+    ----------
+    table, design, estimand
+        As in :func:`ppdm_dask.invert`.
+    tolerance : float
+        Largest change of a proportion at the end.
+    max_steps : int
+
+    Returns
+    -------
+    LikelihoodEstimate
+        With the steps taken and whether they converged.
+    """
+    check_estimand(estimand)
+    if not tolerance >= 0 or max_steps < 1:
+        raise InputError("tolerance of 0 or more and max_steps of 1 or more are needed", tolerance)
+    table = check_table(table, design)
+    names, shape = table.attributes, table.codebook.shape
+    observed = table.counts / table.n
+    p = np.full(shape, 1 / math.prod(shape))
+    converged, steps = False, 0
+    while steps < max_steps and not converged:
+        steps += 1
+        law = along_blocks(p, names, design, "apply")
+        _require_possible(observed, law)
+        ratio = np.divide(observed, law, out=np.zeros_like(law), where=observed > 0)
+        after = p * along_blocks(ratio, names, design, "apply_transposed")
+        converged = bool(np.abs(after - p).max() <= tolerance)
+        p = after
+    return _finish(table, design, p / p.sum(), "em", estimand, steps, converged)
+
+
+def mle(
+    table: ContingencyTable, design: Design, *, estimand: Estimand = "population"
+) -> LikelihoodEstimate:
+    """Maximum likelihood on the simplex, exactly.
+
+    It is the inversion where P is square and the inversion lies within the simplex (Theorem 1 of
+    [HuangDu]_, which does not say so); a water level for mixtures; else an interior-point method.
+
+    Parameters
+    ----------
+    table, design, estimand
+        As in :func:`ppdm_dask.invert`.
+
+    Raises
+    ------
+    InputError
+        Where an exact solution would take a dense matrix of more than 2,048 cells.
+    """
+    check_estimand(estimand)
+    table = check_table(table, design)
+    names, shape = table.attributes, table.codebook.shape
+    observed = table.counts / table.n
+    if table.sizes == shape:
+        p = along_blocks(observed, names, design, "invert")
+        if (p >= 0).all():
+            return _finish(table, design, p, "maximum likelihood", estimand, 0, True)
+    block = _whole_mixture(design, names)
+    if block is not None:
+        order = [names.index(name) for name in block.attributes]
+        level = _water_level(block, observed.transpose(order).ravel())
+        p = level.reshape([shape[i] for i in order]).transpose(np.argsort(order))
+        return _finish(table, design, p, "maximum likelihood", estimand, 0, True)
+    k = math.prod(shape)
+    if max(k, observed.size) > MAX_DENSE:
+        raise InputError(
+            f"mle: {observed.size} reported cells are too many for the exact maximum (at most "
+            f"{MAX_DENSE}); em needs no matrix",
+            table,
+        )
+    P = channel(table, design)
+    start = np.full(k, 1 / k)
+    _require_possible(observed.ravel(), P @ start)
+    p, steps = maximise(P, observed.ravel(), np.ones((1, k)), start)
+    return _finish(table, design, p.reshape(shape), "maximum likelihood", estimand, steps, True)
+
+
+def _whole_mixture(design: Design, names: tuple[str, ...]) -> Mixture | None:
+    """The single mixture behind all axes of a table, if it keeps the truth more often than not."""
+    touched = [block for block in design.blocks if any(n in names for n in block.attributes)]
+    if len(touched) != 1:
+        return None
+    part = touched[0].marginal([n for n in touched[0].attributes if n in names])
+    if isinstance(part, Mixture) and part.mixing > 0 and set(part.attributes) == set(names):
+        return part
+    return None
+
+
+def _water_level(block: Mixture, observed: Floats) -> Floats:
+    """Maximum for P = q I + c 1^T: p = max(0, f / nu - c / q), with nu such that it sums to 1."""
+    q = block.mixing
+    c = (1 - q) * block.unrelated / q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rank = np.where(observed > 0, observed / c, 0.0)
+    order = np.argsort(-rank, kind="stable")
+    f, low = np.cumsum(observed[order]), np.cumsum(c[order])
+    nu = f / (1 + low)
+    # The categories above the level are those whose f / c exceeds nu.
+    count = int(np.flatnonzero(rank[order] > nu)[-1]) + 1
+    p = np.zeros_like(observed)
+    kept = order[:count]
+    p[kept] = np.maximum(observed[kept] / nu[count - 1] - c[kept], 0.0)
+    result: Floats = p / p.sum()
+    return result

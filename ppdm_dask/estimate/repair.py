@@ -1,0 +1,19 @@
+"""Repairs of estimates that leave the simplex; each is asked for by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["project_simplex"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def project_simplex(values: Floats) -> Floats:
+    """Euclidean projection onto the simplex, exact by sorting; shape (k,)."""
+    descending = np.sort(values)[::-1]
+    excess = (np.cumsum(descending) - 1) / np.arange(1, len(values) + 1)
+    support = int(np.flatnonzero(descending > excess)[-1])
+    result: Floats = np.maximum(values - excess[support], 0.0)
+    return result

@@ -1,0 +1,97 @@
+"""Whether reports, tables and a design belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ppdm_dask.errors import NotLumpable, RecordsError
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.records import Records
+
+__all__ = [
+    "covering",
+    "require_countable",
+    "require_design",
+    "require_unweighted",
+    "require_whole",
+]
+
+
+def covering(design: Design, over: Iterable[str]) -> tuple[str, ...]:
+    """Attributes to count for an estimate over some: blocks that are not lumpable, whole."""
+    names = list(over)
+    for block in design.blocks:
+        kept = [name for name in block.attributes if name in names]
+        if kept and block.marginal(kept) is None:
+            names += [name for name in block.attributes if name not in names]
+    return tuple(names)
+
+
+def require_design(records: Records, design: Design) -> tuple[str, bool]:
+    """Digest of the reports' design and whether they are simulated, as a table keeps them.
+
+    Raises
+    ------
+    RecordsError
+        If the reports were made by another design, or are undisguised records of attributes that
+        the design disguises.
+    """
+    from ppdm_dask.designs.identity import Identity
+    from ppdm_dask.records import Reports
+
+    if not isinstance(records, Reports):
+        for block in design.blocks:
+            names = [name for name in block.attributes if name in records.codebook.names]
+            if names and not isinstance(block, Identity):
+                raise RecordsError(
+                    f"got undisguised records; reports of {', '.join(names)} made by the "
+                    f"{block.id!r} design are needed",
+                    records,
+                )
+        return "", False
+    digest = records.design_digest
+    if digest and digest != design.digest:
+        raise RecordsError(
+            f"these reports were made by another design ({digest[:12]}, not {design.digest[:12]})",
+            design,
+        )
+    return digest, records.simulated
+
+
+def require_unweighted(records: Records) -> None:
+    """Raise RecordsError for survey weights or strata, where they would go unused."""
+    if records.weights is not None or records.strata is not None:
+        raise RecordsError(
+            "records with survey weights or strata are only estimated from (proportion, "
+            "estimate_proportions, estimate_joint); leave them out",
+            records,
+        )
+
+
+def require_countable(records: Records, design: Design) -> None:
+    """Raise RecordsError for what a learner cannot count: sets, survey weights, strata."""
+    require_unweighted(records)
+    for block in design.blocks:
+        if block.kind == "set" and any(n in records.codebook.names for n in block.attributes):
+            raise RecordsError(
+                f"reports of {block.attributes[0]!r} are sets, which learners do not take; "
+                "select the other attributes, or use a design whose reports are symbols",
+                block,
+            )
+
+
+def require_whole(design: Design, attributes: Iterable[str]) -> None:
+    """Raise NotLumpable if the attributes cut through a block that does not marginalise."""
+    names = tuple(attributes)
+    for block in design.blocks:
+        kept = [name for name in block.attributes if name in names]
+        if kept and block.marginal(kept) is None:
+            missing = [name for name in block.attributes if name not in names]
+            raise NotLumpable(
+                f"the table cuts a block of {block.id!r} that is not lumpable: "
+                f"it lacks {', '.join(missing)}",
+                block,
+            )

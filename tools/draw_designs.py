@@ -1,0 +1,285 @@
+# ruff: noqa: E501 -- rows of the tables are one line each
+"""Draw docs/designs.md: formulas of every design, and privacy and cost at equal worst posterior.
+
+Run it after a design has come or changed; a test compares the page with what this makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ppdm_dask import KaryResponse, UnrelatedQuestion, Warner
+from ppdm_dask.designs import (
+    Crosswise,
+    Design,
+    ForcedResponse,
+    InvariantPRAM,
+    Kuk,
+    Mangat,
+    SubsetSelection,
+    Triangular,
+    UnaryEncoding,
+    families,
+)
+
+PAGE = Path(__file__).parent.parent / "docs" / "designs.md"
+
+HEAD = """# Choosing a design
+
+Every design is a matrix P, `reported = P @ true`. This page is drawn by `tools/draw_designs.py`; the numbers
+are computed by the package.
+
+1. **One sensitive yes or no, asked in person or on paper.** With a device (coin, dice, cards): Warner,
+   forced response, unrelated question, Kuk. Without one: crosswise or triangular. Mangat's and the
+   triangular design cost least at an equal posterior of the sensitive answer, but a report of no is
+   then a certain no: use them only if a no is harmless.
+2. **One attribute of some categories.** k-ary response below about `3 e^epsilon + 2` categories; subset
+   selection or unary encoding above.
+3. **Thousands of categories.** k-ary response needs a large epsilon there; subset selection is the most
+   precise, unary encoding the simplest to draw.
+4. **Several attributes.** One block with a common coin (flip, multigroup, unrelated question) estimates
+   their combinations better than independent blocks, and a single known answer can undo it: see the
+   last table.
+5. **A file to publish.** Invariant PRAM keeps expected counts as they are.
+6. **A bound on the posterior and a known prior.** A matrix of your own.
+"""
+
+FORMULAS = {
+    "identity": ("`P = I`", "infinite", "nothing is disguised: the baseline"),
+    "warner": ("`theta` on the diagonal", "`abs(log(theta / (1 - theta)))`", "binary"),
+    "kary": (
+        "`p` on the diagonal, `(1-p)/(k-1)` off it; `p = q + (1-q)/k = lambda/(lambda+k-1)`",
+        "`abs(log(p (k-1) / (1-p)))`",
+        "k categories; O(1) weights",
+    ),
+    "forced": ("`t I + (1-t) f 1'`", "largest `log(1 + t / ((1-t) f_v))`", "dice; any k"),
+    "mangat": ("`p I + (1-p) (0,1)' 1'`", "infinite", "who has the trait tells the truth"),
+    "triangular": ("`(1-p) I + p (0,1)' 1'`", "infinite", "no device; p of the statement known"),
+    "crosswise": ("as Warner with `theta = p`", "`abs(log(p / (1-p)))`", "no device; p not 1/2"),
+    "kuk": (
+        "binomial of r cards, red share `p1` or `p2`; r + 1 symbols",
+        "`r` times that of one card",
+        "weighted inverse, or `textbook` by name",
+    ),
+    "unrelated": ("`q I + (1-q) p_Y 1'`", "largest `log(1 + q / ((1-q) p_Y))`", "one coin a block"),
+    "pram": ("`q I + (1-q) p 1'`, so that `P p = p`", "as unrelated", "`two_stage` for any matrix"),
+    "flip": (
+        "`theta I + (1-theta) R`, R reverses all",
+        "infinite for 2 or more attributes",
+        "block",
+    ),
+    "multigroup": ("product of flips", "sum over groups", "[ZhanDu]_"),
+    "matrix": ("any P with columns that sum to 1", "largest log ratio in a row", "may be tall"),
+    "unary": (
+        "bit of the truth 1 with `p`, others with `q`; OUE: `p = 1/2, q = 1/(e^epsilon + 1)`",
+        "`abs(log(p (1-q) / ((1-p) q)))`",
+        "set; weighted inverse, or `textbook` by name",
+    ),
+    "subset": (
+        "s of k categories, the truth among them with `p = s e^eps / (s e^eps + k - s)`",
+        "`abs(log(p (k-s) / ((1-p) s)))`",
+        "set; the weighted inverse is the textbook's",
+    ),
+    "product": ("Kronecker product of blocks", "sum over blocks", "independent blocks"),
+}
+
+YES = np.array([0.8, 0.2])
+POSTERIOR = 0.5
+
+Make = Callable[[float], Design]
+
+BINARY: dict[str, tuple[str, Make, float, float]] = {
+    "Warner": ("theta", lambda x: Warner("a", x), 0.5001, 0.9999),
+    "crosswise": ("1 - p", lambda x: Crosswise("a", 1 - x), 0.5001, 0.9999),
+    "forced, fair": ("t", lambda x: ForcedResponse("a", x, [0.5, 0.5]), 1e-4, 0.9999),
+    "unrelated, P(Y = 1) = .2": ("q", lambda x: UnrelatedQuestion("a", x, 0.2), 1e-4, 0.9999),
+    "unrelated, P(Y = 1) = .8": ("q", lambda x: UnrelatedQuestion("a", x, 0.8), 1e-4, 0.9999),
+    "Kuk, 1 card, p2 = 1 - p1": ("p1", lambda x: Kuk("a", x, 1 - x), 0.5001, 0.9999),
+    "Kuk, 5 cards, p2 = 1 - p1": ("p1", lambda x: Kuk("a", x, 1 - x, 5), 0.5001, 0.9999),
+    "Mangat": ("p", lambda x: Mangat("a", x), 1e-4, 0.9999),
+    "triangular": ("1 - p", lambda x: Triangular("a", 1 - x), 1e-4, 0.9999),
+    "invariant PRAM": ("q", lambda x: InvariantPRAM("a", YES, x), 1e-4, 0.9999),
+}
+
+
+def worst_of_yes(design: Design) -> float:
+    """Largest P(yes | report) under the prior YES."""
+    joint = design.matrix() * YES
+    return float((joint[:, 1] / joint.sum(axis=1)).max())
+
+
+def noise(design: Design, prior: np.ndarray) -> np.ndarray:
+    """n times the variance of each estimated proportion."""
+    B, law = design.left_inverse(), design.matrix() @ prior
+    return (B**2) @ law - prior**2
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def number(value: float) -> str:
+    return "inf" if np.isinf(value) else f"{value:.3g}"
+
+
+def formulas() -> str:
+    missing = set(families()) - set(FORMULAS)
+    if missing:
+        raise SystemExit(f"draw_designs: no formula for {', '.join(sorted(missing))}")
+    rows = [[f"`{name}`", *FORMULAS[name]] for name in families()]
+    return table(["id", "P", "epsilon", "remarks"], rows)
+
+
+def binary() -> str:
+    rows = []
+    for name, (letter, make, low, high) in BINARY.items():
+        x = brentq(lambda x, m=make: worst_of_yes(m(x)) - POSTERIOR, low, high, xtol=1e-12)
+        design = make(x)
+        variance = float(noise(design, YES)[1])
+        cost = variance / (YES[1] * (1 - YES[1]))
+        rows.append(
+            [name, f"{letter} = {x:.4f}", number(design.epsilon()), number(design.max_posterior(YES)),
+             number(design.privacy(YES)), number(variance), f"{cost:.1f}"]
+        )  # fmt: skip
+    head = ["design", "parameter", "epsilon", "worst posterior, yes or no", "MAP privacy",
+            "n x variance", "reports for one undisguised"]  # fmt: skip
+    return table(head, rows)
+
+
+def many(k: int) -> str:
+    prior = np.full(k, 1 / k)
+    ratio = POSTERIOR * (k - 1) / (1 - POSTERIOR)
+    rows = []
+    designs: list[tuple[str, Make, float, float]] = [
+        ("k-ary", lambda x: KaryResponse("a", k, epsilon=x), 1e-3, 20),
+        ("unary encoding (OUE)", lambda x: UnaryEncoding("a", k, epsilon=x), 1e-3, 20),
+        ("unary, symmetric", lambda x: symmetric_unary(k, x), 1e-3, 20),
+    ]
+    designs += [
+        (f"subset, s = {s}", lambda x, s=s: SubsetSelection("a", k, s, epsilon=x), 1e-3, 30)
+        for s in (1, 2)
+    ]
+    for name, make, low, high in designs:
+
+        def excess(x: float, m: Make = make) -> float:
+            return m(x).max_posterior(prior) - POSTERIOR
+
+        if excess(high) < 0:
+            rows.append([name, "", "below at any epsilon", "", "", ""])
+            continue
+        x = brentq(excess, low, high, xtol=1e-12)
+        design = make(x)
+        average = float(noise(design, prior).mean())
+        baseline = float((prior * (1 - prior)).mean())
+        rows.append(
+            [
+                name,
+                number(x),
+                number(design.max_posterior(prior)),
+                number(design.privacy(prior)),
+                number(average),
+                f"{average / baseline:.1f}",
+            ]
+        )
+    text = table(
+        [
+            "design",
+            "epsilon",
+            "worst posterior",
+            "MAP privacy",
+            "n x mean squared error",
+            "reports for one undisguised",
+        ],
+        rows,
+    )
+    return text + f"\nA likelihood ratio of {ratio:.3g} gives a posterior of {POSTERIOR} here.\n"
+
+
+def symmetric_unary(k: int, epsilon: float) -> UnaryEncoding:
+    e = float(np.exp(epsilon / 2))
+    return UnaryEncoding("a", k, e / (e + 1), 1 / (e + 1))
+
+
+def at_equal_epsilon() -> str:
+    rows = []
+    for k in (2, 4, 16, 128, 2_925):
+        row = [str(k)]
+        for epsilon in (1.0, 3.0):
+            e = float(np.exp(epsilon))
+            s = max(round(k / (1 + e)), 1)
+            subset = SubsetSelection("a", k, min(s, k - 1), epsilon=epsilon)
+            p, r = subset.p, subset._other
+            kary = KaryResponse("a", k, epsilon=epsilon)
+            off = (1 - kary.p) / (k - 1)
+            for hit, miss in ((kary.p, off), (0.5, 1 / (e + 1)), (p, r)):
+                # Mean over uniform categories of the textbook weight's variance.
+                law = (hit + (k - 1) * miss) / k
+                row.append(number(law * (1 - law) / (hit - miss) ** 2))
+        rows.append(row)
+    head = ["k", "k-ary, epsilon 1", "OUE, 1", "subset, 1", "k-ary, 3", "OUE, 3", "subset, 3"]
+    return table(head, rows)
+
+
+def hints() -> str:
+    from ppdm_dask.designs import Flip, MultiGroup
+    from ppdm_dask.hints import hint_attack
+
+    names = ["a", "b", "c", "d"]
+    prior = np.full((2,) * 4, 1 / 16)
+    rows = []
+    for name, design in (
+        ("one coin for four attributes (flip)", Flip(names, 0.8)),
+        ("two groups of two (multigroup)", MultiGroup([["a", "b"], ["c", "d"]], 0.8)),
+        ("a coin an attribute (multigroup)", MultiGroup.by_attribute(names, 0.8)),
+        ("unrelated question, q = .6", UnrelatedQuestion(names, 0.6)),
+    ):
+        for known in ([], ["b"], ["b", "c", "d"]):
+            attack = hint_attack(design, prior, "a", known)
+            rows.append(
+                [
+                    name,
+                    ", ".join(known) or "nothing",
+                    number(attack.worst_posterior),
+                    number(attack.privacy),
+                ]
+            )
+    return table(["design", "known", "worst posterior of a", "MAP privacy of a"], rows)
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(
+        [
+            HEAD,
+            "## Formulas\n",
+            "Columns of P sum to 1; k categories; `'` transposes. Designs with more reports than",
+            "categories use the left inverse of least variance at uniform categories, and",
+            "`inverse=\"textbook\"` names the other one. The *unrelated question of unknown prevalence* is no",
+            "single matrix: `TwoSample` takes two samples, `pi = [l1 (1-q2) - l2 (1-q1)] / (q1 - q2)`.\n",
+            formulas(),
+            "## One yes or no, at equal posterior of a yes\n",
+            "A fifth of the truths are yes; each design is set so that no report makes a yes likelier than",
+            f"{POSTERIOR}. The last column is how many reports are worth one undisguised answer.\n",
+            binary(),
+            "## Ten categories, at equal worst posterior\n",
+            f"Uniform categories; the worst posterior is {POSTERIOR}.\n",
+            many(10),
+            "## Many categories, at equal epsilon\n",
+            "n times the mean squared error of a proportion by the textbook estimator, uniform categories.\n",
+            at_equal_epsilon(),
+            "## What a known answer gives away\n",
+            "Four binary attributes, independent and even; flips with theta = .8. The adversary sees the",
+            "whole report and knows true values of other attributes of the same person.\n",
+            hints(),
+        ]
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"{PAGE.name}: {len(page().splitlines())} lines")
