@@ -15,6 +15,7 @@ from ppdm_dask.experiments.sample import DISGUISE
 from ppdm_dask.experiments.sweep import SweepPlan
 from ppdm_dask.parallel.partitions import (
     disguise_and_count,
+    disguise_and_sum,
     frame_partitions,
     parquet_partitions,
 )
@@ -142,3 +143,28 @@ def test_bad_input_is_named(survey, tmp_path):
     frame[["used", "age"]].to_parquet(short)
     with pytest.raises(DataError, match=r"short\.parquet: column 'region' is absent"):
         parquet_partitions(short, book)
+
+
+def test_sets_are_summed_partition_by_partition(survey):
+    from ppdm_dask.designs import SubsetSelection, UnaryEncoding
+
+    frame, book, _ = survey
+    design = pp.Product(
+        [
+            UnaryEncoding("region", 3, epsilon=1.0),
+            SubsetSelection("age", 3, epsilon=2.0),
+            pp.Warner("used", 0.8),
+        ]
+    )
+    stream, overs = pp.Stream.from_seed(4), [("region",), ("age", "used"), ("used",)]
+    reports = design.disguise(book.encode(frame), stream)
+    whole = [pp.estimate_proportions(reports, design, over) for over in overs]
+    for n in (1, 20):
+        sums = disguise_and_sum(frame_partitions(frame, n), book, design, stream, overs)
+        for one, other in zip(sums, whole, strict=True):
+            estimate = one.estimate()
+            np.testing.assert_allclose(estimate.values, other.values, rtol=1e-10)
+            np.testing.assert_allclose(estimate.variance, other.variance, rtol=1e-7)
+            assert estimate.n == len(frame)
+    truth = (frame["used"] == "yes").mean()
+    assert abs(whole[2].values[1] - truth) < 5 * whole[2].standard_error[1]

@@ -353,7 +353,12 @@ def test_an_unfinished_run_is_read_and_resumed(finished: Any, tmp_path: Path) ->
 # -- tables, figures and commands ------------------------------------------------------------------
 
 
-def test_tables_fit_80_columns(finished: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_fit_80_columns(
+    finished: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = read(changed("usability", {"accept": 0.02}))
+    with Ledger(tmp_path / "empty.sqlite") as ledger:
+        print_result(make_plan(many).collect(ledger))  # headings with all classifiers, no number
     print_result(finished.dataset)
     text = capsys.readouterr().out
     lines = text.splitlines()

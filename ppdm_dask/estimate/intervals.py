@@ -106,8 +106,10 @@ def _tail(pi: float, yes: int, n: int, a: float, b: float) -> float:
 
     share = a + (b - a) * pi
     spread = 12 * math.sqrt(n * share * (1 - share)) + 40
-    low = max(math.floor(min(n * share - spread, yes)), 0)
-    high = min(math.ceil(max(n * share + spread, yes)), n)
+    if abs(yes - n * share) > spread:
+        return 0.0  # less than 1e-30, and so are counts that are less likely still
+    low = max(math.floor(n * share - spread), 0)
+    high = min(math.ceil(n * share + spread), n)
     x = np.arange(low, high + 1)
     most = np.clip(x / n, min(a, b), max(a, b))
     here = xlogy(x, share) + xlog1py(n - x, -share)

@@ -58,7 +58,7 @@ class Estimate:
     n : int
         Reports behind the estimate.
     method : str
-        ``inversion`` or ``projection``.
+        ``inversion``, ``projection``, ``maximum likelihood`` or ``em``.
     estimand : {"population", "file"}
     negative_share : float
         Share of cells whose inverted estimate is negative, kept through repairs.

@@ -22,6 +22,7 @@ from dask.delayed import delayed
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.estimate.sums import WeightSums, sum_weights
 from ppdm_dask.randomness import Stream
 from ppdm_dask.tables import ContingencyTable, count
 
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-__all__ = ["FAN_IN", "Partition", "disguise_and_count", "frame_partitions", "parquet_partitions"]
+__all__ = [
+    "FAN_IN",
+    "Partition",
+    "disguise_and_count",
+    "disguise_and_sum",
+    "frame_partitions",
+    "parquet_partitions",
+]
 
 FAN_IN = 16
 """Tables that one task of the tree of sums adds up."""
@@ -145,7 +153,20 @@ def _count(
     return [count(reports, design, over) for over in overs]
 
 
-def _add(parts: Sequence[Sequence[ContingencyTable]]) -> list[ContingencyTable]:
+def _sum(
+    partition: Partition,
+    codebook: Codebook,
+    design: Design,
+    stream: Stream,
+    overs: Sequence[Sequence[str]],
+) -> list[WeightSums]:
+    """One task: read, encode, disguise, sum event weights.  Raw records go no further."""
+    records = codebook.encode(partition.read(), partition.offset)
+    reports = design.disguise(records, stream)
+    return [sum_weights(reports, design, over) for over in overs]
+
+
+def _add(parts: Sequence[Sequence[Any]]) -> list[Any]:
     totals = list(parts[0])
     for part in parts[1:]:
         totals = [total + table for total, table in zip(totals, part, strict=True)]
@@ -186,6 +207,39 @@ def disguise_and_count(
     InputError
         Without any partition, or for records that the codebook or the design refuses.
     """
+    return _reduce(_count, partitions, (codebook, design, stream), overs, client)
+
+
+def disguise_and_sum(
+    partitions: Iterable[Partition],
+    codebook: Codebook,
+    design: Design,
+    stream: Stream,
+    overs: Iterable[Iterable[str]],
+    *,
+    client: Client | None = None,
+) -> list[WeightSums]:
+    """Sums of event weights of the reports of partitioned records: for reports that are sets.
+
+    Parameters as of :func:`disguise_and_count`.  Reports are the same for any partitioning; sums of
+    floating-point weights agree but for their last bits.
+
+    Returns
+    -------
+    list of WeightSums
+        One for each entry of ``overs``; :meth:`WeightSums.estimate` gives proportions.
+    """
+    return _reduce(_sum, partitions, (codebook, design, stream), overs, client)
+
+
+def _reduce(
+    task: Callable[..., list[Any]],
+    partitions: Iterable[Partition],
+    common: tuple[Codebook, Design, Stream],
+    overs: Iterable[Iterable[str]],
+    client: Client | None,
+) -> list[Any]:
+    """A task for each partition, and a tree of sums over their results."""
     lists = [tuple(over) for over in overs]
     parts = list(partitions)
     if not parts:
@@ -195,16 +249,16 @@ def disguise_and_count(
         inputs: Sequence[Any] = client.scatter(parts) if _carry_frames(parts) else parts
     else:
         inputs = parts
-    level = [delayed(_count, pure=False)(part, codebook, design, stream, lists) for part in inputs]
+    level = [delayed(task, pure=False)(part, *common, lists) for part in inputs]
     while len(level) > 1:
         level = [
             delayed(_add, pure=False)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)
         ]
     if client is not None:
-        tables: list[ContingencyTable] = client.compute(level[0]).result()
+        totals: list[Any] = client.compute(level[0]).result()
     else:
-        (tables,) = compute(level[0], scheduler="threads")
-    return tables
+        (totals,) = compute(level[0], scheduler="threads")
+    return totals
 
 
 def _carry_frames(parts: Iterable[Partition]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ def _level(part: xr.Dataset) -> str:
         )
     ]
     levels.append(f"majority {float(part['majority_mean']):.3f}")
-    return f"accuracy on the original: {', '.join(levels)}"
+    return textwrap.fill(f"accuracy on the original: {', '.join(levels)}", 80)
 
 
 def _label(part: xr.Dataset, s: int) -> str:
