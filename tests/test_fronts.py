@@ -275,7 +275,7 @@ def test_a_run_that_is_killed_in_mid_evolution_goes_on_to_the_same_digest(result
     time.sleep(4)
     assert killed.poll() is None, "the run ended before it was killed"
     os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait(30)
+    killed.communicate(timeout=30)
     resumed, _ = begin(tmp_path / "killed", 1).communicate(timeout=300)
     serial, _ = begin(tmp_path / "serial", 0).communicate(timeout=300)
     assert resumed == serial and len(serial.strip()) == 64
