@@ -54,7 +54,8 @@ def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
     iterative = figure.kind == "iterative"
     done = int(ds["completed"].max())
     estimator = "the iterative estimator" if iterative else "inversion"
-    below = f"by {estimator}; mean of {done} searches; logarithmic scale"
+    searches = "one search" if done == 1 else f"mean of {done} searches"
+    below = f"by {estimator}; {searches}; logarithmic scale"
     canvas, axes = style.new_figure(figure.title, below)
     axes.set_yscale("log")
     cases = [str(name) for name in ds["case"].to_numpy()]

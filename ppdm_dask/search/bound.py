@@ -32,6 +32,9 @@ Ints = npt.NDArray[np.int64]
 VIOLATION = 1e-8
 """Relative violation of a ray's constraint below which no ray is added."""
 
+UNUSED = 1e-7
+"""Weight of a ray, relative to the largest, that is taken for the solver's noise."""
+
 ROUNDS = 60
 ADDED = 24  # rays a round
 
@@ -153,7 +156,7 @@ class Designer:
         slack = (self.rays[active] @ found.nu + found.mu) / used[active]
         self._active = active[slack < 1.5]
         certificate = certify(problem, found.Y, found.nu, found.mu, self.rays)
-        keep = found.weights > 1e-9 * found.weights.max()
+        keep = found.weights > UNUSED * found.weights.max()
         weights, chosen = self._thinned(found.weights[keep], active[keep])
         weights = self._exact(weights, chosen, loss)
         return Level(loss, weights, self.rays[chosen], certificate)
@@ -178,8 +181,10 @@ class Designer:
     def _exact(self, weights: Floats, chosen: Ints, loss: float) -> Floats:
         """Remove the solver's residual: ``R^T w = p`` and ``sum w = a`` to rounding."""
         A = np.column_stack([self.rays[chosen], np.ones(len(chosen))]).T
-        for _ in range(2):
+        for _ in range(60):
             residual = np.append(self.problem.prior, loss) - A @ weights
+            if np.abs(residual).max() < 1e-15:
+                break
             step = A.T @ np.linalg.lstsq((A * weights) @ A.T, residual, rcond=1e-12)[0]
             # Relative to its weight, so that no ray leaves the design.
             weights = weights * np.maximum(1.0 + step, 0.5)
@@ -198,5 +203,5 @@ class Designer:
         scale = np.abs(A).max(axis=1, keepdims=True)
         A /= np.where(scale > 0, scale, 1.0)  # two categories may share no ray
         thin, _ = nnls(A, A @ weights, maxiter=50 * len(chosen))
-        keep = thin > 0
+        keep = thin > UNUSED * thin.max()
         return thin[keep], chosen[keep]

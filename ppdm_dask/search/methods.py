@@ -22,7 +22,16 @@ from ppdm_dask.search.reduce import merged
 from ppdm_dask.search.spea2 import Evolution, Settings
 from ppdm_dask.search.toolbox import make_toolbox
 
-__all__ = ["METHODS", "Found", "evolve", "optimal_designs", "refine", "warner_matrices"]
+__all__ = [
+    "METHODS",
+    "Found",
+    "evolve",
+    "levels_with",
+    "optimal_designs",
+    "refine",
+    "settings_for",
+    "warner_matrices",
+]
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]

@@ -40,7 +40,7 @@ def _behind_warner(ds: xr.Dataset) -> Iterator[str]:
                     at = ", ".join(f"{f:g}" for f in SHARES[worse])
                     yield (
                         f"{case}: in repeat {repeat} {method} is behind Warner's matrices at "
-                        f"f = {at}, by a factor of up to {most:.3f}."
+                        f"f = {at}, by a factor of up to {most:.4f}."
                     )
 
 
