@@ -25,7 +25,7 @@ from ppdm_dask.experiments.recipe import Recipe
 from ppdm_dask.experiments.sample import DISGUISE
 from ppdm_dask.experiments.sweep import SweepPlan
 from ppdm_dask.kernels.planes import draw_bernoulli
-from ppdm_dask.kernels.seeding import absorb, extend
+from ppdm_dask.kernels.seeding import absorb, extend, seed_rows
 from ppdm_dask.kernels.unrelated import personal_planes
 from ppdm_dask.randomness import binary_digits, exact
 
@@ -98,7 +98,7 @@ def contestants(engine: BinaryNaiveBayes, repeats: int):
     target = names.index(sample.target)
     rng = np.random.default_rng(1)
     words = -(-sample.n_train // 64)
-    seeds = engine._seeds(setting.key, DISGUISE, 0, repeats)
+    seeds = seed_rows(setting.seed, (setting.key, DISGUISE), 0, repeats)
     digits, roles = binary_digits(exact(Q)), engine._personal[0]
     coin, personal = (
         np.empty(words, np.uint64),

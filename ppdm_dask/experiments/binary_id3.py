@@ -16,7 +16,7 @@ from ppdm_dask.experiments.sample import DISGUISE, GROUPS, SPLIT
 from ppdm_dask.experiments.trials import DTYPES, Results, Setting
 from ppdm_dask.kernels.id3_trials import trials
 from ppdm_dask.kernels.planes import pack_plane
-from ppdm_dask.kernels.seeding import seed_words
+from ppdm_dask.kernels.seeding import seed_rows
 from ppdm_dask.randomness import binary_digits, exact
 
 __all__ = ["BinaryID3"]
@@ -121,12 +121,6 @@ class BinaryID3:
         bits[sample.parts(self.setting.seed, 0)[1]] = 1
         return pack_plane(bits)
 
-    def _seeds(self, key: int, role: int, start: int, stop: int) -> Words:
-        words = seed_words(self.setting.seed, (key, 0, role))
-        seeds = np.tile(words, (stop - start, 1))
-        seeds[:, -2] = np.arange(start, stop, dtype=np.uint64)
-        return seeds
-
     def _trials(self, start: int, stop: int, capacity: int) -> tuple[Ints, Ints]:
         setting, sample, design = self.setting, self.setting.sample, self.setting.design
         patterns, pattern_of, negatives = self._patterns
@@ -147,9 +141,9 @@ class BinaryID3:
             self._test,
             sample.n_test,
             sample.redrawn,
-            self._seeds(setting.key, DISGUISE, start, stop),
-            self._seeds(setting.key, GROUPS, start, stop),
-            self._seeds(sample.split_key, SPLIT, start, stop),
+            seed_rows(setting.seed, (setting.key, DISGUISE), start, stop),
+            seed_rows(setting.seed, (setting.key, GROUPS), start, stop),
+            seed_rows(setting.seed, (sample.split_key, SPLIT), start, stop),
             nodes,
             totals,
         )

@@ -17,7 +17,7 @@ from ppdm_dask.experiments.sample import DISGUISE, SPLIT
 from ppdm_dask.experiments.trials import DTYPES, Results, Setting
 from ppdm_dask.kernels.naive_bayes import pair_counts, trials
 from ppdm_dask.kernels.planes import pack_plane
-from ppdm_dask.kernels.seeding import seed_words
+from ppdm_dask.kernels.seeding import seed_rows
 from ppdm_dask.kernels.unrelated import draw_reports
 from ppdm_dask.randomness import binary_digits, exact
 from ppdm_dask.tables import ContingencyTable
@@ -118,12 +118,6 @@ class BinaryNaiveBayes:
         assert isinstance(design, Mixture)
         return design.mixing
 
-    def _seeds(self, key: int, role: int, start: int, stop: int) -> Words:
-        words = seed_words(self.setting.seed, (key, 0, role))
-        seeds = np.tile(words, (stop - start, 1))
-        seeds[:, -2] = np.arange(start, stop, dtype=np.uint64)
-        return seeds
-
     @property
     def _floor(self) -> float:
         floor = self.setting.mine.get("floor", "1/n")
@@ -161,8 +155,8 @@ class BinaryNaiveBayes:
             cell_classes,
             cell_of,
             sample.redrawn,
-            self._seeds(setting.key, DISGUISE, start, stop),
-            self._seeds(sample.split_key, SPLIT, start, stop),
+            seed_rows(setting.seed, (setting.key, DISGUISE), start, stop),
+            seed_rows(setting.seed, (sample.split_key, SPLIT), start, stop),
             disguised_test,
             correct,
             disguised,
@@ -185,7 +179,7 @@ class BinaryNaiveBayes:
         roles, _, personal_digits, n_digits = self._personal
         reports, coin = np.zeros_like(self.planes), np.empty(len(self.planes), np.uint64)
         digits = binary_digits(exact(q)) if q < 1 else np.zeros(0, np.uint8)
-        seed = self._seeds(setting.key, DISGUISE, repeat, repeat + 1)[0]
+        seed = seed_rows(setting.seed, (setting.key, DISGUISE), repeat, repeat + 1)[0]
         draw_reports(
             self.planes, q == 1.0, digits, roles, personal_digits, n_digits, seed, reports, coin
         )

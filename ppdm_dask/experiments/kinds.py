@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ppdm_dask.experiments.fields import read_toml
 from ppdm_dask.experiments.plan import Cell, Work
@@ -24,7 +24,6 @@ __all__ = [
     "Plan",
     "check_recipe",
     "findings",
-    "kind_of",
     "load_recipe",
     "make_plan",
     "recipe_from_config",
@@ -109,34 +108,27 @@ def check_recipe(recipe: AnyRecipe) -> None:
         from ppdm_dask.experiments import check
 
         check.check_recipe(recipe)
-    elif kind_of(recipe) == "perturbation":
+    elif recipe.kind == "perturbation":
         from ppdm_dask.experiments.perturbation.plan import check_perturbation
 
-        check_perturbation(cast("PerturbationRecipe", recipe))
+        check_perturbation(recipe)
 
 
 def make_plan(recipe: AnyRecipe) -> Plan:
     """Read the data of a recipe, and lay out its cells."""
-    if kind_of(recipe) == "front":
+    if recipe.kind == "front":
         from ppdm_dask.experiments.fronts.plan import FrontPlan
 
-        return FrontPlan.make(cast("FrontRecipe", recipe))
-    if kind_of(recipe) == "perturbation":
+        return FrontPlan.make(recipe)
+    if recipe.kind == "perturbation":
         from ppdm_dask.experiments.perturbation.plan import PerturbationPlan
 
-        return PerturbationPlan.make(cast("PerturbationRecipe", recipe))
+        return PerturbationPlan.make(recipe)
     assert isinstance(recipe, Recipe)
     from ppdm_dask.experiments.inputs import prepare_all
     from ppdm_dask.experiments.sweep import SweepPlan
 
     return SweepPlan(recipe, prepare_all(recipe))
-
-
-def kind_of(recipe: AnyRecipe) -> str:
-    """``"sweep"``, ``"perturbation"`` or ``"front"``."""
-    if isinstance(recipe, Recipe):
-        return "sweep"
-    return "front" if hasattr(recipe, "search") else "perturbation"
 
 
 def findings(ds: xr.Dataset) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +11,7 @@ from typing import Any, Self
 from ppdm_dask.experiments.fields import Scalar, Table, read_toml
 from ppdm_dask.experiments.figure_spec import Figure
 from ppdm_dask.experiments.parts import About, DataEntry, DesignSpec, MineSpec, Sweep
+from ppdm_dask.experiments.recipe_base import RecipeBase, read_each
 
 __all__ = [
     "About",
@@ -50,20 +49,18 @@ class GridPoint:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(RecipeBase):
     """An experiment: what is computed, on which data; never where or how fast.
 
     Parameters
     ----------
     about, data, design, mine, sweep, figures
         The recipe's tables.
-    name : str
-        Name of the recipe's file without its ending.
-    source : str
-        The file as messages call it.
-    base : Path
-        Folder that relative paths start from.
+    name, source, base
+        As of :class:`~ppdm_dask.experiments.recipe_base.RecipeBase`.
     """
+
+    kind = "sweep"
 
     about: About
     data: tuple[DataEntry, ...]
@@ -71,9 +68,6 @@ class Recipe:
     mine: MineSpec
     sweep: Sweep
     figures: tuple[Figure, ...] = ()
-    name: str = field(default="recipe", compare=False)
-    source: str = field(default="recipe", compare=False)
-    base: Path = field(default=Path(), compare=False)
 
     @classmethod
     def load(cls, recipe: str | Path) -> Self:
@@ -104,26 +98,24 @@ class Recipe:
         root = Table(config, source)
         about = About.read(root.table("about", "a table [about] with a title is needed"))
         need = "at least one table [[data]] is needed"
-        entries = [(table, DataEntry.read(table)) for table in root.tables("data", need)]
-        if not entries:
+        data = read_each(root, "data", need, DataEntry.read)
+        if not data:
             raise root.error("data", None, need)
-        ids = _distinct((table, entry.id) for table, entry in entries)
+        ids = tuple(entry.id for entry in data)
         sweep = Sweep.read(root.table("sweep", "a table [sweep] is needed"))
         need = "a table [design] with a family is needed"
         design = DesignSpec.read(root.table("design", need), sweep.grid)
         mine = MineSpec.read(root.table("mine", "a table [mine] with a learner is needed"))
         need = "figures are tables [[figure]]"
-        tables = root.tables("figure", need)
-        figures = [(table, Figure.read(table, ids, sweep.grid)) for table in tables]
-        _distinct((table, figure.id) for table, figure in figures)
+        figures = read_each(root, "figure", need, lambda t: Figure.read(t, ids, sweep.grid))
         root.done()
         return cls(
             about=about,
-            data=tuple(entry for _, entry in entries),
+            data=data,
             design=design,
             mine=mine,
             sweep=sweep,
-            figures=tuple(figure for _, figure in figures),
+            figures=figures,
             name=name or Path(source).stem,
             source=source,
         )
@@ -139,28 +131,9 @@ class Recipe:
             "figure": [figure.config() for figure in self.figures],
         }
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the recipe's canonical JSON without its title, references and notes."""
-        content = {key: value for key, value in self.config().items() if key != "about"}
+    def _content(self) -> dict[str, Any]:
         # The order of the grid's axes is the order of the results' dimensions.
-        content["axes"] = list(self.sweep.grid)
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def with_changes(self, *, repeats: int | None = None, seed: int | None = None) -> Self:
-        """Return the same recipe with another number of repeats or another seed.
-
-        Raises
-        ------
-        RecipeError
-            If `repeats` is below 1 or `seed` below 0.
-        """
-        config = self.config()
-        changes = {"repeats": repeats, "seed": seed}
-        config["sweep"] |= {key: value for key, value in changes.items() if value is not None}
-        changed = self.from_config(config, self.source, self.name)
-        return replace(changed, base=self.base)
+        return {**super()._content(), "axes": list(self.sweep.grid)}
 
     @property
     def coordinates(self) -> dict[str, tuple[Scalar, ...]]:
@@ -185,17 +158,3 @@ class Recipe:
     def design_at(self, point: GridPoint) -> dict[str, Any]:
         """Return configuration of the design at a grid point, without attributes and shape."""
         return {"id": self.design.family, **self.design.parameters, **point.values}
-
-    def path(self, name: str) -> Path:
-        """Return a file that the recipe names."""
-        return self.base / name
-
-
-def _distinct(named: Iterable[tuple[Table, str]]) -> tuple[str, ...]:
-    """Return the ids, which must differ."""
-    found: list[str] = []
-    for table, name in named:
-        if name in found:
-            raise table.error("id", name, "another entry has this id; ids must differ")
-        found.append(name)
-    return tuple(found)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import kernel
 
-__all__ = ["absorb", "extend", "seed_words", "sfc64_fill", "sfc64_start"]
+__all__ = ["absorb", "extend", "seed_rows", "seed_words", "sfc64_fill", "sfc64_start"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -32,6 +33,24 @@ def seed_words(entropy: int, key: tuple[int, ...] = ()) -> Words:
     for part in key:
         words += _split(part)
     return np.array(words, dtype=np.uint64)
+
+
+def seed_rows(entropy: int, key: tuple[int, int], start: int, stop: int) -> Words:
+    """Seed words of repeats ``start .. stop - 1`` under the key (cell, repeat, role), a row each.
+
+    Parameters
+    ----------
+    entropy : int
+    key : (cell, role)
+    start, stop : int
+        Repeats, below 2**32 so that each fills one word.
+    """
+    if stop > 1 << 32:
+        raise InputError(f"repeats: got {stop}; at most 2**32 can be keyed", stop)
+    cell, role = key
+    rows = np.tile(seed_words(entropy, (cell, 0, role)), (stop - start, 1))
+    rows[:, -2] = np.arange(start, stop, dtype=np.uint64)
+    return rows
 
 
 def _split(value: int) -> list[int]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
+    from ppdm_dask.records import Reports
+
 __all__ = [
     "FAN_IN",
     "Partition",
@@ -140,30 +142,18 @@ def parquet_partitions(
     return [Partition(offset, read) for (read, _), offset in zip(groups, offsets, strict=False)]
 
 
-def _count(
+def _summarise(
     partition: Partition,
     codebook: Codebook,
     design: Design,
     stream: Stream,
     overs: Sequence[Sequence[str]],
-) -> list[ContingencyTable]:
-    """One task: read, encode, disguise, count.  Raw records go no further."""
+    summary: Callable[[Reports, Design, Sequence[str]], Any],
+) -> list[Any]:
+    """One task: read, encode, disguise, count or sum.  Raw records go no further."""
     records = codebook.encode(partition.read(), partition.offset)
     reports = design.disguise(records, stream)
-    return [count(reports, design, over) for over in overs]
-
-
-def _sum(
-    partition: Partition,
-    codebook: Codebook,
-    design: Design,
-    stream: Stream,
-    overs: Sequence[Sequence[str]],
-) -> list[WeightSums]:
-    """One task: read, encode, disguise, sum event weights.  Raw records go no further."""
-    records = codebook.encode(partition.read(), partition.offset)
-    reports = design.disguise(records, stream)
-    return [sum_weights(reports, design, over) for over in overs]
+    return [summary(reports, design, over) for over in overs]
 
 
 def _add(parts: Sequence[Sequence[Any]]) -> list[Any]:
@@ -207,7 +197,7 @@ def disguise_and_count(
     InputError
         Without any partition, or for records that the codebook or the design refuses.
     """
-    return _reduce(_count, partitions, (codebook, design, stream), overs, client)
+    return _reduce(count, partitions, (codebook, design, stream), overs, client)
 
 
 def disguise_and_sum(
@@ -229,17 +219,17 @@ def disguise_and_sum(
     list of WeightSums
         One for each entry of ``overs``; :meth:`WeightSums.estimate` gives proportions.
     """
-    return _reduce(_sum, partitions, (codebook, design, stream), overs, client)
+    return _reduce(sum_weights, partitions, (codebook, design, stream), overs, client)
 
 
 def _reduce(
-    task: Callable[..., list[Any]],
+    summary: Callable[..., Any],
     partitions: Iterable[Partition],
     common: tuple[Codebook, Design, Stream],
     overs: Iterable[Iterable[str]],
     client: Client | None,
 ) -> list[Any]:
-    """A task for each partition, and a tree of sums over their results."""
+    """Summarise each partition in a task, and add the results up in a tree."""
     lists = [tuple(over) for over in overs]
     parts = list(partitions)
     if not parts:
@@ -249,7 +239,7 @@ def _reduce(
         inputs: Sequence[Any] = client.scatter(parts) if _carry_frames(parts) else parts
     else:
         inputs = parts
-    level = [delayed(task, pure=False)(part, *common, lists) for part in inputs]
+    level = [delayed(_summarise, pure=False)(part, *common, lists, summary) for part in inputs]
     while len(level) > 1:
         level = [
             delayed(_add, pure=False)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)

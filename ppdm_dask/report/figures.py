@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.experiments.kinds import AnyRecipe, kind_of
+from ppdm_dask.experiments.kinds import AnyRecipe
 from ppdm_dask.experiments.recipe import Figure, Recipe
 from ppdm_dask.report import style
 from ppdm_dask.report.panels import draw_grid, draw_tradeoff
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from ppdm_dask.experiments.fronts.recipe import FrontRecipe
-    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
 
 __all__ = ["draw_figures"]
 
@@ -59,14 +57,14 @@ def draw_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[Path]:
     RunFolderError
         If a file cannot be written.
     """
-    if kind_of(recipe) == "front":
+    if recipe.kind == "front":
         from ppdm_dask.report.front_figures import draw_fronts
 
-        return draw_fronts(ds, cast("FrontRecipe", recipe), folder)
+        return draw_fronts(ds, recipe, folder)
     if not isinstance(recipe, Recipe):
         from ppdm_dask.report.usability import draw_usability
 
-        return draw_usability(ds, cast("PerturbationRecipe", recipe), folder)
+        return draw_usability(ds, recipe, folder)
     draw = {
         "mean": _mean,
         "variance": _variance,

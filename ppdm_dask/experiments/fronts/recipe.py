@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from ppdm_dask.experiments.fields import Table
 from ppdm_dask.experiments.fronts.priors import PriorSpec
 from ppdm_dask.experiments.parts import About, Part, read_id
+from ppdm_dask.experiments.recipe_base import RecipeBase, read_each
 
 __all__ = ["FrontFigure", "FrontRecipe", "FrontSweep", "SearchSpec"]
 
@@ -122,7 +121,7 @@ class FrontFigure(Part):
 
 
 @dataclass(frozen=True)
-class FrontRecipe:
+class FrontRecipe(RecipeBase):
     """An experiment with searches; see ``pipelines/README.md`` for the tables.
 
     Parameters
@@ -130,17 +129,16 @@ class FrontRecipe:
     about, prior, search, sweep, figures
         The recipe's tables.
     name, source, base
-        As of :class:`~ppdm_dask.experiments.recipe.Recipe`.
+        As of :class:`~ppdm_dask.experiments.recipe_base.RecipeBase`.
     """
+
+    kind = "front"
 
     about: About
     prior: tuple[PriorSpec, ...]
     search: SearchSpec
     sweep: FrontSweep
     figures: tuple[FrontFigure, ...] = ()
-    name: str = field(default="recipe", compare=False)
-    source: str = field(default="recipe", compare=False)
-    base: Path = field(default=Path(), compare=False)
 
     @classmethod
     def from_config(
@@ -158,26 +156,15 @@ class FrontRecipe:
         search = SearchSpec.read(root.table("search", "a table [search] is needed"))
         sweep = FrontSweep.read(root.table("sweep", "a table [sweep] is needed"))
         need = "at least one table [[prior]] is needed"
-        named: dict[str, PriorSpec] = {}
-        entries: list[PriorSpec] = []
-        for table in root.tables("prior", need):
-            spec = PriorSpec.read(table, search.methods)
-            if any(spec.id == other.id for other in entries):
-                raise table.error("id", spec.id, "another entry has this id; ids must differ")
-            entries.append(spec)
-            own = [f"{spec.id}/{a}" for a in spec.attributes] or [spec.id]
-            named |= dict.fromkeys(own, spec)
-        if not entries:
+        priors = read_each(root, "prior", need, lambda table: PriorSpec.read(table, search.methods))
+        if not priors:
             raise root.error("prior", None, need)
-        figures: list[FrontFigure] = []
-        for table in root.tables("figure", "figures are tables [[figure]]"):
-            figure = FrontFigure.read(table, named)
-            if any(figure.id == other.id for other in figures):
-                raise table.error("id", figure.id, "another entry has this id; ids must differ")
-            figures.append(figure)
+        named = {name: spec for spec in priors for name in _cases(spec)}
+        need = "figures are tables [[figure]]"
+        figures = read_each(root, "figure", need, lambda table: FrontFigure.read(table, named))
         root.done()
         name = name or Path(source).stem
-        return cls(about, tuple(entries), search, sweep, tuple(figures), name=name, source=source)
+        return cls(about, priors, search, sweep, figures, name=name, source=source)
 
     def config(self) -> dict[str, Any]:
         """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""
@@ -189,26 +176,16 @@ class FrontRecipe:
             "figure": [figure.config() for figure in self.figures],
         }
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the recipe's canonical JSON without its title, references and notes."""
-        content = {key: value for key, value in self.config().items() if key != "about"}
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def with_changes(self, *, repeats: int | None = None, seed: int | None = None) -> Self:
-        """Return the same recipe with another number of repeats or another seed."""
-        config = self.config()
-        changes = {"repeats": repeats, "seed": seed}
-        config["sweep"] |= {key: value for key, value in changes.items() if value is not None}
-        changed = self.from_config(config, self.source, self.name)
-        return replace(changed, base=self.base)
-
     def points(self) -> tuple[str, ...]:
         """Names of the cases: a prior with a delta."""
         return tuple(
             f"{name} delta={delta:g}"
             for spec in self.prior
-            for name in ([f"{spec.id}/{a}" for a in spec.attributes] or [spec.id])
+            for name in _cases(spec)
             for delta in spec.delta
         )
+
+
+def _cases(spec: PriorSpec) -> list[str]:
+    """Names of the cases of a prior: one an attribute, or the prior itself."""
+    return [f"{spec.id}/{attribute}" for attribute in spec.attributes] or [spec.id]

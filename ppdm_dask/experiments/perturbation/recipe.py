@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +16,7 @@ from ppdm_dask.experiments.perturbation.parts import (
     Resampling,
     Usability,
 )
+from ppdm_dask.experiments.recipe_base import RecipeBase, read_each
 
 __all__ = ["PerturbationRecipe", "Setting"]
 
@@ -50,7 +49,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class PerturbationRecipe:
+class PerturbationRecipe(RecipeBase):
     """An experiment with perturbed data; see ``pipelines/README.md`` for the tables.
 
     Parameters
@@ -58,8 +57,10 @@ class PerturbationRecipe:
     about, data, perturb, usability, metrics, sweep, figures
         The recipe's tables.
     name, source, base
-        As of :class:`~ppdm_dask.experiments.recipe.Recipe`.
+        As of :class:`~ppdm_dask.experiments.recipe_base.RecipeBase`.
     """
+
+    kind = "perturbation"
 
     about: About
     data: tuple[DataEntry, ...]
@@ -68,9 +69,6 @@ class PerturbationRecipe:
     metrics: Metrics
     sweep: Resampling
     figures: tuple[Plot, ...] = ()
-    name: str = field(default="recipe", compare=False)
-    source: str = field(default="recipe", compare=False)
-    base: Path = field(default=Path(), compare=False)
 
     @classmethod
     def from_config(
@@ -86,19 +84,19 @@ class PerturbationRecipe:
         root = Table(config, source)
         about = About.read(root.table("about", "a table [about] with a title is needed"))
         need = "at least one table [[data]] is needed"
-        data = _read_each(root, "data", need, DataEntry.read)
+        data = read_each(root, "data", need, DataEntry.read)
         if not data:
             raise root.error("data", None, need)
         ids = tuple(entry.id for entry in data)
         need = "at least one table [[perturb]] is needed"
-        perturb = _read_each(root, "perturb", need, lambda table: PerturbSpec.read(table, ids))
+        perturb = read_each(root, "perturb", need, lambda table: PerturbSpec.read(table, ids))
         if not perturb:
             raise root.error("perturb", None, need)
         usability = Usability.read(root.table("usability", "a table [usability] is needed"))
         metrics = root.take("metrics")
         sweep = Resampling.read(root.table("sweep", "a table [sweep] is needed"))
         need = "figures are tables [[figure]]"
-        figures = _read_each(root, "figure", need, lambda table: Plot.read(table, perturb))
+        figures = read_each(root, "figure", need, lambda table: Plot.read(table, perturb))
         root.done()
         recipe = cls(
             about=about,
@@ -135,27 +133,6 @@ class PerturbationRecipe:
         }
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the recipe's canonical JSON without its title, references and notes."""
-        content = {key: value for key, value in self.config().items() if key != "about"}
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def with_changes(self, *, repeats: int | None = None, seed: int | None = None) -> Self:
-        """Return the same recipe with another number of repeats or another seed.
-
-        Raises
-        ------
-        RecipeError
-            If `repeats` is below 1 or `seed` below 0.
-        """
-        config = self.config()
-        changes = {"repeats": repeats, "seed": seed}
-        config["sweep"] |= {key: value for key, value in changes.items() if value is not None}
-        changed = self.from_config(config, self.source, self.name)
-        return replace(changed, base=self.base)
-
-    @property
     def settings(self) -> tuple[Setting, ...]:
         """What is run, in the order of the data entries, the ``[[perturb]]`` and their values."""
         return tuple(
@@ -175,18 +152,3 @@ class PerturbationRecipe:
     def points(self) -> tuple[Setting, ...]:
         """All grid points; the settings."""
         return self.settings
-
-    def path(self, name: str) -> Path:
-        """Return a file that the recipe names."""
-        return self.base / name
-
-
-def _read_each(root: Table, key: str, need: str, read: Any) -> tuple[Any, ...]:
-    """Read a list of tables whose ids differ."""
-    found: dict[str, Any] = {}
-    for table in root.tables(key, need):
-        item = read(table)
-        if item.id in found:
-            raise table.error("id", item.id, "another entry has this id; ids must differ")
-        found[item.id] = item
-    return tuple(found.values())
