@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ClusterError",
     "CodebookError",
     "DataError",
     "DesignError",
@@ -10,6 +11,7 @@ __all__ = [
     "NotInvertible",
     "NotLumpable",
     "PPDMError",
+    "ProfileError",
     "RecipeError",
     "RecordsError",
     "RunFolderError",
@@ -67,6 +69,14 @@ class NotLumpable(DesignError):
 
 class RecipeError(InputError):
     """A recipe with an unknown key or an impossible value."""
+
+
+class ProfileError(InputError):
+    """A cluster profile with an unknown key or an impossible value."""
+
+
+class ClusterError(InputError):
+    """A cluster that cannot be reached, or that must not be used as it is."""
 
 
 class RunFolderError(InputError):
