@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ClusterError",
+    "ClusterUnreachable",
     "CodebookError",
     "DataError",
     "DesignError",
@@ -77,6 +78,10 @@ class ProfileError(InputError):
 
 class ClusterError(InputError):
     """A cluster that cannot be reached, or that must not be used as it is."""
+
+
+class ClusterUnreachable(ClusterError):
+    """A cluster that does not answer; in the middle of a run it is tried again."""
 
 
 class RunFolderError(InputError):

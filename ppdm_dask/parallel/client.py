@@ -86,6 +86,10 @@ class Pool:
         to be compared with this process before they are given work.
     shared : bool
         Whether scheduler and workers go on after the run.
+    patience : float
+        Seconds without any worker after which the pool counts as lost.
+    more_memory : str
+        How a user gives a worker more memory, the end of a sentence.
     """
 
     client: Client
@@ -96,6 +100,8 @@ class Pool:
     log: Path | None
     remote: bool = False
     shared: bool = False
+    patience: float = 60.0
+    more_memory: str = "give workers more memory"
 
 
 @contextmanager
@@ -120,6 +126,7 @@ def local_pool(
     memory_limit: int | None = None,
     *,
     certificates: Certificates | None = None,
+    more_memory: str = "take fewer workers, then each has more",
 ) -> Iterator[Pool]:
     """Start worker processes of one thread each, and end them at the end of the context.
 
@@ -136,6 +143,8 @@ def local_pool(
     certificates : Certificates, optional
         With them all connections are encrypted, so that other users of this machine cannot reach
         the workers.
+    more_memory : str
+        How a user gives a worker more memory, the end of a sentence.
     """
     security = None if certificates is None else certificates.security()
     limit = memory_limit or int(MEMORY_LIMIT * MEMORY_SHARE / workers)
@@ -179,6 +188,7 @@ def local_pool(
             mend=mend,
             last_death=lambda: deaths.last,
             log=log,
+            more_memory=more_memory,
         )
 
 

@@ -16,7 +16,7 @@ from distributed import Client
 from distributed.versions import VersionMismatchWarning
 from tornado.ioloop import PeriodicCallback
 
-from ppdm_dask.errors import ClusterError
+from ppdm_dask.errors import ClusterUnreachable
 from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.security import Certificates
@@ -54,7 +54,7 @@ def foreign_pool(
 
     Raises
     ------
-    ClusterError
+    ClusterUnreachable
         If no scheduler answers.
     """
     with ExitStack() as stack:
@@ -71,6 +71,7 @@ def foreign_pool(
             log=log,
             remote=True,
             shared=True,
+            more_memory="start workers with a larger --memory-limit",
         )
 
 
@@ -80,7 +81,7 @@ def connected(address: str, certificates: Certificates | None, source: str) -> I
 
     Raises
     ------
-    ClusterError
+    ClusterUnreachable
         If no scheduler answers.
     """
     security = None if certificates is None else certificates.security("client")
@@ -97,14 +98,9 @@ def connected(address: str, certificates: Certificates | None, source: str) -> I
             )
     except Exception as error:
         cause = error.__cause__ or error
-        raise ClusterError(
-            f"{source}: no scheduler that takes our certificate answers at {address} within "
-            f"{CONNECT_SECONDS:.0f} s ({summarise(cause)})"
-            if certificates is not None
-            else f"{source}: no scheduler answers at {address} within {CONNECT_SECONDS:.0f} s "
-            f"({summarise(cause)})",
-            address,
-        ) from error
+        which = "scheduler" if certificates is None else "scheduler that takes our certificate"
+        what = f"{source}: no {which} answers at {address} ({summarise(cause)})"
+        raise ClusterUnreachable(what, address) from error
     try:
         yield client
     finally:

@@ -60,11 +60,15 @@ class Certificates:
         """
         from distributed import Security
 
-        given: dict[str, str] = {}
+        return Security(require_encryption=True, **self.texts(*roles))
+
+    def texts(self, *roles: str) -> dict[str, str]:
+        """The same settings as plain texts, private keys included."""
+        given = {"tls_ca_file": self.authority}
         for role in roles or tuple(self.pairs):
             certificate, key = self.pairs[role]
             given |= {f"tls_{role}_cert": certificate, f"tls_{role}_key": key}
-        return Security(require_encryption=True, tls_ca_file=self.authority, **given)
+        return given
 
 
 def make_certificates(days: int = DAYS) -> Certificates:

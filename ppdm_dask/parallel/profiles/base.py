@@ -95,8 +95,13 @@ class Profile(ABC):
         """Return the same profile with another number of workers."""
         return replace(self, workers=workers)
 
-    def certificates(self) -> Certificates | None:
+    def certificates(self, *roles: str) -> Certificates | None:
         """Certificates of the pool; None where nothing is encrypted.
+
+        Parameters
+        ----------
+        *roles : str
+            Roles that are needed of ``scheduler``, ``worker`` and ``client``.
 
         Raises
         ------
@@ -109,7 +114,7 @@ class Profile(ABC):
             return None
         if self.security == OWN:
             return make_certificates()
-        return read_certificates(Path(self.security))
+        return read_certificates(Path(self.security), roles)
 
 
 Kind = TypeVar("Kind", bound=type[Profile])

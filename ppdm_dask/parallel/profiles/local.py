@@ -31,7 +31,12 @@ class LocalProfile(Profile):
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
         from ppdm_dask.parallel.client import local_pool
+        from ppdm_dask.parallel.security import ROLES
 
         return local_pool(
-            self.workers, folder / "workers.log", self.memory, certificates=self.certificates()
+            self.workers,
+            folder / "workers.log",
+            self.memory,
+            certificates=self.certificates(*ROLES),
+            more_memory=f"raise memory in {self.source}",
         )

@@ -59,6 +59,6 @@ class SchedulerProfile(Profile):
             self.address,
             self.workers,
             folder / "workers.log",
-            certificates=self.certificates(),
+            certificates=self.certificates("client"),
             source=self.source,
         )
