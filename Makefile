@@ -10,6 +10,7 @@ SWEEPS := electronic-surveys multi-group
 # Set on the command line only: an assignment here hides variables of the environment, so that
 # nothing but the command configures a run. PYTHON may come from either.
 RECIPE :=
+PROFILE :=
 WORKERS :=
 REPEATS :=
 RUN :=
@@ -41,11 +42,11 @@ setup: $(STAMP) ## Build the environment in .venv [PYTHON=python3.12]
 $(STAMP):
 	@sh tools/setup.sh $@ "$(strip $(PYTHON))"
 
-sweep: $(STAMP) ## Run the main job [RECIPE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
-	$(BIN)/ppdm run $(or $(RECIPE),$(SWEEPS)) --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS))
+sweep: $(STAMP) ## Run the main job [RECIPE=name|file] [PROFILE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
+	$(BIN)/ppdm run $(or $(RECIPE),$(SWEEPS)) --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
 
-fronts: $(STAMP) ## Search for randomization matrices: the OptRR experiments [REPEATS=n] [WORKERS=n] [OUT=runs]
-	$(BIN)/ppdm run optrr optrr-adult --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS))
+fronts: $(STAMP) ## Search for randomization matrices: the OptRR experiments [PROFILE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
+	$(BIN)/ppdm run optrr optrr-adult --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
 
 figures: $(STAMP) ## Draw the figures of a run again, the newest if none is named [RUN=folder]
 	@run="$(RUN)"; \

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "ClusterError",
+    "ClusterUnreachable",
     "CodebookError",
     "DataError",
     "DesignError",
@@ -10,6 +12,7 @@ __all__ = [
     "NotInvertible",
     "NotLumpable",
     "PPDMError",
+    "ProfileError",
     "RecipeError",
     "RecordsError",
     "RunFolderError",
@@ -67,6 +70,18 @@ class NotLumpable(DesignError):
 
 class RecipeError(InputError):
     """A recipe with an unknown key or an impossible value."""
+
+
+class ProfileError(InputError):
+    """A cluster profile with an unknown key or an impossible value."""
+
+
+class ClusterError(InputError):
+    """A cluster that cannot be reached, or that must not be used as it is."""
+
+
+class ClusterUnreachable(ClusterError):
+    """A cluster that does not answer; in the middle of a run it is tried again."""
 
 
 class RunFolderError(InputError):

@@ -1,4 +1,4 @@
-"""Where recipes and codebooks lie, in a checkout and in an installed package."""
+"""Where recipes, codebooks and cluster profiles lie, in a checkout and in an installed package."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import difflib
 import os
 from pathlib import Path
 
-from ppdm_dask.errors import CodebookError, InputError, PPDMError, RecipeError
+from ppdm_dask.errors import CodebookError, InputError, PPDMError, ProfileError, RecipeError
 
-__all__ = ["codebook_path", "pipelines_dir", "recipe_path", "recipes"]
+__all__ = [
+    "cluster_dir",
+    "codebook_path",
+    "pipelines_dir",
+    "profile_path",
+    "profiles",
+    "recipe_path",
+    "recipes",
+]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -21,16 +29,28 @@ def pipelines_dir() -> Path:
     PPDMError
         If the installation has lost its data files.
     """
-    # A wheel carries the folder inside the package; a checkout has it beside the package.
-    for folder in (_PACKAGE / "_data" / "pipelines", _PACKAGE.parent / "pipelines"):
-        if folder.is_dir():
-            return folder
-    raise PPDMError(f"{_PACKAGE}: no recipes found; install the package again", _PACKAGE)
+    return _folder("pipelines", "recipes")
+
+
+def cluster_dir() -> Path:
+    """Folder of the cluster profiles that come with the package.
+
+    Raises
+    ------
+    PPDMError
+        If the installation has lost its data files.
+    """
+    return _folder("cluster", "cluster profiles")
 
 
 def recipes() -> list[str]:
     """Names of the recipes that come with the package, sorted."""
     return _names(pipelines_dir())
+
+
+def profiles() -> list[str]:
+    """Names of the cluster profiles that come with the package, sorted."""
+    return _names(cluster_dir())
 
 
 def recipe_path(name_or_path: str | os.PathLike[str]) -> Path:
@@ -59,6 +79,25 @@ def codebook_path(name_or_path: str | os.PathLike[str]) -> Path:
         If no codebook of the package has that name.
     """
     return _find(name_or_path, pipelines_dir() / "codebooks", "codebook", CodebookError)
+
+
+def profile_path(name_or_path: str | os.PathLike[str]) -> Path:
+    """File of a cluster profile, by the rules of :func:`recipe_path`; "local" is of the package.
+
+    Raises
+    ------
+    ProfileError
+        If no profile of the package has that name.
+    """
+    return _find(name_or_path, cluster_dir(), "cluster profile", ProfileError)
+
+
+def _folder(name: str, what: str) -> Path:
+    # A wheel carries the folder inside the package; a checkout has it beside the package.
+    for folder in (_PACKAGE / "_data" / name, _PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise PPDMError(f"{_PACKAGE}: no {what} found; install the package again", _PACKAGE)
 
 
 def _names(folder: Path) -> list[str]:

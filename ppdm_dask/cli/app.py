@@ -109,6 +109,14 @@ def run(
             show_default="as many as help",
         ),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="Where to compute: a cluster profile, in place of --workers.",
+            show_default="this machine",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder in which the run's folder is made.")
     ] = Path("runs"),
@@ -123,7 +131,15 @@ def run(
     if dry_run:
         plan_recipes(recipes, repeats=repeats, seed=seed, out=out, as_json=json)
         return
-    code = run_recipes(recipes, repeats=repeats, seed=seed, workers=workers, out=out, as_json=json)
+    code = run_recipes(
+        recipes,
+        repeats=repeats,
+        seed=seed,
+        workers=workers,
+        cluster=cluster,
+        out=out,
+        as_json=json,
+    )
     raise typer.Exit(code)
 
 

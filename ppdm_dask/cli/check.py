@@ -35,10 +35,12 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
 
 def _check(file: str) -> tuple[str, str]:
     from ppdm_dask.experiments.fields import read_toml
-    from ppdm_dask.resources import recipe_path
+    from ppdm_dask.resources import profile_path, profiles, recipe_path
 
-    path = recipe_path(file)
+    path = profile_path(file) if file in profiles() else recipe_path(file)
     content = read_toml(path)
+    if "kind" in content:
+        return "cluster profile", _check_profile(path)
     if "attribute" in content:
         return "codebook", _check_codebook(path)
     if content.keys() & {"data", "design", "mine", "perturb", "prior", "search", "sweep"}:
@@ -48,9 +50,15 @@ def _check(file: str) -> tuple[str, str]:
     raise RecipeError(
         f"{path}: neither a recipe, which has [[data]], [sweep] and either [design] and [mine] or "
         "[[perturb]], or [[prior]], [search] and [sweep], nor a codebook, which has [[attribute]], "
-        "nor a design, which has an id",
+        "nor a design, which has an id, nor a cluster profile, which has a kind",
         path,
     )
+
+
+def _check_profile(path: Path) -> str:
+    from ppdm_dask.parallel.profiles import load_profile
+
+    return load_profile(path).where
 
 
 def _check_codebook(path: Path) -> str:

@@ -22,6 +22,7 @@ def run_recipes(
     repeats: int | None,
     seed: int | None,
     workers: int | None,
+    cluster: str | None,
     out: Path,
     as_json: bool,
 ) -> int:
@@ -34,7 +35,7 @@ def run_recipes(
     wrong = False
     for recipe in _load(recipes, repeats, seed):
         with ProgressReporter(recipe.name) as progress:
-            result = run(recipe, workers=workers, out=out, progress=progress)
+            result = run(recipe, workers=workers, cluster=cluster, out=out, progress=progress)
         draw_figures(result.dataset, recipe, result.folder / "figures")
         wrong = wrong or result.digest is None
         for trial in result.outcome.quarantined:

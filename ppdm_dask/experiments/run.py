@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppdm_dask.errors import RunInterrupted
+from ppdm_dask.errors import InputError, RunInterrupted
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
     check_recipe,
@@ -58,6 +58,7 @@ def run(
     repeats: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    cluster: str | Path | None = None,
     batch_seconds: float = 0.5,
     out: str | Path = "runs",
     progress: Callable[[Progress], None] | None = None,
@@ -73,6 +74,8 @@ def run(
     workers : int, optional
         0 computes in this process, N starts N workers; by default short runs stay in this process
         and longer ones take a worker a core.  The numbers do not depend on it.
+    cluster : str or Path, optional
+        Cluster profile, its file or the name of one of the package; excludes `workers`.
     batch_seconds : float
         Time a batch of repeats should take.
     out : str or Path
@@ -90,6 +93,14 @@ def run(
     from ppdm_dask.parallel.ledger import Ledger
     from ppdm_dask.parallel.runner import execute
 
+    profile = None
+    if cluster is not None:
+        from ppdm_dask.parallel.profiles import load_profile
+
+        profile = load_profile(cluster)
+        if workers is not None:
+            what = f"{cluster}: says how many workers there are; leave the number of workers out"
+            raise InputError(what, workers)
     if isinstance(recipe, str | Path):
         recipe = load_recipe(recipe)
     recipe = recipe.with_changes(repeats=repeats, seed=seed)
@@ -105,6 +116,7 @@ def run(
                 plan.cells,
                 ledger,
                 workers=workers,
+                profile=profile,
                 batch_seconds=batch_seconds,
                 progress=progress,
             )

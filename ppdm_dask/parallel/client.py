@@ -22,6 +22,7 @@ from distributed.system import MEMORY_LIMIT
 from ppdm_dask.errors import InputError
 from ppdm_dask.parallel.nanny import PromptNanny, halt_all
 from ppdm_dask.parallel.perform import THREAD_VARIABLES
+from ppdm_dask.parallel.security import Certificates
 from ppdm_dask.parallel.surroundings import (
     PROCESS_NAME,
     environment_kept,
@@ -78,7 +79,17 @@ class Pool:
     last_death : callable
         How the worker process ended that ended last; an empty text if that is not known.
     log : Path or None
-        File of this machine that takes what workers write to standard error.
+        File of this machine that takes what workers write to standard error, or what is known of
+        them.
+    remote : bool
+        Whether workers may run on other machines or from another installation, so that they have
+        to be compared with this process before they are given work.
+    shared : bool
+        Whether scheduler and workers go on after the run.
+    patience : float
+        Seconds without any worker after which the pool counts as lost.
+    more_memory : str
+        How a user gives a worker more memory, the end of a sentence.
     """
 
     client: Client
@@ -87,6 +98,10 @@ class Pool:
     mend: Callable[[], None]
     last_death: Callable[[], str]
     log: Path | None
+    remote: bool = False
+    shared: bool = False
+    patience: float = 60.0
+    more_memory: str = "give workers more memory"
 
 
 @contextmanager
@@ -101,11 +116,18 @@ def borrowed_pool(client: Client) -> Iterator[Pool]:
     if client.status != "running":
         raise InputError(f"this client is {client.status}; a connected one is needed", client)
     workers = max(1, sum(client.nthreads().values()))
-    yield Pool(client, workers, lambda: workers, lambda: None, lambda: "", None)
+    yield Pool(client, workers, lambda: workers, lambda: None, lambda: "", None, shared=True)
 
 
 @contextmanager
-def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iterator[Pool]:
+def local_pool(
+    workers: int,
+    log: Path,
+    memory_limit: int | None = None,
+    *,
+    certificates: Certificates | None = None,
+    more_memory: str = "take fewer workers, then each has more",
+) -> Iterator[Pool]:
     """Start worker processes of one thread each, and end them at the end of the context.
 
     The context is entered before the workers are up; batches wait for them.
@@ -118,7 +140,13 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
         File that takes the log of Dask's parts.
     memory_limit : int, optional
         Bytes a worker may use; the workers share nine tenths of the memory by default.
+    certificates : Certificates, optional
+        With them all connections are encrypted, so that other users of this machine cannot reach
+        the workers.
+    more_memory : str
+        How a user gives a worker more memory, the end of a sentence.
     """
+    security = None if certificates is None else certificates.security()
     limit = memory_limit or int(MEMORY_LIMIT * MEMORY_SHARE / workers)
     with ExitStack() as stack:
         stack.enter_context(logging_to(log))
@@ -137,6 +165,8 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
                 silence_logs=False,
                 memory_limit=limit,
                 env=ENVIRONMENT,
+                protocol="tcp://" if security is None else "tls://",
+                security=security,
             )
             stack.callback(_close, cluster)
             client = Client(cluster, set_as_default=False, direct_to_workers=True)
@@ -158,6 +188,7 @@ def local_pool(workers: int, log: Path, memory_limit: int | None = None) -> Iter
             mend=mend,
             last_death=lambda: deaths.last,
             log=log,
+            more_memory=more_memory,
         )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from ppdm_dask.parallel.client import Pool
+    from ppdm_dask.parallel.profiles import Profile
 
 __all__ = ["Outcome", "execute"]
 
@@ -36,6 +37,7 @@ def execute(
     batch_seconds: float = 0.5,
     progress: Callable[[Progress], None] | None = None,
     client: Client | None = None,
+    profile: Profile | None = None,
     stall_seconds: float = 600.0,
 ) -> Outcome:
     """Compute the repeats that the ledger lacks, and store them batch by batch.
@@ -60,6 +62,8 @@ def execute(
         Called with a :class:`~ppdm_dask.parallel.progress.Progress` after each batch.
     client : distributed.Client, optional
         Connection to a cluster that is to do the work; it stays open. Excludes ``workers``.
+    profile : Profile, optional
+        Where to compute, whatever the size of the job. Excludes ``workers`` and ``client``.
     stall_seconds : float
         Time without a finished batch after which workers count as stuck and are replaced.
 
@@ -79,14 +83,15 @@ def execute(
     PPDMError
         If workers cannot be kept alive, or the ledger refuses a result.
     """
-    _check(cells, workers, batch_seconds, client)
+    _check(cells, workers, batch_seconds, client, profile)
     tally = Tally(cells, ledger, batch_seconds, progress)
+    elsewhere = client is not None or profile is not None
     with Interruption() as stop:
         try:
-            if tally.planner.unfinished and client is None and not workers:
+            if tally.planner.unfinished and not elsewhere and not workers:
                 _run_here(tally, work, stop, may_leave=workers is None and _cores() > 1)
             if tally.planner.unfinished:
-                _run_on_workers(tally, work, stop, workers, client, stall_seconds)
+                _run_on_workers(tally, work, stop, workers, client, profile, stall_seconds)
         except Stopped as stopped:
             raise RunInterrupted(
                 f"stopped by {stopped.args[0].name} with {tally.done} of {tally.total} repeats "
@@ -97,7 +102,11 @@ def execute(
 
 
 def _check(
-    cells: Sequence[Cell], workers: int | None, batch_seconds: float, client: Client | None
+    cells: Sequence[Cell],
+    workers: int | None,
+    batch_seconds: float,
+    client: Client | None,
+    profile: Profile | None,
 ) -> None:
     if workers is not None and workers < 0:
         raise InputError(f"workers is {workers}; it must be 0 or more", workers)
@@ -105,6 +114,9 @@ def _check(
         raise InputError(f"batch_seconds is {batch_seconds}; it must be above 0", batch_seconds)
     if workers is not None and client is not None:
         raise InputError("give workers or client, not both", workers)
+    if profile is not None and (workers is not None or client is not None):
+        what = "a cluster profile says how many workers there are: give no workers or client"
+        raise InputError(what, profile)
     ids: set[str] = set()
     keys: dict[int, str] = {}
     for cell in cells:
@@ -144,6 +156,7 @@ def _run_on_workers(
     stop: Interruption,
     workers: int | None,
     client: Client | None,
+    profile: Profile | None,
     stall_seconds: float,
 ) -> None:
     # Loading Dask takes half a second, which a short run need not spend.
@@ -155,6 +168,8 @@ def _run_on_workers(
     def connect() -> AbstractContextManager[Pool]:
         if client is not None:
             return borrowed_pool(client)
+        if profile is not None:
+            return profile.pool(tally.ledger.path.parent)
         return local_pool(workers or CPU_COUNT, tally.ledger.path.with_name("workers.log"))
 
     dispatch(tally, work, stop, connect, stall_seconds)

@@ -81,7 +81,7 @@ class Session:
 
     def drive(self) -> None:
         """Send batches and take results until there is nothing to send."""
-        log = None if self.pool.log is None else str(self.pool.log)
+        log = None if self.pool.remote or self.pool.log is None else str(self.pool.log)
         plugin = WorkPlugin(self.work, self.tally.cells, self.name, log)
         plural = "s" if self.pool.workers > 1 else ""
         self.tally.enter(f"starting {self.pool.workers} worker{plural}")
@@ -227,7 +227,7 @@ class Session:
                 self.tally.planner.put_back(batch)
             future.release()
         self.in_flight.clear()
-        if self.pool.log is None:
+        if self.pool.shared:
             # The pool goes on without us.
             with suppress(Exception):
                 self.pool.client.unregister_worker_plugin(self.name)

@@ -1,0 +1,42 @@
+"""Workers on this machine, on the loopback interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from ppdm_dask.experiments.fields import Table
+from ppdm_dask.parallel.profiles.base import Profile, register
+
+if TYPE_CHECKING:
+    from ppdm_dask.parallel.client import Pool
+
+__all__ = ["LocalProfile"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class LocalProfile(Profile):
+    """Worker processes that the run starts beside itself, and that end with it."""
+
+    kind: ClassVar[str] = "local"
+
+    @classmethod
+    def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
+        """No keys but the common ones."""
+        return cls(**common)
+
+    def pool(self, folder: Path) -> AbstractContextManager[Pool]:
+        from ppdm_dask.parallel.client import local_pool
+        from ppdm_dask.parallel.security import ROLES
+
+        return local_pool(
+            self.workers,
+            folder / "workers.log",
+            self.memory,
+            certificates=self.certificates(*ROLES),
+            more_memory=f"raise memory in {self.source}",
+        )
