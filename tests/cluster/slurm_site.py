@@ -131,7 +131,6 @@ class Site:
     def stop(self) -> None:
         """End jobs, then the daemons, the controller last but one."""
         if self.jobs():
-            self.ask("scancel", "--signal=KILL", "--full", f"--user={getpass.getuser()}")
             self.ask("scancel", f"--user={getpass.getuser()}")
             self._wait_for(lambda: not self.jobs(), "jobs are gone")
         for daemon in reversed(self._daemons):
@@ -159,9 +158,7 @@ class Site:
         path = shutil.which(program, path=_search_path())
         assert path is not None
         with (self.folder / f"{program}.out").open("wb") as output:
-            self._daemons.append(
-                subprocess.Popen([path, *arguments], stdout=output, stderr=output)
-            )
+            self._daemons.append(subprocess.Popen([path, *arguments], stdout=output, stderr=output))
 
     def _wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
         end = time.monotonic() + seconds
