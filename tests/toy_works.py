@@ -117,3 +117,19 @@ class SlowStart:
             self.started = True
             time.sleep(self.start_seconds)
         return Draws().trials(cell, start, stop)
+
+
+@dataclass(frozen=True)
+class Hungry(Draws):
+    """One repeat takes much memory, and keeps it for a while."""
+
+    cell: str = "q=1"
+    repeat: int = 2
+    megabytes: int = 0
+
+    def happen(self, cell: Cell, repeat: int) -> None:
+        if (cell.id, repeat) == (self.cell, self.repeat):
+            taken = np.ones(self.megabytes * 2**17)
+            time.sleep(20)
+            taken.sum()
+        super().happen(cell, repeat)

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: list[str]) -> int:
-    from ppdm_dask.cli import searching  # noqa: F401 - registers its command
+    from ppdm_dask.cli import clusters, searching  # noqa: F401 - register their commands
     from ppdm_dask.cli.app import UsageProblem, app
     from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
 

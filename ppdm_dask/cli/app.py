@@ -120,6 +120,10 @@ def run(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder in which the run's folder is made.")
     ] = Path("runs"),
+    retry_failed: Annotated[
+        bool,
+        typer.Option("--retry-failed", help="Try again what an earlier run quarantined."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")
     ] = False,
@@ -138,6 +142,7 @@ def run(
         workers=workers,
         cluster=cluster,
         out=out,
+        retry_failed=retry_failed,
         as_json=json,
     )
     raise typer.Exit(code)

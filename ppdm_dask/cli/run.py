@@ -24,6 +24,7 @@ def run_recipes(
     workers: int | None,
     cluster: str | None,
     out: Path,
+    retry_failed: bool,
     as_json: bool,
 ) -> int:
     """Run recipes one after the other; 0, or 1 if trials had to be given up."""
@@ -35,11 +36,23 @@ def run_recipes(
     wrong = False
     for recipe in _load(recipes, repeats, seed):
         with ProgressReporter(recipe.name) as progress:
-            result = run(recipe, workers=workers, cluster=cluster, out=out, progress=progress)
+            result = run(
+                recipe,
+                workers=workers,
+                cluster=cluster,
+                out=out,
+                retry_failed=retry_failed,
+                progress=progress,
+            )
         draw_figures(result.dataset, recipe, result.folder / "figures")
         wrong = wrong or result.digest is None
         for trial in result.outcome.quarantined:
             print(f"ppdm: quarantined: {trial}", file=sys.stderr)
+        if result.outcome.quarantined:
+            # The same command would end like this one, at once.
+            earlier = " in an earlier run" if result.outcome.remembered else ""
+            what = f"ppdm: {recipe.name}: given up{earlier}; --retry-failed tries again"
+            print(what, file=sys.stderr)
         found.append(_as_json(recipe, result))
         if not as_json:
             _print(recipe, result)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppdm_dask.errors import InputError, RunInterrupted
+from ppdm_dask.errors import InputError, PPDMError, RunFolderError
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
     check_recipe,
@@ -61,6 +62,7 @@ def run(
     cluster: str | Path | None = None,
     batch_seconds: float = 0.5,
     out: str | Path = "runs",
+    retry_failed: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> RunResult:
     """Run a recipe, or go on with a run that was stopped.
@@ -80,6 +82,8 @@ def run(
         Time a batch of repeats should take.
     out : str or Path
         Folder in which the run's folder is made, or the run's own folder.
+    retry_failed : bool
+        Try again the trials that an earlier run gave up.
     progress : callable, optional
         Called with a ``Progress`` now and then.
 
@@ -118,10 +122,14 @@ def run(
                 workers=workers,
                 profile=profile,
                 batch_seconds=batch_seconds,
+                retry_failed=retry_failed,
                 progress=progress,
             )
-        except RunInterrupted:
-            folder.finish("partial")
+        except PPDMError:
+            # On a full disk this fails too, and what stopped the run is the news.
+            with suppress(RunFolderError):
+                given_up = [str(trial) for trial in ledger.quarantined(plan.cells)]
+                folder.finish("partial", quarantined=given_up)
             raise
         dataset = plan.collect(ledger)
     found = findings(dataset)

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.experiments.plan import Cell
 
-__all__ = ["Batch", "Quarantined", "TrialError", "gaps", "summarise"]
+__all__ = [
+    "Batch",
+    "Quarantined",
+    "TrialError",
+    "contiguous",
+    "gaps",
+    "subtract",
+    "summarise",
+]
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,31 @@ def gaps(stored: Iterable[tuple[int, int]], repeats: int) -> Iterator[tuple[int,
         reached = max(reached, stop)
     if reached < repeats:
         yield reached, repeats
+
+
+def contiguous(cell: Cell, repeats: Iterable[int]) -> Iterator[Batch]:
+    """Batches of a cell's repeats, which come in increasing order, each without a gap."""
+    start = stop = -1
+    for repeat in repeats:
+        if repeat != stop:
+            if start >= 0:
+                yield Batch(cell, start, stop)
+            start = repeat
+        stop = repeat + 1
+    if start >= 0:
+        yield Batch(cell, start, stop)
+
+
+def subtract(batches: Iterable[Batch], others: Iterable[Batch]) -> list[Batch]:
+    """What is left of batches without the repeats of others, in the same order."""
+    taken: dict[str, set[int]] = {}
+    for other in others:
+        taken.setdefault(other.cell.id, set()).update(range(other.start, other.stop))
+    left: list[Batch] = []
+    for batch in batches:
+        out = taken.get(batch.cell.id, set())
+        left += contiguous(batch.cell, (r for r in range(batch.start, batch.stop) if r not in out))
+    return left
 
 
 def summarise(error: BaseException) -> str:

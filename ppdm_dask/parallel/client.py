@@ -90,6 +90,8 @@ class Pool:
         Seconds without any worker after which the pool counts as lost.
     more_memory : str
         How a user gives a worker more memory, the end of a sentence.
+    source : str
+        What asked for the pool, for messages: a profile's file.
     """
 
     client: Client
@@ -102,6 +104,7 @@ class Pool:
     shared: bool = False
     patience: float = 60.0
     more_memory: str = "give workers more memory"
+    source: str = "the cluster"
 
 
 @contextmanager
@@ -116,7 +119,16 @@ def borrowed_pool(client: Client) -> Iterator[Pool]:
     if client.status != "running":
         raise InputError(f"this client is {client.status}; a connected one is needed", client)
     workers = max(1, sum(client.nthreads().values()))
-    yield Pool(client, workers, lambda: workers, lambda: None, lambda: "", None, shared=True)
+    yield Pool(
+        client=client,
+        workers=workers,
+        alive=lambda: workers,
+        mend=lambda: None,
+        last_death=lambda: "",
+        log=None,
+        remote=True,
+        shared=True,
+    )
 
 
 @contextmanager

@@ -6,17 +6,21 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from time import monotonic, sleep
 
-from ppdm_dask.errors import PPDMError
+from ppdm_dask.errors import ClusterUnreachable, PPDMError
 from ppdm_dask.experiments.plan import Work
 from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.interrupt import Interruption
-from ppdm_dask.parallel.session import PoolLost, Session
+from ppdm_dask.parallel.losses import PoolLost
+from ppdm_dask.parallel.session import Session
 from ppdm_dask.parallel.suspects import Suspects
 from ppdm_dask.parallel.tally import Tally
 
 __all__ = ["dispatch"]
 
 MOST_REBUILDS = 3  # of pools lost in a row without a finished batch
+# A scheduler that others keep running may take a while to be there again.
+PATIENCE_SECONDS = 300.0
+MOST_WAIT_SECONDS = 30.0
 
 
 def dispatch(
@@ -48,27 +52,36 @@ def dispatch(
         If a signal said so; the workers have ended.
     TrialError
         If the work raised an exception.
+    ClusterError
+        If the cluster does not answer the first time, or must not be used.
     PPDMError
         If pools are lost one after the other.
     """
     suspects = Suspects(tally)
-    fruitless = 0
+    fruitless, connected, fruitful = 0, False, monotonic()
     while tally.planner.unfinished:
         before = tally.computed + len(tally.quarantined)
+        patient = False
         try:
             with connect() as pool:
+                connected = True
+                patient = pool.shared
                 Session(tally, suspects, work, stop, pool, stall_seconds).drive()
-        except PoolLost as loss:
+        except (PoolLost, ClusterUnreachable) as loss:
+            if not connected:
+                raise
             if tally.computed + len(tally.quarantined) > before:
-                fruitless = 0
+                fruitless, fruitful = 0, monotonic()
                 continue
             fruitless += 1
-            if fruitless > MOST_REBUILDS:
+            patient = patient or isinstance(loss, ClusterUnreachable)
+            waited = monotonic() - fruitful
+            if fruitless > MOST_REBUILDS and not (patient and waited < PATIENCE_SECONDS):
                 raise PPDMError(
                     f"workers were lost {fruitless} times in a row without finishing a batch: "
                     f"{loss}; what is stored is kept"
                 ) from loss
-            _wait(2.0 ** (fruitless - 1), stop)
+            _wait(min(2.0 ** (fruitless - 1), MOST_WAIT_SECONDS), stop)
 
 
 def _wait(seconds: float, stop: Interruption) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -70,6 +72,7 @@ def foreign_pool(
             last_death=lambda: "",
             log=log,
             remote=True,
+            source=source,
             shared=True,
             more_memory="start workers with a larger --memory-limit",
         )
@@ -97,15 +100,28 @@ def connected(address: str, certificates: Certificates | None, source: str) -> I
                 direct_to_workers=False,
             )
     except Exception as error:
-        cause = error.__cause__ or error
         which = "scheduler" if certificates is None else "scheduler that takes our certificate"
-        what = f"{source}: no {which} answers at {address} ({summarise(cause)})"
+        what = f"{source}: no {which} answers at {address} ({_reason(error)})"
         raise ClusterUnreachable(what, address) from error
     try:
         yield client
     finally:
         with suppress(Exception):
             client.close(timeout=2)
+
+
+def _reason(error: BaseException) -> str:
+    """Say why a connection failed: Dask tries again until its time is over, and says only that."""
+    chain: list[BaseException] = [error]
+    while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(before)
+    for known in (ssl.SSLError, socket.gaierror, ConnectionRefusedError):
+        for each in chain:
+            if isinstance(each, known):
+                return summarise(each)
+    if any(isinstance(each, TimeoutError | OSError) for each in chain):
+        return f"no answer within {CONNECT_SECONDS:.0f} s"
+    return summarise(error)
 
 
 class WorkerCount:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import PPDMError, RunFolderError
 from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.batches import Batch, gaps
+from ppdm_dask.parallel.batches import Batch, Quarantined, contiguous, gaps
 from ppdm_dask.parallel.lock import RunLock
 from ppdm_dask.parallel.payload import layout, pack, unpack
 from ppdm_dask.parallel.store import close_store, open_store, reported, transaction
@@ -149,6 +150,38 @@ class Ledger:
             for cell in cells
             for start, stop in gaps(self.stored(cell), cell.repeats)
         ]
+
+    def quarantine(self, entry: Quarantined) -> None:
+        """Remember that repeats were given up.
+
+        Raises
+        ------
+        RunFolderError
+            If the file cannot be written.
+        """
+        batch = entry.batch
+        row = (_text(batch.cell), batch.start, batch.stop, entry.reason)
+        with reported(self.path), transaction(self._open):
+            self._open.execute("INSERT OR REPLACE INTO quarantined VALUES (?, ?, ?, ?)", row)
+
+    def quarantined(self, cells: Iterable[Cell]) -> list[Quarantined]:
+        """Repeats that were given up and are missing still, in the order of the cells."""
+        found = []
+        for cell in cells:
+            with reported(self.path):
+                rows = self._open.execute(
+                    "SELECT start, stop, reason FROM quarantined WHERE cell = ? ORDER BY rowid",
+                    (_text(cell),),
+                ).fetchall()
+            # Of a repeat that was given up twice the later reason counts.
+            reasons: dict[int, str] = {}
+            for start, stop, reason in rows:
+                reasons |= dict.fromkeys(range(start, stop), reason)
+            for gap in self.missing([cell]):
+                given_up = [r for r in range(gap.start, gap.stop) if r in reasons]
+                for reason, run in groupby(given_up, key=reasons.__getitem__):
+                    found += [Quarantined(part, reason) for part in contiguous(cell, run)]
+        return found
 
     def finished(self, cell: Cell) -> npt.NDArray[np.int64]:
         """Numbers of the cell's repeats that are stored, increasing; the order of `collect`."""

@@ -38,6 +38,7 @@ def execute(
     progress: Callable[[Progress], None] | None = None,
     client: Client | None = None,
     profile: Profile | None = None,
+    retry_failed: bool = False,
     stall_seconds: float = 600.0,
 ) -> Outcome:
     """Compute the repeats that the ledger lacks, and store them batch by batch.
@@ -64,6 +65,9 @@ def execute(
         Connection to a cluster that is to do the work; it stays open. Excludes ``workers``.
     profile : Profile, optional
         Where to compute, whatever the size of the job. Excludes ``workers`` and ``client``.
+    retry_failed : bool
+        Try again the repeats that an earlier run of this ledger gave up; without it they stay
+        given up.
     stall_seconds : float
         Time without a finished batch after which workers count as stuck and are replaced.
 
@@ -84,7 +88,7 @@ def execute(
         If workers cannot be kept alive, or the ledger refuses a result.
     """
     _check(cells, workers, batch_seconds, client, profile)
-    tally = Tally(cells, ledger, batch_seconds, progress)
+    tally = Tally(cells, ledger, batch_seconds, progress, retry_failed=retry_failed)
     elsewhere = client is not None or profile is not None
     with Interruption() as stop:
         try:

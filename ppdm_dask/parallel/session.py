@@ -8,31 +8,35 @@ from __future__ import annotations
 import uuid
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from distributed import Future, KilledWorker
 from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
+from ppdm_dask.errors import ClusterError
 from ppdm_dask.experiments.plan import Work
 from ppdm_dask.parallel.batches import Batch, TrialError
 from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.interrupt import Interruption, Stopped
+from ppdm_dask.parallel.losses import (
+    PoolLost,
+    describe_absence,
+    describe_death,
+    lost_with_connection,
+)
+from ppdm_dask.parallel.peers import check_peers
 from ppdm_dask.parallel.perform import Result
 from ppdm_dask.parallel.suspects import Suspects
 from ppdm_dask.parallel.tally import Tally
-from ppdm_dask.parallel.worker import Failure, WorkPlugin, perform_batch
+from ppdm_dask.parallel.worker import Failure, Unfit, WorkPlugin, perform_batch
 
-__all__ = ["PoolLost", "Session"]
+__all__ = ["Session"]
 
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2
 MEND_SECONDS = 2.0
 START_SECONDS = 60.0  # for a pool's first batch, before which workers load and compile
-
-
-class PoolLost(Exception):
-    """The workers, or the way to them, are gone or stuck; others may do better."""
 
 
 class Session:
@@ -77,16 +81,20 @@ class Session:
         self.alone = False
         self.sent = 0
         self.losses = 0
-        self.last = self.last_mend = monotonic()
+        self.last = self.last_mend = self.last_seen = monotonic()
 
     def drive(self) -> None:
         """Send batches and take results until there is nothing to send."""
-        log = None if self.pool.remote or self.pool.log is None else str(self.pool.log)
-        plugin = WorkPlugin(self.work, self.tally.cells, self.name, log)
+        remote = self.pool.remote
+        log = None if remote or self.pool.log is None else str(self.pool.log)
+        plugin = WorkPlugin(self.work, self.tally.cells, self.name, log, compare=remote)
         plural = "s" if self.pool.workers > 1 else ""
         self.tally.enter(f"starting {self.pool.workers} worker{plural}")
         try:
-            self.pool.client.register_plugin(plugin, name=self.name)
+            with lost_with_connection():
+                if remote:
+                    self.greet()
+                self.pool.client.register_plugin(plugin, name=self.name)
             while self.fill():
                 self.stop.check()
                 self.watch()
@@ -97,6 +105,14 @@ class Session:
             raise
         finally:
             self.leave()
+
+    def greet(self) -> None:
+        """Wait for a first worker, then refuse a cluster that differs from this process."""
+        while not self.pool.alive():
+            self.stop.check()
+            self.watch_workers()
+            sleep(POLL_SECONDS)
+        check_peers(self.pool.client, self.pool.source)
 
     def fill(self) -> bool:
         """Send what the window has room for; whether anything is in flight."""
@@ -121,15 +137,20 @@ class Session:
         """Submit one batch under a key of its own."""
         self.sent += 1
         key = f"{self.name}-{self.sent}"
-        future = self.pool.client.submit(
-            perform_batch,
-            self.name,
-            self.positions[batch.cell.id],
-            batch.start,
-            batch.stop,
-            key=key,
-            pure=False,
-        )
+        try:
+            with lost_with_connection():
+                future = self.pool.client.submit(
+                    perform_batch,
+                    self.name,
+                    self.positions[batch.cell.id],
+                    batch.start,
+                    batch.stop,
+                    key=key,
+                    pure=False,
+                )
+        except PoolLost:
+            self.put_back(batch)
+            raise
         self.in_flight[key] = (batch, future)
         self.loop.add_callback(self.collect, key, future)
 
@@ -161,27 +182,19 @@ class Session:
                 self.tally.mode = self.tally.mode.removeprefix("starting ")
             self.losses = 0
             self.tally.store(batch, answer)
+        elif isinstance(answer, Unfit):
+            self.put_back(batch)
+            raise ClusterError(f"{self.pool.source}: {answer.reason}", batch)
         elif isinstance(answer, Failure):
             raise TrialError(f"{batch}: {answer.summary}", batch) from answer.restore()
         elif isinstance(answer, KilledWorker):
-            self.suspects.judge(batch, alone=self.alone, reason=self.death(answer))
+            self.suspects.judge(batch, alone=self.alone, reason=describe_death(self.pool, answer))
         else:
             self.lose(batch, answer)
 
-    def death(self, killed: KilledWorker) -> str:
-        """Say how a worker ended, and where more is to be read."""
-        times = killed.allowed_failures + 1
-        end = f"its worker process died {times} times while it ran alone"
-        last = self.pool.last_death()
-        where = "" if self.pool.log is None else f"; see {self.pool.log}"
-        return end + (f" (last: {last})" if last else "") + where
-
     def lose(self, batch: Batch, answer: object) -> None:
         """Put a batch back whose result was lost through no fault of its own."""
-        if self.alone:
-            self.suspects.waiting.appendleft(batch)
-        else:
-            self.tally.planner.put_back(batch)
+        self.put_back(batch)
         self.losses += 1
         if isinstance(answer, NoWorkerError | NoValidWorkerError):
             where = "" if self.pool.log is None else f"; see {self.pool.log}"
@@ -189,15 +202,31 @@ class Session:
         if self.losses > 2 * WINDOW * self.pool.workers or self.pool.client.status != "running":
             raise PoolLost(f"results do not arrive ({answer or 'cancelled'})")
 
-    def watch(self) -> None:
-        """Have lost workers replaced; give the pool up when nothing finishes."""
+    def put_back(self, batch: Batch) -> None:
+        """Return a batch that was not done, to be sent again."""
+        if self.alone:
+            self.suspects.waiting.appendleft(batch)
+        else:
+            self.tally.planner.put_back(batch)
+
+    def watch_workers(self) -> bool:
+        """Have lost workers replaced; whether any is there. Too long without any is a loss."""
         now = monotonic()
         alive = self.pool.alive()
         if alive < self.pool.workers and now > self.last_mend + MEND_SECONDS:
-            self.pool.mend()
+            with lost_with_connection():
+                self.pool.mend()
             self.last_mend = now
-        if not alive:
-            # Dask fails the batches by itself if no worker comes up for a minute.
+        if alive:
+            self.last_seen = now
+        elif now > self.last_seen + self.pool.patience:
+            raise PoolLost(describe_absence(self.pool))
+        return alive > 0
+
+    def watch(self) -> None:
+        """Give the pool up when nothing finishes."""
+        now = monotonic()
+        if not self.watch_workers():
             self.last = now
         longest = max(self.tally.planner.expected(batch) for batch, _ in self.in_flight.values())
         start = START_SECONDS if self.tally.mode.startswith("starting") else 0.0
@@ -221,10 +250,7 @@ class Session:
     def leave(self) -> None:
         """Return what is in flight, for the next pool, and free this one."""
         for batch, future in self.in_flight.values():
-            if self.alone:
-                self.suspects.waiting.appendleft(batch)
-            else:
-                self.tally.planner.put_back(batch)
+            self.put_back(batch)
             future.release()
         self.in_flight.clear()
         if self.pool.shared:

@@ -10,6 +10,7 @@ interfaces and outlive a driver that was killed; see :mod:`ppdm_dask.parallel.re
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import logging
 import shlex
@@ -170,9 +171,12 @@ def ssh_pool(profile: SSHProfile, log: Path) -> Iterator[Pool]:
 
     Raises
     ------
-    ClusterUnreachable
-        If the scheduler cannot be started or reached.
+    ClusterError
+        If the scheduler cannot be started or reached, or a package is missing.
     """
+    if importlib.util.find_spec("asyncssh") is None:
+        what = "needs the package asyncssh: pip install 'ppdm_dask[cluster]'"
+        raise ClusterError(f"{profile.source}: kind ssh {what}", profile)
     certificates = profile.certificates(*ROLES)
     assert certificates is not None
     told: list[str] = []
@@ -229,6 +233,7 @@ def ssh_pool(profile: SSHProfile, log: Path) -> Iterator[Pool]:
             last_death=lambda: told[-1] if told else "",
             log=log,
             remote=True,
+            source=profile.source,
             more_memory=f"raise memory in {profile.source}",
         )
 

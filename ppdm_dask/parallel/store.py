@@ -32,6 +32,16 @@ CREATE TABLE batches (
     PRIMARY KEY (cell, start)
 );
 """
+# Repeats that were given up, until they are stored after all.
+QUARANTINE = """
+CREATE TABLE IF NOT EXISTS quarantined (
+    cell TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    stop INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (cell, start, stop)
+);
+"""
 
 
 @contextmanager
@@ -46,6 +56,12 @@ def reported(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise RunFolderError(
+                f"{path}: the disk is full; what is stored is kept: make room there, then give "
+                "the same command again",
+                path,
+            ) from error
         raise RunFolderError(f"{path}: this ledger cannot be used ({error})", path) from error
     except sqlite3.DatabaseError as error:
         raise RunFolderError(
@@ -130,3 +146,4 @@ def _prepare(connection: sqlite3.Connection, empty: bool) -> None:
             f"BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION_ID};"
             f"PRAGMA user_version = {VERSION}; COMMIT;"
         )
+    connection.execute(QUARANTINE)

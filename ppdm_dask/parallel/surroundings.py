@@ -7,7 +7,7 @@ import multiprocessing.spawn
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ ROOTS = ("distributed", "tornado", "asyncio", "bokeh")
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
     """Context in which the log of Dask's parts in this process goes to a file, not the terminal."""
-    handler = logging.FileHandler(path, delay=True, encoding="utf-8")
+    handler = _QuietHandler(path, delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     children = [name for name in logging.root.manager.loggerDict if name.startswith(ROOTS)]
     with ExitStack() as stack:
@@ -40,6 +40,18 @@ def logging_to(path: Path) -> Iterator[None]:
             logger.propagate = False
             logger.setLevel(logging.INFO if name == "distributed" else logging.WARNING)
         yield
+
+
+class _QuietHandler(logging.FileHandler):
+    """Writes to a file while it can; a full disk is told by whoever stores results."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say nothing: the base class writes a traceback to the terminal."""
+
+    def close(self) -> None:
+        # What is still to be written need not fit either.
+        with suppress(OSError):
+            super().close()
 
 
 def _is_terminal(handler: logging.Handler) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.batches import Batch, Quarantined
+from ppdm_dask.parallel.batches import Batch, Quarantined, subtract
 from ppdm_dask.parallel.ledger import Ledger
 from ppdm_dask.parallel.perform import Result
 from ppdm_dask.parallel.planner import Planner
@@ -37,6 +37,8 @@ class Outcome:
         Seconds of work a repeat by cell id, over all that is stored.
     quarantined : tuple of Quarantined
         Batches that were given up; empty in a run that is complete.
+    remembered : int
+        How many of them were given up in an earlier run, and not tried again in this one.
     """
 
     computed_repeats: int
@@ -48,6 +50,7 @@ class Outcome:
     mode: str
     costs: Mapping[str, float]
     quarantined: tuple[Quarantined, ...]
+    remembered: int = 0
 
     @property
     def complete(self) -> bool:
@@ -68,6 +71,8 @@ class Tally:
         Time that a batch should take.
     progress : callable or None
         Called with a :class:`Progress` after each batch and each change of mode.
+    retry_failed : bool
+        Try again what an earlier run gave up.
     """
 
     def __init__(
@@ -76,12 +81,15 @@ class Tally:
         ledger: Ledger,
         batch_seconds: float,
         progress: Callable[[Progress], None] | None,
+        *,
+        retry_failed: bool = False,
     ) -> None:
         self.cells = cells
         self.ledger = ledger
         self.mode = "nothing to do"
         self.computed = 0
-        self.quarantined: list[Quarantined] = []
+        self.quarantined = [] if retry_failed else ledger.quarantined(cells)
+        self.remembered = len(self.quarantined)
         self._progress = progress
         self._began = time.monotonic()
         self._batches = 0
@@ -89,6 +97,7 @@ class Tally:
         missing = ledger.missing(cells)
         self.total = sum(cell.repeats for cell in cells)
         self.resumed = self.total - sum(gap.size for gap in missing)
+        missing = subtract(missing, [entry.batch for entry in self.quarantined])
         costs = {
             cell.key: ledger.cheapest(cell)
             for cell in {gap.cell.id: gap.cell for gap in missing}.values()
@@ -118,12 +127,18 @@ class Tally:
     def quarantine(self, batch: Batch, reason: str) -> None:
         """Give a batch up; after the fifth of a cell, the rest of that cell untried."""
         self.planner.drop(batch)
-        self.quarantined.append(Quarantined(batch, reason))
-        same = sum(entry.batch.cell.id == batch.cell.id for entry in self.quarantined)
+        self._give_up(batch, reason)
+        new = self.quarantined[self.remembered :]
+        same = sum(entry.batch.cell.id == batch.cell.id for entry in new)
         if same >= MOST_QUARANTINED:
             untried = f"not tried, as {same} batches of this cell ended their workers"
             for rest in self.planner.give_up(batch.cell):
-                self.quarantined.append(Quarantined(rest, untried))
+                self._give_up(rest, untried)
+
+    def _give_up(self, batch: Batch, reason: str) -> None:
+        entry = Quarantined(batch, reason)
+        self.ledger.quarantine(entry)
+        self.quarantined.append(entry)
 
     def _tell(self, cell: str) -> None:
         if self._progress is not None:
@@ -143,4 +158,5 @@ class Tally:
             mode=self.mode,
             costs={name: cost / repeats for name, (cost, repeats) in spent.items() if repeats},
             quarantined=tuple(self.quarantined),
+            remembered=self.remembered,
         )

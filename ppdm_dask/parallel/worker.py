@@ -18,9 +18,10 @@ from distributed.protocol import pickle as by_value
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.plan import Cell, Work
 from ppdm_dask.parallel.batches import summarise
+from ppdm_dask.parallel.peers import difference, own_versions
 from ppdm_dask.parallel.perform import Performer, Result
 
-__all__ = ["Failure", "WorkPlugin", "perform_batch"]
+__all__ = ["Failure", "Unfit", "WorkPlugin", "perform_batch"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,19 @@ class Failure:
         return error
 
 
+@dataclass(frozen=True)
+class Unfit:
+    """A worker that came late and is not what the driver is.
+
+    Parameters
+    ----------
+    reason : str
+        Which worker, and what differs.
+    """
+
+    reason: str
+
+
 class WorkPlugin(WorkerPlugin):
     """Carries the work to each worker once, and to a worker that was started in place of another.
 
@@ -79,6 +93,8 @@ class WorkPlugin(WorkerPlugin):
         Under which a worker keeps the plugin.
     log : str or None
         File of this machine that takes what the worker process writes to its standard error.
+    compare : bool
+        Whether each worker has to compare its versions with this process before its first batch.
 
     Raises
     ------
@@ -86,7 +102,15 @@ class WorkPlugin(WorkerPlugin):
         If the work cannot be pickled.
     """
 
-    def __init__(self, work: Work, cells: Sequence[Cell], name: str, log: str | None) -> None:
+    def __init__(
+        self,
+        work: Work,
+        cells: Sequence[Cell],
+        name: str,
+        log: str | None,
+        *,
+        compare: bool = False,
+    ) -> None:
         self.name = name
         self.cells = tuple(cells)
         self.log = log
@@ -98,6 +122,7 @@ class WorkPlugin(WorkerPlugin):
                 "make it picklable, or use workers=0",
                 work,
             ) from error
+        self._versions = own_versions() if compare else None
         self._performer: Performer | None = None
 
     def setup(self, worker: Any) -> None:
@@ -107,14 +132,18 @@ class WorkPlugin(WorkerPlugin):
             os.dup2(descriptor, 2)
             os.close(descriptor)
 
-    def perform(self, index: int, start: int, stop: int) -> Result:
+    def perform(self, index: int, start: int, stop: int) -> Result | Unfit:
         """Do repeats of the cell at position ``index``."""
         if self._performer is None:
+            if self._versions is not None:
+                what = difference(self._versions, own_versions())
+                if what:
+                    return Unfit(f"worker {get_worker().address}: {what}")
             self._performer = Performer(by_value.loads(self._pickled))
         return self._performer.perform(self.cells[index], start, stop)
 
 
-def perform_batch(name: str, index: int, start: int, stop: int) -> Result | Failure:
+def perform_batch(name: str, index: int, start: int, stop: int) -> Result | Failure | Unfit:
     """Task of one batch.
 
     Raises

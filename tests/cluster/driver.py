@@ -1,6 +1,6 @@
 """A run in a process of its own, for tests that kill it; on purpose without a main guard.
 
-Called with the ledger's path and the keyword arguments of ``run`` as JSON.
+Called with the ledger's path and the keyword arguments of ``run`` as JSON; ``profile`` is a path.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from toy_works import Draws, make_cells
 
 from ppdm_dask.errors import RunInterrupted
 from ppdm_dask.parallel.ledger import Ledger
+from ppdm_dask.parallel.profiles import load_profile
 from ppdm_dask.parallel.progress import Progress
 from ppdm_dask.parallel.runner import execute
 
@@ -30,6 +31,8 @@ class Scripted(Draws):
 
 def run(work: dict[str, Any], n_cells: int, repeats: int, **arguments: Any) -> None:
     cells = make_cells(n_cells, repeats)
+    if "profile" in arguments:
+        arguments["profile"] = load_profile(arguments["profile"])
     with Ledger(sys.argv[1]) as ledger:
         try:
             execute(Scripted(**work), cells, ledger, progress=tell, **arguments)

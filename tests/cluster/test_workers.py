@@ -255,9 +255,13 @@ class TestLostWorkers:
             assert "was killed by signal 9" in text
             assert text.endswith(f"see {tmp_path / 'workers.log'}")
             assert capfd.readouterr() == ("", "")
-            # The same call again, with the fault mended, does the one repeat.
-            again = execute(Draws(), cells, ledger, workers=0)
+            # The same call again leaves it alone, though the fault is mended, and says so.
+            same = execute(Draws(), cells, ledger, workers=0)
+            assert (same.computed_repeats, same.remembered) == (0, 1)
+            assert same.quarantined == outcome.quarantined
+            again = execute(Draws(), cells, ledger, workers=0, retry_failed=True)
         assert again.computed_repeats == 1
+        assert again.quarantined == ()
         check_same(cells, path, tmp_path / "reference.sqlite")
 
 

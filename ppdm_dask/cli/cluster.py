@@ -1,0 +1,55 @@
+"""``ppdm cluster``: look a cluster over; make certificates."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from ppdm_dask.cli.output import print_json, print_lines, print_table
+
+__all__ = ["check_cluster", "make_certificate_folder"]
+
+
+def check_cluster(name_or_path: str, *, as_json: bool) -> int:
+    """Look a cluster over; 0 if a run can go on there, 1 if something should be changed first."""
+    from ppdm_dask.parallel.inspection import inspect_cluster
+    from ppdm_dask.parallel.profiles import load_profile
+
+    profile = load_profile(name_or_path)
+    # Kept where something goes wrong: the message names the log in it.
+    folder = Path(tempfile.mkdtemp(prefix="ppdm-cluster-"))
+    findings = inspect_cluster(profile, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    if as_json:
+        print_json(
+            {"profile": profile.source, "findings": [asdict(each) for each in findings]},
+        )
+    else:
+        from ppdm_dask.report.tables import plain_table
+
+        print(f"{profile.source}: {profile.where}\n")
+        rows = [[each.subject, each.found, "yes" if each.ok else "no"] for each in findings]
+        print_table(plain_table(["checked", "found", "ok"], rows))
+    return 0 if all(each.ok for each in findings) else 1
+
+
+def make_certificate_folder(folder: Path, *, days: int, as_json: bool) -> None:
+    """Make a folder of certificates, and say what is for whom."""
+    from ppdm_dask.parallel.security import make_certificates, write_certificates
+
+    files = write_certificates(make_certificates(days), folder)
+    if as_json:
+        print_json({"folder": str(folder), "files": [path.name for path in files], "days": days})
+        return
+    print_lines(
+        [
+            f"{folder}: good for {days} days, for one cluster",
+            "ca.pem                            everywhere",
+            "scheduler.pem, scheduler-key.pem  where the scheduler runs",
+            "worker.pem, worker-key.pem        where workers run",
+            "client.pem, client-key.pem        where ppdm run is called",
+            "The authority's own key was not kept: nobody can add a certificate to these.",
+        ]
+    )

@@ -1,0 +1,61 @@
+"""How workers, and the way to them, are lost, and how that is told."""
+
+# Dask has annotated few of its functions.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from distributed import KilledWorker
+from distributed.client import ClosedClientError
+
+from ppdm_dask.parallel.batches import summarise
+from ppdm_dask.parallel.client import Pool
+
+__all__ = ["PoolLost", "describe_absence", "describe_death", "lost_with_connection"]
+
+
+class PoolLost(Exception):
+    """The workers, or the way to them, are gone or stuck; others may do better."""
+
+
+@contextmanager
+def lost_with_connection() -> Iterator[None]:
+    """Context in which a broken connection to the scheduler means that the pool is lost."""
+    try:
+        yield
+    except (OSError, ClosedClientError) as error:
+        raise PoolLost(f"the scheduler is gone ({summarise(error)})") from error
+
+
+def describe_absence(pool: Pool) -> str:
+    """Say that there is no worker, why the last one ended, and where more is to be read."""
+    last = pool.last_death()
+    what = f"there has been no worker for {pool.patience:.0f} s"
+    return what + (f" (last: {last})" if last else "") + _log(pool)
+
+
+def describe_death(pool: Pool, killed: KilledWorker) -> str:
+    """Say how the worker of a batch that ran alone ended, and where more is to be read."""
+    times = killed.allowed_failures + 1
+    if _went_over_memory(pool, killed.last_worker.address):
+        limit = (killed.last_worker.memory_limit or 0) / 2**30
+        end = f"alone it took its worker over the memory limit of {limit:.3g} GiB, {times} times"
+        return f"{end}; {pool.more_memory}{_log(pool)}"
+    last = pool.last_death()
+    end = f"its worker process died {times} times while it ran alone"
+    return end + (f" (last: {last})" if last else "") + _log(pool)
+
+
+def _went_over_memory(pool: Pool, worker: str) -> bool:
+    """Whether a nanny told the scheduler that it ended this worker for its memory."""
+    with suppress(Exception):
+        events = pool.client.get_events("worker-restart-memory")
+        return any(event["worker"] == worker for _, event in events)
+    return False
+
+
+def _log(pool: Pool) -> str:
+    return "" if pool.log is None else f"; see {pool.log}"
