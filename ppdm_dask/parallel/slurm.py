@@ -125,7 +125,8 @@ def _cluster_class(profile: SLURMProfile) -> Callable[..., Any]:
     try:
         from ppdm_dask.parallel.jobqueue import NamedJobs
     except ImportError as error:
-        what = f"{profile.source}: {error.name} is not installed"
+        package = (error.name or "").partition(".")[0].replace("_", "-")
+        what = f"{profile.source}: {package} is not installed"
         raise ClusterError(f"{what}; pip install 'ppdm_dask[cluster]'", profile) from error
     for command in ("sbatch", "squeue", "scancel"):
         if shutil.which(command) is None:

@@ -129,7 +129,7 @@ class Site:
         self._wait_for(lambda: self.ask("sinfo", "-h", "-o", "%t") == "idle", "the node is idle")
 
     def stop(self) -> None:
-        """End jobs, then the daemons, the controller last but one."""
+        """End jobs, then the daemons, in the order opposite to their start."""
         if self.jobs():
             self.ask("scancel", f"--user={getpass.getuser()}")
             self._wait_for(lambda: not self.jobs(), "jobs are gone")
@@ -145,6 +145,10 @@ class Site:
         """Jobs that wait, run or are just ending."""
         lines = self.ask("squeue", "-h", "-o", "%i %T %j").splitlines()
         return [Job(*line.split(maxsplit=2)) for line in lines]
+
+    def names(self) -> set[str]:
+        """Names of the jobs that wait or run."""
+        return {job.name for job in self.jobs() if job.state != "COMPLETING"}
 
     def ask(self, *command: str) -> str:
         """Output of one of SLURM's commands; empty if it fails."""

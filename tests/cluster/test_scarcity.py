@@ -43,9 +43,7 @@ def test_worker_over_its_memory_limit(
             f"raise memory in {profile}; see {tmp_path / 'workers.log'}"
         )
         profile.write_text(profile.read_text().replace("600 MiB", "2 GiB"))
-        again = execute(
-            Draws(), cells, ledger, profile=load_profile(profile), retry_failed=True
-        )
+        again = execute(Draws(), cells, ledger, profile=load_profile(profile), retry_failed=True)
     assert again.complete
     assert capfd.readouterr() == ("", "")
 

@@ -23,6 +23,8 @@ LEAST_WALLTIME = 60
 LIFETIME_SHARE = 0.85
 MARGIN_SECONDS = 20
 
+FORM = 'a time is needed, "HH:MM:SS" or "D-HH:MM:SS"'
+
 _TIME = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
 
 
@@ -70,16 +72,18 @@ class SLURMProfile(Profile):
         right = "the nodes' network interface is needed, such as ib0 or eth0"
         interface = table.text("interface", right)
         walltime = _seconds(table, "walltime")
-        if walltime is None or walltime < LEAST_WALLTIME:
-            raise table.error("walltime", walltime, "a time of a minute or more, HH:MM:SS")
+        if walltime is None:
+            raise table.error("walltime", None, FORM)
+        if walltime < LEAST_WALLTIME:
+            raise table.error("walltime", _clock(walltime), "a minute or more is needed")
         lifetime = _seconds(table, "lifetime")
         latest = min(int(walltime * LIFETIME_SHARE), walltime - MARGIN_SECONDS)
         if lifetime is not None and not 0 < lifetime <= latest:
-            limit = f"at most {_clock(latest)} with this walltime, so that a batch can end"
+            limit = f"above 0, at most {_clock(latest)} with this walltime, so that a batch can end"
             raise table.error("lifetime", _clock(lifetime), limit)
         directives = table.texts("directives")
         for directive in directives:
-            if not directive.startswith("-"):
+            if not directive.startswith("-") or not directive.isprintable():
                 raise table.error("directives", directive, "options of sbatch begin with a hyphen")
         shared = table.optional_text("shared", "the path of a folder is needed")
         if shared is not None:
@@ -93,8 +97,8 @@ class SLURMProfile(Profile):
             scheduler_interface=table.optional_text("scheduler_interface") or interface,
             walltime=walltime,
             lifetime=lifetime or latest,
-            queue=table.optional_text("queue"),
-            account=table.optional_text("account"),
+            queue=_word(table, "queue"),
+            account=_word(table, "account"),
             directives=directives,
             python=table.optional_text("python") or sys.executable,
             shared=shared,
@@ -112,14 +116,21 @@ class SLURMProfile(Profile):
 
 
 def _seconds(table: Table, key: str) -> int | None:
-    text = table.optional_text(key, "a time is needed, HH:MM:SS or D-HH:MM:SS, in quotes")
+    text = table.optional_text(key, FORM)
     if text is None:
         return None
     match = _TIME.fullmatch(text)
     if match is None:
-        raise table.error(key, text, "a time is needed, HH:MM:SS or D-HH:MM:SS")
+        raise table.error(key, text, FORM)
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _word(table: Table, key: str) -> str | None:
+    text = table.optional_text(key)
+    if text is not None and (not text.isprintable() or len(text.split()) != 1):
+        raise table.error(key, text, "one word is needed")
+    return text
 
 
 def _clock(seconds: int) -> str:
