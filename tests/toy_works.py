@@ -24,12 +24,14 @@ class Draws:
     """Random numbers keyed by (seed, cell, repeat).
 
     A line in ``record`` for each repeat done; repeats from 100 on wait while ``hold`` exists.
+    With ``bulk`` there are as many numbers more.
     """
 
     seed: int = 7
     seconds: float = 0.0
     record: str = ""
     hold: str = ""
+    bulk: int = 0
 
     def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
         generators = [
@@ -41,10 +43,13 @@ class Draws:
             while repeat >= 100 and self.hold and os.path.exists(self.hold):
                 time.sleep(0.01)
             self.happen(cell, repeat)
-        return {
+        found = {
             "correct": np.array([g.integers(1000) for g in generators], np.int32),
             "pair": np.array([g.random(2) for g in generators]).reshape(stop - start, 2),
         }
+        if self.bulk:
+            found["bulk"] = np.array([g.random(self.bulk) for g in generators])
+        return found
 
     def happen(self, cell: Cell, repeat: int) -> None:
         if self.record:

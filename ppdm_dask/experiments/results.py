@@ -132,8 +132,10 @@ def write_netcdf(ds: xr.Dataset, path: Path) -> None:
     for name, array in ds.variables.items():
         if array.dtype.kind in "iuf" and array.size > 1_000:
             encoding[str(name)] = {"zlib": True, "complevel": 4, "shuffle": True}
+    # Into memory first: HDF5 brings the process down when the disk is full.
+    content = ds.to_netcdf(engine="h5netcdf", encoding=encoding)
     with replacing(path) as temporary:
-        ds.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+        temporary.write_bytes(content)
 
 
 def read_netcdf(path: Path) -> xr.Dataset:

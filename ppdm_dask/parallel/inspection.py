@@ -26,6 +26,7 @@ from ppdm_dask.parallel.peers import check_peers, own_versions
 from ppdm_dask.parallel.perform import Performer, Result
 from ppdm_dask.parallel.probe import accepts_strangers
 from ppdm_dask.parallel.profiles import Profile
+from ppdm_dask.parallel.sizes import show_size
 from ppdm_dask.parallel.worker import Failure, WorkPlugin, perform_batch
 
 __all__ = ["Finding", "inspect_cluster"]
@@ -104,7 +105,7 @@ def _look(profile: Profile, pool: Pool) -> Iterator[Finding]:
     yield _encryption(profile, pool, [info["address"], *workers])
     yield _batch(pool)
     limits = {about["memory_limit"] for about in workers.values()}
-    shown = ", ".join("none" if not limit else f"{limit / 2**30:.3g} GiB" for limit in limits)
+    shown = ", ".join(show_size(limit) if limit else "none" for limit in limits)
     yield Finding("memory limit", f"{shown} a worker", limits == {profile.memory})
     # Threads are asked for after a batch, when libraries are loaded and limited.
     about = pool.client.run(describe_worker)

@@ -13,6 +13,7 @@ from distributed.client import ClosedClientError
 
 from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import Pool
+from ppdm_dask.parallel.sizes import show_size
 
 __all__ = ["PoolLost", "describe_absence", "describe_death", "lost_with_connection"]
 
@@ -39,13 +40,13 @@ def describe_absence(pool: Pool) -> str:
 
 def describe_death(pool: Pool, killed: KilledWorker) -> str:
     """Say how the worker of a batch that ran alone ended, and where more is to be read."""
-    times = killed.allowed_failures + 1
+    times = "once" if killed.allowed_failures < 1 else f"{killed.allowed_failures + 1} times"
     if _went_over_memory(pool, killed.last_worker.address):
-        limit = (killed.last_worker.memory_limit or 0) / 2**30
-        end = f"alone it took its worker over the memory limit of {limit:.3g} GiB, {times} times"
+        limit = show_size(killed.last_worker.memory_limit or 0)
+        end = f"alone it took its worker over the memory limit of {limit}, {times}"
         return f"{end}; {pool.more_memory}{_log(pool)}"
     last = pool.last_death()
-    end = f"its worker process died {times} times while it ran alone"
+    end = f"its worker process died {times} while it ran alone"
     return end + (f" (last: {last})" if last else "") + _log(pool)
 
 

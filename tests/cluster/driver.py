@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from toy_works import Draws, make_cells
 
-from ppdm_dask.errors import RunInterrupted
+from ppdm_dask.errors import RunFolderError, RunInterrupted
 from ppdm_dask.parallel.ledger import Ledger
 from ppdm_dask.parallel.profiles import load_profile
 from ppdm_dask.parallel.progress import Progress
@@ -39,6 +39,9 @@ def run(work: dict[str, Any], n_cells: int, repeats: int, **arguments: Any) -> N
         except RunInterrupted as stopped:
             print(stopped, file=sys.stderr)
             sys.exit(130)
+        except RunFolderError as error:
+            print(f"RunFolderError: {error}", file=sys.stderr)
+            sys.exit(1)
 
 
 run(**json.loads(sys.argv[2]))

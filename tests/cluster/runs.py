@@ -31,22 +31,34 @@ class Run:
     ----------
     folder : Path
         For the ledger, the record of what is done, and standard error.
+    ledger : Path, optional
+        The ledger, where it is not in that folder.
     arguments : keywords
-        Of ``execute``; ``profile`` is a path, and ``seconds`` what a repeat takes.
+        Of ``execute``; ``profile`` is a path, ``seconds`` what a repeat takes, ``bulk`` how many
+        numbers more it returns.
     """
 
-    def __init__(self, folder: Path, *, seconds: float = 0.0, **arguments: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ledger: Path | None = None,
+        *,
+        seconds: float = 0.0,
+        bulk: int = 0,
+        **arguments: Any,
+    ) -> None:
         self.record = folder / "record"
         self.hold = folder / "hold"
         self.errors = folder / "stderr"
+        files = {"record": str(self.record), "hold": str(self.hold)}
         arguments = {
-            "work": {"record": str(self.record), "hold": str(self.hold), "seconds": seconds},
+            "work": {**files, "seconds": seconds, "bulk": bulk},
             "n_cells": N_CELLS,
             "repeats": REPEATS,
             "batch_seconds": 0.1,
             **arguments,
         }
-        command = [sys.executable, str(DRIVER), str(folder / "ledger.sqlite")]
+        command = [sys.executable, str(DRIVER), str(ledger or folder / "ledger.sqlite")]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 [*command, json.dumps(arguments)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def test_worker_over_its_memory_limit(
         assert ledger.missing(cells) == [Batch(cells[1], 2, 3)]
         (given_up,) = outcome.quarantined
         assert given_up.reason == (
-            "alone it took its worker over the memory limit of 0.586 GiB, 1 times; "
+            "alone it took its worker over the memory limit of 600 MiB, once; "
             f"raise memory in {profile}; see {tmp_path / 'workers.log'}"
         )
         profile.write_text(profile.read_text().replace("600 MiB", "2 GiB"))
@@ -50,10 +50,10 @@ def test_worker_over_its_memory_limit(
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB with a file that nearly fills it."""
+    """A file system of 64 MiB with a file that nearly fills it."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "ppdm", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "ppdm", str(folder)]
     subprocess.run(mount, check=True)
     try:
         filler = folder / "filler"
@@ -64,9 +64,23 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.fixture
+def start(disk: Path, tmp_path: Path) -> Iterator[Callable[[], Run]]:
+    runs: list[Run] = []
+
+    def begin() -> Run:
+        ledger = disk / "ledger.sqlite"
+        runs.append(Run(tmp_path, ledger, workers=2, batch_seconds=0.01, bulk=2000))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
+
+
 @needs_root
-def test_disk_that_fills(disk: Path, tmp_path: Path) -> None:
-    run = Run(disk, workers=2, batch_seconds=0.01, bulk=2000)
+def test_disk_that_fills(disk: Path, start: Callable[[], Run]) -> None:
+    run = start()
     assert run.end() == 1
     (message,) = run.errors.read_text().splitlines()
     path = disk / "ledger.sqlite"
@@ -78,7 +92,7 @@ def test_disk_that_fills(disk: Path, tmp_path: Path) -> None:
         kept = sum(ledger.finished(cell).size for cell in make_cells(2, 400))
     assert 0 < kept < 800
     (disk / "filler").unlink()
-    again = Run(disk, workers=2, batch_seconds=0.01, bulk=2000)
+    again = start()
     assert again.end() == 0
     assert again.errors.read_text() == ""
 

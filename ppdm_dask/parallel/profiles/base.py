@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from ppdm_dask.errors import ProfileError, RecipeError
 from ppdm_dask.experiments.fields import Table, read_toml
+from ppdm_dask.parallel.sizes import UNITS, parse_size, show_size
 from ppdm_dask.resources import profile_path
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ KINDS: dict[str, type[Profile]] = {}
 
 # Certificates that are made for one pool and forgotten with it.
 OWN = "run"
-
-_UNITS = {
-    f"{prefix}{'i' if base == 1024 else ''}B": base**power
-    for base in (1000, 1024)
-    for power, prefix in enumerate(("k" if base == 1000 else "K", "M", "G", "T"), 1)
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +83,7 @@ class Profile(ABC):
     def where(self) -> str:
         """One line for a person: kind and size."""
         plural = "s" if self.workers > 1 else ""
-        return f"{self.kind}, {self.workers} worker{plural} of {self.memory / 2**30:.3g} GiB"
+        return f"{self.kind}, {self.workers} worker{plural} of {show_size(self.memory)}"
 
     def with_workers(self, workers: int) -> Self:
         """Return the same profile with another number of workers."""
@@ -159,10 +153,9 @@ def _read(table: Table, base: Path) -> Profile:
 def _size(table: Table, key: str) -> int:
     right = 'the memory that one worker may use is needed, such as "4 GiB"'
     text = table.text(key, right)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([A-Za-z]+)", text)
-    if match is None or match[2] not in _UNITS:
-        raise table.error(key, text, f"{right}; units are {', '.join(_UNITS)}")
-    size = int(float(match[1]) * _UNITS[match[2]])
+    size = parse_size(text)
+    if size is None:
+        raise table.error(key, text, f"{right}; units are {', '.join(UNITS)}")
     if size < 64 * 2**20:
         raise table.error(key, text, "a worker needs 64 MiB at the very least, in practice 500")
     return size
