@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from dataclasses import asdict
@@ -18,8 +19,11 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
     from ppdm_dask.parallel.profiles import load_profile
 
     profile = load_profile(name_or_path)
-    # Kept where something goes wrong: the message names the log in it.
-    folder = Path(tempfile.mkdtemp(prefix="ppdm-cluster-"))
+    # Kept where something goes wrong: the message names the log in it. Below the current folder,
+    # which the nodes of a batch system are more likely to see than this machine's temporary one.
+    here = Path.cwd()
+    near = here if os.access(here, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="ppdm-cluster-", dir=near))
     findings = inspect_cluster(profile, folder)
     shutil.rmtree(folder, ignore_errors=True)
     if as_json:
