@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from ppdm_dask.cli import main
 from ppdm_dask.errors import ProfileError
-from ppdm_dask.parallel.profiles import KINDS, LocalProfile, SchedulerProfile, load_profile
+from ppdm_dask.parallel.profiles import (
+    KINDS,
+    LocalProfile,
+    SchedulerProfile,
+    SSHProfile,
+    load_profile,
+)
+from ppdm_dask.parallel.security import ROLES
 from ppdm_dask.resources import cluster_dir, profiles
 
 LOCAL = 'kind = "local"\nworkers = 2\nmemory = "2 GiB"\n'
 SCHEDULER = 'kind = "scheduler"\nworkers = 2\nmemory = "2 GiB"\n'
+
+
+SSH = 'kind = "ssh"\nworkers = 2\nmemory = "2 GiB"\nhosts = ["node1", "node2"]\n'
 
 
 def write(folder: Path, text: str) -> Path:
@@ -62,9 +73,33 @@ def test_certificates_are_looked_for_beside_the_profile(tmp_path: Path) -> None:
     assert profile.security == str(tmp_path / "keys")
 
 
+def test_ssh_profile(tmp_path: Path) -> None:
+    (tmp_path / "id").touch()
+    profile = load_profile(write(tmp_path, SSH + 'port = 2222\nkey = "id"\nuser = "ann"\n'))
+    assert isinstance(profile, SSHProfile)
+    assert profile.hosts == ("node1", "node2")
+    assert profile.scheduler == "node1"
+    assert profile.python == sys.executable
+    assert profile.options == {
+        "username": "ann",
+        "port": 2222,
+        "client_keys": [str(tmp_path / "id")],
+    }
+    # Others can reach these machines: TLS without being asked for.
+    certificates = profile.certificates(*ROLES)
+    assert certificates is not None
+    assert set(certificates.pairs) == set(ROLES)
+    assert profile.where == "ssh, 2 workers of 2 GiB on node1, node2"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (SSH.replace('["node1", "node2"]', "[]"), "hosts: got nothing; a list of one machine or"),
+        (SSH.replace('"node2"', '""'), 'hosts: got ["node1", ""]; a list of one machine or more'),
+        (SSH + 'key = "none"\n', 'key: got "none"; there is no file '),
+        (SSH + "port = 70000\n", "port: got 70000; a port is 65535 at most"),
+        (SSH + 'pyhton = "/usr/bin/python3"\n', 'no such key, did you mean "python"?'),
         (LOCAL.replace("local", "lokal"), 'kind: got "lokal"; did you mean "local"?'),
         ("workers = 2\n", "kind: got nothing; a kind of cluster is needed: "),
         (LOCAL + "worker = 3\n", 'worker: got 3; there is no such key, did you mean "workers"?'),

@@ -65,7 +65,9 @@ def check_peers(client: Client, source: str) -> None:
     _check_addresses(client, source)
     ours = own_versions()
     for who, versions in seen_versions(client, source).items():
-        if what := difference(ours, versions):
+        # Without its code the difference is another one.
+        asked = {name: ours[name] for name in ours if name != CODE or CODE in versions}
+        if what := difference(asked, versions):
             raise ClusterError(f"{source}: {who}: {what}; one run needs the same everywhere", who)
 
 
@@ -92,7 +94,9 @@ def seen_versions(client: Client, source: str) -> dict[str, Versions]:
     code |= {f"worker {address}": answer for address, answer in answers.items()}
     for who, answer in code.items():
         if isinstance(answer, BaseException):
-            what = f"{source}: {who} cannot run this package there ({summarise(answer)})"
+            # Dask wraps what it cannot send into a plain exception.
+            why = str(answer) if type(answer) is Exception else summarise(answer)
+            what = f"{source}: {who}: this package is missing or broken there ({why})"
             raise ClusterError(f"{what}; install it, the same version everywhere", who)
         seen.setdefault(who, {})[CODE] = answer
     return seen

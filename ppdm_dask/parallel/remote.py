@@ -83,7 +83,8 @@ def _make(spec: dict[str, Any]) -> Any:
 
 def _own_address() -> str:
     """Address of this machine at which SSH was reached: nothing listens where SSH does not."""
-    return os.environ["SSH_CONNECTION"].split()[2]
+    address = os.environ["SSH_CONNECTION"].split()[2]
+    return f"[{address}]" if ":" in address else address
 
 
 def _wait_for_end(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:

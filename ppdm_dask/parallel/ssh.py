@@ -94,7 +94,7 @@ class Remote(Process):
         )
         self.proc = await self.connection.create_process(self.command)
         self.proc.stdin.write(json.dumps(self.spec) + "\n")
-        self.tasks.append(asyncio.create_task(self._listen()))
+        self.tasks += [asyncio.create_task(self._listen()), asyncio.create_task(self._beat())]
         line = await self.proc.stdout.readline()
         try:
             answer = json.loads(line)
@@ -103,27 +103,29 @@ class Remote(Process):
             raise ClusterError(f"{self.command} did not start ({heard})", self.command) from None
         if "error" in answer:
             raise ClusterError(answer["error"], self.command)
-        self.tasks.append(asyncio.create_task(self._beat()))
         return str(answer["address"])
 
     async def _listen(self) -> None:
         """Write what the process says on its standard error to our log."""
-        async for line in self.proc.stderr:
-            text = line.strip()
-            logger.info("%s: %s", self.host, text)
-            if "Worker process" in text:
-                self.told.append(text[text.index("Worker process") :])
-            elif self.address is None and text:
-                self.told.append(text)
+        # A lost connection raises what kind of loss it was; any kind is the end.
+        with suppress(Exception):
+            async for line in self.proc.stderr:
+                text = line.strip()
+                logger.info("%s: %s", self.host, text)
+                if "Worker process" in text:
+                    self.told.append(text[text.index("Worker process") :])
+                elif self.address is None and text:
+                    self.told.append(text)
         if self.status == Status.running:
             self.status = Status.failed
             self.told.append(f"{self.host}: the process there has ended")
 
     async def _beat(self) -> None:
         """Show that this process is there; silence ends the other."""
-        while True:
+        while self.status != Status.failed:
             await asyncio.sleep(BEAT_SECONDS)
-            self.proc.stdin.write("\n")
+            with suppress(OSError):
+                self.proc.stdin.write("\n")
 
     async def end(self) -> None:
         """End the process by the end of its input, and leave the connection."""

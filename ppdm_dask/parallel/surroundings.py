@@ -17,7 +17,7 @@ __all__ = ["PROCESS_NAME", "environment_kept", "interrupts_blocked", "logging_to
 PROCESS_NAME = "Dask Worker"
 
 # Loggers that would write to the terminal of their own accord.
-ROOTS = ("distributed", "tornado", "asyncio", "bokeh")
+ROOTS = ("distributed", "tornado", "asyncio", "asyncssh", "bokeh")
 
 
 @contextmanager

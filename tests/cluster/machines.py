@@ -57,10 +57,10 @@ class SSHServer:
     known_hosts: Path
     process: subprocess.Popen[bytes]
 
-    def profile(self, workers: int = 2, memory: str = "1 GiB") -> str:
-        """A cluster profile of workers over this server."""
+    def profile(self) -> str:
+        """A cluster profile of two workers over this server."""
         return (
-            f'kind = "ssh"\nworkers = {workers}\nmemory = "{memory}"\nhosts = ["127.0.0.1"]\n'
+            'kind = "ssh"\nworkers = 2\nmemory = "1 GiB"\nhosts = ["127.0.0.1"]\n'
             f'user = "{getpass.getuser()}"\nport = {self.port}\nkey = "{self.key}"\n'
             f'known_hosts = "{self.known_hosts}"\n'
         )

@@ -91,7 +91,7 @@ def test_workers_scheduler_and_driver_are_killed(
     kept: set[tuple[object, ...]] = set()
     before: Counter[tuple[str, int]] = Counter()
     with ssh_server(tmp_path / "sshd") as server:
-        profile.write_text(server.profile())
+        profile.write_text(server.profile() + 'interface = "lo"\n')
         run = start(profile)
         done = 0
         for _ in range(5):
@@ -100,6 +100,11 @@ def test_workers_scheduler_and_driver_are_killed(
             victims = workers(server.process.pid)
             victims[0].kill()
             check_gone(victims[:1], 2.0)
+        # A nanny takes its worker along, and nobody is left there to start another.
+        nanny = remote(server.process.pid)[1]
+        family = [nanny, *nanny.children(recursive=True)]
+        nanny.kill()
+        check_gone(family, 10.0)
         done += 60
         run.wait_for(done)
         scheduler = remote(server.process.pid)[0]
@@ -126,7 +131,7 @@ def test_workers_scheduler_and_driver_are_killed(
     check_finished(tmp_path)
     took = time.monotonic() - began
     tell(
-        f"five workers, a scheduler and two drivers killed: {took:.0f} s, of which "
+        f"five workers, a nanny, a scheduler and two drivers killed: {took:.0f} s, of which "
         f"{TOTAL * SECONDS / 2:.0f} s are the work of two workers"
     )
 

@@ -59,13 +59,14 @@ class Watch:
     """Collects the addresses at which processes listen that came during a run."""
 
     def __init__(self, *besides: int) -> None:
-        self.before = set(psutil.pids())
         self.besides = besides
         self.addresses: set[str] = set()
+        self.last = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        if progress.mode.startswith("starting"):
+        if progress.mode.startswith("starting") or time.monotonic() < self.last + 0.3:
             return
+        self.last = time.monotonic()
         us = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
         for pid in self.besides:
             us |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
@@ -205,7 +206,10 @@ class TestOtherInstallations:
         [
             ("code", "ppdm_dask code [0-9a-f]{12} here, code [0-9a-f]{12} there"),
             ("numpy", f"numpy {np.__version__} here, 0.0.1 there"),
-            ("nothing", "cannot run this package there .ModuleNotFoundError: .*; install it"),
+            (
+                "nothing",
+                "this package is missing or broken there .ModuleNotFoundError",
+            ),
         ],
     )
     def test_refused(
