@@ -24,7 +24,7 @@ from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.security import Certificates
 from ppdm_dask.parallel.surroundings import interrupts_blocked, logging_to
 
-__all__ = ["NETWORK", "WorkerCount", "connected", "foreign_pool"]
+__all__ = ["CONNECT_SECONDS", "NETWORK", "WorkerCount", "connected", "foreign_pool"]
 
 CONNECT_SECONDS = 10.0
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from ppdm_dask.experiments.plan import Cell, Work
 from ppdm_dask.parallel.addresses import parts
 from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.losses import PoolLost, describe_absence, lost_with_connection
+from ppdm_dask.parallel.orphans import plugin_name
 from ppdm_dask.parallel.peers import check_peers, own_versions
 from ppdm_dask.parallel.perform import Performer, Result
 from ppdm_dask.parallel.probe import accepts_strangers
@@ -147,7 +147,7 @@ def _accepts_strangers(dask_worker: Any) -> bool:
 def _batch(pool: Pool) -> Finding:
     """Have a worker do a batch of a published experiment, and do it here as well."""
     work, cell = _real_job()
-    name = f"ppdm-{uuid.uuid4().hex}"
+    name = plugin_name(pool.client)
     log = None if pool.remote or pool.log is None else str(pool.log)
     pool.client.register_plugin(WorkPlugin(work, [cell], name, log, compare=pool.remote), name=name)
     try:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
@@ -25,6 +24,7 @@ from ppdm_dask.parallel.losses import (
     describe_death,
     lost_with_connection,
 )
+from ppdm_dask.parallel.orphans import forget_orphans, plugin_name
 from ppdm_dask.parallel.peers import check_peers
 from ppdm_dask.parallel.perform import Result
 from ppdm_dask.parallel.suspects import Suspects
@@ -73,7 +73,7 @@ class Session:
         self.stop = stop
         self.pool = pool
         self.stall_seconds = stall_seconds
-        self.name = f"ppdm-{uuid.uuid4().hex}"
+        self.name = plugin_name(pool.client)
         self.positions = {cell.id: index for index, cell in enumerate(tally.cells)}
         self.in_flight: dict[str, tuple[Batch, Future[Any]]] = {}
         self.finished: SimpleQueue[tuple[str, object]] = SimpleQueue()
@@ -113,6 +113,8 @@ class Session:
             self.watch_workers()
             sleep(POLL_SECONDS)
         check_peers(self.pool.client, self.pool.source)
+        if self.pool.shared:
+            forget_orphans(self.pool.client)
 
     def fill(self) -> bool:
         """Send what the window has room for; whether anything is in flight."""

@@ -27,7 +27,7 @@ from distributed.deploy.ssh import Process
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import ENVIRONMENT, SETTINGS, Pool
-from ppdm_dask.parallel.foreign import NETWORK, WorkerCount, connected
+from ppdm_dask.parallel.foreign import CONNECT_SECONDS, NETWORK, WorkerCount, connected
 from ppdm_dask.parallel.profiles.ssh import SSHProfile
 from ppdm_dask.parallel.security import ROLES
 from ppdm_dask.parallel.surroundings import interrupts_blocked, logging_to
@@ -90,7 +90,11 @@ class Remote(Process):
         import asyncssh
 
         self.connection = await asyncssh.connect(
-            self.host, keepalive_interval=5, keepalive_count_max=3, **self.options
+            self.host,
+            connect_timeout=CONNECT_SECONDS,
+            keepalive_interval=5,
+            keepalive_count_max=3,
+            **self.options,
         )
         self.proc = await self.connection.create_process(self.command)
         self.proc.stdin.write(json.dumps(self.spec) + "\n")
@@ -177,7 +181,7 @@ def ssh_pool(profile: SSHProfile, log: Path) -> Iterator[Pool]:
         If the scheduler cannot be started or reached, or a package is missing.
     """
     if importlib.util.find_spec("asyncssh") is None:
-        what = "needs the package asyncssh: pip install 'ppdm_dask[cluster]'"
+        what = "needs the package asyncssh, of the extra cluster of ppdm_dask"
         raise ClusterError(f"{profile.source}: kind ssh {what}", profile)
     certificates = profile.certificates(*ROLES)
     assert certificates is not None

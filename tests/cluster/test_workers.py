@@ -26,8 +26,10 @@ from ppdm_dask.parallel import client
 from ppdm_dask.parallel.batches import Batch, TrialError
 from ppdm_dask.parallel.client import local_pool
 from ppdm_dask.parallel.ledger import Ledger
+from ppdm_dask.parallel.orphans import plugin_name
 from ppdm_dask.parallel.progress import Progress
 from ppdm_dask.parallel.runner import execute
+from ppdm_dask.parallel.worker import WorkPlugin
 
 pytestmark = pytest.mark.cluster
 
@@ -340,6 +342,24 @@ class TestErrors:
 
         with Ledger(path) as ledger, pytest.raises(InputError, match="cannot be sent to other"):
             execute(Locked(), make_cells(1, 10), ledger, workers=1)
+
+
+def plugins(dask_worker: Worker) -> set[str]:
+    return {name for name in dask_worker.plugins if name.startswith("ppdm:")}
+
+
+def test_work_of_a_killed_driver_is_forgotten(path: Path) -> None:
+    with in_process_cluster(1) as ours:
+        with Client(ours.scheduler.address, set_as_default=False) as killed:
+            orphan = plugin_name(killed)
+            killed.register_plugin(WorkPlugin(Draws(), [], orphan, None), name=orphan)
+        with Client(ours.scheduler.address, set_as_default=False) as living:
+            kept = plugin_name(living)
+            living.register_plugin(WorkPlugin(Draws(), [], kept, None), name=kept)
+            assert set().union(*ours.run(plugins).values()) == {orphan, kept}
+            with Ledger(path) as ledger:
+                assert execute(Draws(), make_cells(1, 20), ledger, client=ours).complete
+            assert set().union(*ours.run(plugins).values()) == {kept}
 
 
 def test_cluster_of_the_caller(path: Path, tmp_path: Path) -> None:
