@@ -1,7 +1,7 @@
 """What a run on workers costs besides its work, and how far that carries.
 
-    python benchmarks/scaling.py [--json]          measures, and says whether floors hold
-    python benchmarks/scaling.py --figure FILE     draws docs/scaling.md's figure from what it measured
+    python benchmarks/scaling.py [--json]         measures, and says whether floors hold
+    python benchmarks/scaling.py --figure FILE    draws docs/scaling.md's figure, from part 1 alone
 
 1. Costs of a batch: CPU of driver, scheduler and worker, each in a process of its own, from the
    difference between a run of few and one of many empty batches; and bytes of a batch.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import platform
 import resource
@@ -37,12 +38,11 @@ from timing import Claim
 
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.payload import pack
 from ppdm_dask.parallel.profiles import load_profile
 from ppdm_dask.parallel.runner import execute
 
 SWEEP_BATCHES, SWEEP_SECONDS = 240, 0.3
-FEW, MANY = 200, 2_200
+FEW, MANY, COST_ROUNDS = 200, 1_200, 3
 ROUNDS = 5
 LATENCY = 0.0005  # a good network, one way
 SIZES = (10, 20, 50, 100, 200, 500, 1_000)
@@ -87,7 +87,7 @@ def run(work: Busy, grid: list[Cell], **where: Any) -> tuple[float, float]:
 
 @contextmanager
 def separate_processes(workers: int) -> Iterator[tuple[Path, psutil.Process, psutil.Process]]:
-    """Scheduler and workers as processes of their own: profile, scheduler, and the workers' nanny."""
+    """Scheduler and workers in processes of their own: profile, scheduler, the workers' nanny."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with socket.socket() as free:
@@ -129,22 +129,25 @@ def cpu(process: psutil.Process) -> float:
 
 
 def costs_of_a_batch() -> dict[str, float]:
-    """Seconds of CPU by process, and bytes, of one batch."""
-    found: dict[int, dict[str, float]] = {}
+    """Seconds of CPU by process, and bytes, of one batch; medians of some rounds."""
+    costs: dict[str, list[float]] = {"driver": [], "scheduler": [], "worker": []}
     with separate_processes(1) as (path, scheduler, nanny):
-        profile = load_profile(path)
         # One repeat a batch: nothing is as short as these batches should be.
-        where = {"profile": profile, "batch_seconds": 1e-9}
+        where = {"profile": load_profile(path), "batch_seconds": 1e-9}
         run(Busy(0.0), cells(4, 50), **where)
-        for batches in (FEW, MANY):
-            before = (time.process_time(), cpu(scheduler), cpu(nanny))
-            _, work = run(Busy(0.0), cells(4, batches // 4), **where)
-            after = (time.process_time(), cpu(scheduler), cpu(nanny))
-            spent = [b - a for a, b in zip(before, after, strict=True)]
-            found[batches] = dict(zip(("driver", "scheduler", "worker"), spent, strict=True))
-            found[batches]["worker"] -= work
-    costs = {key: (found[MANY][key] - found[FEW][key]) / (MANY - FEW) for key in found[FEW]}
-    return costs | {"bytes": float(bytes_of_a_batch())}
+        for _ in range(COST_ROUNDS):
+            found: dict[int, dict[str, float]] = {}
+            for batches in (FEW, MANY):
+                before = (time.process_time(), cpu(scheduler), cpu(nanny))
+                _, work = run(Busy(0.0), cells(4, batches // 4), **where)
+                after = (time.process_time(), cpu(scheduler), cpu(nanny))
+                spent = [b - a for a, b in zip(before, after, strict=True)]
+                found[batches] = dict(zip(costs, spent, strict=True))
+                found[batches]["worker"] -= work
+            for key, each in costs.items():
+                each.append((found[MANY][key] - found[FEW][key]) / (MANY - FEW))
+    medians = {key: statistics.median(each) for key, each in costs.items()}
+    return medians | {"bytes": float(bytes_of_a_batch())}
 
 
 def bytes_of_a_batch() -> int:
@@ -159,7 +162,7 @@ def bytes_of_a_batch() -> int:
     with Performer(plan.work) as performer:
         result = performer.perform(plan.cells[0], 0, 10)
     there = serialize_bytes((perform_batch, ("ppdm-" + 32 * "0", 0, 0, 10)))
-    return len(there) + len(serialize_bytes(result)) + len(pack(result.arrays)) * 0
+    return len(there) + len(serialize_bytes(result))
 
 
 # -- share of a sweep ---------------------------------------------------------------------------
@@ -210,6 +213,7 @@ def gains() -> dict[str, list[float]]:
             threads_per_worker=1,
             dashboard_address="127.0.0.1:0",
             memory_limit="1GiB",
+            silence_logs=logging.CRITICAL,
         )
         client = Client(cluster, set_as_default=False)
         pool = ProcessPoolExecutor(workers, mp_context=spawn)
@@ -248,11 +252,15 @@ def spend_often(seconds: float, times: int) -> None:
 
 
 def efficiency(workers: int, seconds: float, costs: Costs) -> float:
-    """Part of their time in which workers compute, by simulation."""
+    """Rate of batches, as a part of what it would be without any costs, by simulation."""
     rng = np.random.default_rng(workers)
-    draws = iter(rng.uniform(0.8 * seconds, 1.2 * seconds, size=24 * workers + 8))
-    out = simulate(workers, 24 * workers, lambda: next(draws), costs)
-    return out.rate * seconds / workers
+    lengths = rng.uniform(0.8 * seconds, 1.2 * seconds, size=16 * workers + 8)
+
+    def rate(given: Costs) -> float:
+        draws = iter(lengths)
+        return simulate(workers, 16 * workers, lambda: float(next(draws)), given).rate
+
+    return rate(costs) / rate(Costs(0.0, 0.0))
 
 
 def project(costs: dict[str, float]) -> dict[str, dict[str, float]]:
@@ -272,6 +280,19 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw the projection into this file")
     given = parser.parse_args()
     costs = costs_of_a_batch()
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    facts: dict[str, Any] = {
+        "machine": machine,
+        "load": os.getloadavg()[0],
+        "costs of a batch": costs,
+        "efficiency": project(costs),
+    }
+    if given.figure is not None:
+        from scaling_figure import draw
+
+        draw(facts, given.figure)
+        print(json.dumps(facts, indent=1))
+        return
     share = share_of_a_sweep()
     times = gains()
     one_two = {
@@ -285,20 +306,11 @@ def main() -> None:
         Claim("CPU besides the work, of all, in a sweep of 240 batches", share["share"], most=0.2),
         Claim("gain of a second worker over that of a bare pool", relative, least=0.9),
     ]
-    projection = project(costs)
-    facts = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.python_version()}",
-        "load": os.getloadavg()[0],
-        "costs of a batch": costs,
+    facts |= {
         "sweep": share,
         "gain": {who: statistics.median(each) for who, each in one_two.items()},
         "claims": [{**asdict(claim), "holds": claim.holds} for claim in claims],
-        "efficiency": projection,
     }
-    if given.figure is not None:
-        from scaling_figure import draw
-
-        draw(facts, given.figure)
     if given.json:
         print(json.dumps(facts, indent=1))
     else:

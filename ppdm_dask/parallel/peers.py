@@ -98,7 +98,9 @@ def seen_versions(client: Client, source: str) -> dict[str, Versions]:
             why = str(answer) if type(answer) is Exception else summarise(answer)
             what = f"{source}: {who}: this package is missing or broken there ({why})"
             raise ClusterError(f"{what}; install it, the same version everywhere", who)
-        seen.setdefault(who, {})[CODE] = answer
+        # A worker that has come since the first question compares itself when it gets the work.
+        if who in seen:
+            seen[who][CODE] = answer
     return seen
 
 

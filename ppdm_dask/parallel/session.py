@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any
@@ -100,6 +102,9 @@ class Session:
                 self.watch()
                 with suppress(Empty):
                     self.take(*self.finished.get(timeout=POLL_SECONDS))
+                    while True:
+                        # What has come meanwhile is made up for in one go.
+                        self.take(*self.finished.get_nowait())
         except Stopped:
             self.take_finished()
             raise
@@ -123,38 +128,45 @@ class Session:
             # The window drains first; then one suspect at a time.
             if not self.in_flight:
                 self.alone = True
-                self.send(waiting.popleft())
+                self.send([waiting.popleft()])
             return True
         if not self.in_flight:
             self.alone = False
         if not self.alone:
-            while len(self.in_flight) < WINDOW * self.pool.workers:
-                batch = self.tally.planner.next()
-                if batch is None:
-                    break
-                self.send(batch)
+            room = WINDOW * self.pool.workers - len(self.in_flight)
+            batches = list(islice(iter(self.tally.planner.next, None), room))
+            if batches:
+                self.send(batches)
         return bool(self.in_flight)
 
-    def send(self, batch: Batch) -> None:
-        """Submit one batch under a key of its own."""
-        self.sent += 1
-        key = f"{self.name}-{self.sent}"
+    def send(self, batches: Sequence[Batch]) -> None:
+        """Submit batches, each under a key of its own; one message costs little more than another.
+
+        Parameters
+        ----------
+        batches : sequence of Batch
+            One or more.
+        """
+        keys = [f"{self.name}-{self.sent + i}" for i in range(1, len(batches) + 1)]
+        self.sent += len(batches)
         try:
             with lost_with_connection():
-                future = self.pool.client.submit(
+                futures = self.pool.client.map(
                     perform_batch,
-                    self.name,
-                    self.positions[batch.cell.id],
-                    batch.start,
-                    batch.stop,
-                    key=key,
+                    [self.name] * len(batches),
+                    [self.positions[batch.cell.id] for batch in batches],
+                    [batch.start for batch in batches],
+                    [batch.stop for batch in batches],
+                    key=keys,
                     pure=False,
                 )
         except PoolLost:
-            self.put_back(batch)
+            for batch in batches:
+                self.put_back(batch)
             raise
-        self.in_flight[key] = (batch, future)
-        self.loop.add_callback(self.collect, key, future)
+        for key, batch, future in zip(keys, batches, futures, strict=True):
+            self.in_flight[key] = (batch, future)
+            self.loop.add_callback(self.collect, key, future)
 
     async def collect(self, key: str, future: Future[Any]) -> None:
         """Hand what becomes of a future to the main thread; runs in the event loop's thread.
@@ -230,9 +242,13 @@ class Session:
         now = monotonic()
         if not self.watch_workers():
             self.last = now
-        longest = max(self.tally.planner.expected(batch) for batch, _ in self.in_flight.values())
         start = START_SECONDS if self.tally.mode.startswith("starting") else 0.0
-        limit = max(self.stall_seconds, 20 * longest, start)
+        limit = max(self.stall_seconds, start)
+        if now < self.last + limit:
+            # The usual case, in which thousands of batches in flight need not be gone through.
+            return
+        longest = max(self.tally.planner.expected(batch) for batch, _ in self.in_flight.values())
+        limit = max(limit, 20 * longest)
         if now < self.last + limit:
             return
         for batch, _ in self.in_flight.values():
