@@ -24,8 +24,10 @@ from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.parallel.batches import TrialError
 from ppdm_dask.parallel.ledger import Ledger
+from ppdm_dask.parallel.profiles import LocalProfile
 from ppdm_dask.parallel.progress import Progress
 from ppdm_dask.parallel.runner import execute
+from ppdm_dask.parallel.tally import Tally
 
 TESTS = Path(__file__).parent
 
@@ -277,6 +279,7 @@ sys.path.insert(0, {str(TESTS)!r})
 from toy_works import Draws, make_cells
 from ppdm_dask.parallel.ledger import Ledger
 from ppdm_dask.parallel.runner import execute
+from ppdm_dask.parallel.tally import Tally
 with Ledger("ledger.sqlite") as ledger:
     outcome = execute(Draws(), make_cells(2, 50), ledger)
 assert outcome.complete
@@ -285,3 +288,26 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
     ).split()
     assert "numpy" in loaded
     assert not {"dask", "distributed", "pandas", "sklearn", "xarray"}.intersection(loaded)
+
+
+@pytest.mark.parametrize(
+    ("workers", "batch_seconds", "expected"),
+    [(2, None, 0.5), (100, None, 0.5), (1_000, None, 5.0), (1_000, 0.3, 0.3)],
+)
+def test_batches_grow_with_a_large_cluster(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+    batch_seconds: float | None,
+    expected: float,
+) -> None:
+    profile = LocalProfile(source="p.toml", workers=workers, memory=2**30)
+    seen: list[float] = []
+
+    def dispatch(tally: Tally, *_: object) -> None:
+        seen.append(tally.planner.batch_seconds)
+
+    monkeypatch.setattr("ppdm_dask.parallel.dispatch.dispatch", dispatch)
+    with Ledger(path) as ledger:
+        execute(Draws(), make_cells(1, 5), ledger, profile=profile, batch_seconds=batch_seconds)
+    assert seen == [expected]

@@ -60,7 +60,7 @@ def run(
     seed: int | None = None,
     workers: int | None = None,
     cluster: str | Path | None = None,
-    batch_seconds: float = 0.5,
+    batch_seconds: float | None = None,
     out: str | Path = "runs",
     retry_failed: bool = False,
     progress: Callable[[Progress], None] | None = None,
@@ -78,8 +78,9 @@ def run(
         and longer ones take a worker a core.  The numbers do not depend on it.
     cluster : str or Path, optional
         Cluster profile, its file or the name of one of the package; excludes `workers`.
-    batch_seconds : float
-        Time a batch of repeats should take.
+    batch_seconds : float, optional
+        Time a batch of repeats should take; by default half a second, longer on a cluster of more
+        than 100 workers.
     out : str or Path
         Folder in which the run's folder is made, or the run's own folder.
     retry_failed : bool

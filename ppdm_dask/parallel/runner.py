@@ -27,6 +27,11 @@ __all__ = ["Outcome", "execute"]
 # Below this, starting workers costs more than they save.
 WORTH_WORKERS_SECONDS = 5.0
 
+BATCH_SECONDS = 0.5
+# What driver and scheduler need for a batch, with some reserve: docs/scaling.md. Shorter batches
+# than this times the number of workers would have workers wait for them.
+FRONT_SECONDS = 0.005
+
 
 def execute(
     work: Work,
@@ -34,7 +39,7 @@ def execute(
     ledger: Ledger,
     *,
     workers: int | None = None,
-    batch_seconds: float = 0.5,
+    batch_seconds: float | None = None,
     progress: Callable[[Progress], None] | None = None,
     client: Client | None = None,
     profile: Profile | None = None,
@@ -57,8 +62,10 @@ def execute(
     workers : int, optional
         Number of worker processes; 0 stays in this process. By default the run begins here and
         starts a worker for each core as soon as more than 5 seconds of work are left.
-    batch_seconds : float
-        Time that a batch should take, above 0. A batch costs some milliseconds on workers.
+    batch_seconds : float, optional
+        Time that a batch should take, above 0. A batch costs driver and scheduler some
+        milliseconds, so by default it is half a second up to 100 workers of a profile, and longer
+        in proportion with more.
     progress : callable, optional
         Called with a :class:`~ppdm_dask.parallel.progress.Progress` after each batch.
     client : distributed.Client, optional
@@ -88,7 +95,8 @@ def execute(
         If workers cannot be kept alive, or the ledger refuses a result.
     """
     _check(cells, workers, batch_seconds, client, profile)
-    tally = Tally(cells, ledger, batch_seconds, progress, retry_failed=retry_failed)
+    seconds = batch_seconds or _batch_seconds(profile)
+    tally = Tally(cells, ledger, seconds, progress, retry_failed=retry_failed)
     elsewhere = client is not None or profile is not None
     with Interruption() as stop:
         try:
@@ -108,13 +116,13 @@ def execute(
 def _check(
     cells: Sequence[Cell],
     workers: int | None,
-    batch_seconds: float,
+    batch_seconds: float | None,
     client: Client | None,
     profile: Profile | None,
 ) -> None:
     if workers is not None and workers < 0:
         raise InputError(f"workers is {workers}; it must be 0 or more", workers)
-    if not 0 < batch_seconds < float("inf"):
+    if batch_seconds is not None and not 0 < batch_seconds < float("inf"):
         raise InputError(f"batch_seconds is {batch_seconds}; it must be above 0", batch_seconds)
     if workers is not None and client is not None:
         raise InputError("give workers or client, not both", workers)
@@ -132,6 +140,10 @@ def _check(
         twin = keys.setdefault(cell.key, cell.id)
         if twin != cell.id:
             raise InputError(f"cells {twin} and {cell.id} have the same parameters", cell)
+
+
+def _batch_seconds(profile: Profile | None) -> float:
+    return BATCH_SECONDS if profile is None else max(BATCH_SECONDS, FRONT_SECONDS * profile.workers)
 
 
 def _cores() -> int:
