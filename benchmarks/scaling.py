@@ -252,15 +252,15 @@ def spend_often(seconds: float, times: int) -> None:
 
 
 def efficiency(workers: int, seconds: float, costs: Costs) -> float:
-    """Rate of batches, as a part of what it would be without any costs, by simulation."""
+    """Speed of a run of 16 batches a worker, as a part of what it would be without costs."""
     rng = np.random.default_rng(workers)
-    lengths = rng.uniform(0.8 * seconds, 1.2 * seconds, size=16 * workers + 8)
+    lengths = rng.uniform(0.8 * seconds, 1.2 * seconds, size=16 * workers)
 
-    def rate(given: Costs) -> float:
+    def run_seconds(given: Costs) -> float:
         draws = iter(lengths)
-        return simulate(workers, 16 * workers, lambda: float(next(draws)), given).rate
+        return simulate(workers, 16 * workers, lambda: float(next(draws)), given).seconds
 
-    return rate(costs) / rate(Costs(0.0, 0.0))
+    return run_seconds(Costs(0.0, 0.0)) / run_seconds(costs)
 
 
 def project(costs: dict[str, float]) -> dict[str, dict[str, float]]:

@@ -1,4 +1,4 @@
-"""The figure of docs/scaling.md: how busy workers are, by their number and length of batches."""
+"""The figure of docs/scaling.md: speed that is kept, by number of workers and length of batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ppdm_dask.report.style import COLOURS, GREY, MARKERS, new_panels, styled
 
 HEADS = {"in the driver": "Scheduler in the driver's process", "apart": "Scheduler on its own"}
-TITLE = "How busy workers are"
+TITLE = "How much of their speed workers keep"
 DPI = 120
 
 
@@ -33,7 +33,7 @@ def draw(facts: dict[str, Any], path: Path) -> None:
             axes.set_ylim(0, 1.05)
             axes.set_title(head, fontsize=10, color=GREY, loc="left")
             axes.set_xlabel("workers")
-        left.set_ylabel("part of their time that workers compute")
+        left.set_ylabel("speed, of that without costs")
         right.tick_params(labelleft=False)
         left.legend(loc="lower left")
         figure.savefig(path, dpi=DPI)

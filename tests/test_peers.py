@@ -26,6 +26,7 @@ class FakeClient:
         self.worker = about.get("worker_address", "tls://10.0.0.6:4000")
         self.nanny = about.get("nanny", "tls://10.0.0.6:4001")
         self.code = about.get("code", OURS["ppdm_dask"])
+        self.besides = about.get("besides", {})
 
     def get_versions(self, packages: Any) -> Any:
         assert set(packages) == set(PACKAGES)
@@ -44,7 +45,7 @@ class FakeClient:
         return {"address": self.address, "workers": {self.worker: {"nanny": self.nanny}}}
 
     def run(self, function: Any, on_error: str) -> Any:
-        return {self.worker: self.code}
+        return {self.worker: self.code, **self.besides}
 
     def run_on_scheduler(self, function: Any) -> Any:
         return OURS["ppdm_dask"]
@@ -88,6 +89,25 @@ def test_another_python_is_named_without_running_code_there() -> None:
 def test_code() -> None:
     message = refusal(FakeClient({}, {}, code="code 000000000000"))
     assert f"ppdm_dask {OURS['ppdm_dask']} here, code 000000000000 there" in message
+
+
+def test_workers_that_come_and_go_between_the_questions() -> None:
+    come = {"tls://10.0.0.9:1": OURS["ppdm_dask"]}
+    check_peers(FakeClient({}, {}, besides=come), "my.toml")  # type: ignore[arg-type]
+    gone = FakeClient({}, {}, code=OSError("Timed out"))
+    check_peers(gone, "my.toml")  # type: ignore[arg-type]
+    # What is known of the one that went counts all the same.
+    gone = FakeClient({}, {"numpy": "0.1"}, code=OSError("Timed out"))
+    assert "0.1 there" in refusal(gone)
+
+
+def test_package_is_missing_there() -> None:
+    broken = FakeClient({}, {}, code=ModuleNotFoundError("No module named 'ppdm_dask'"))
+    assert refusal(broken) == (
+        "my.toml: worker tls://10.0.0.6:4000: this package is missing or broken there "
+        "(ModuleNotFoundError: No module named 'ppdm_dask'); install it, "
+        "the same version everywhere"
+    )
 
 
 @pytest.mark.parametrize(

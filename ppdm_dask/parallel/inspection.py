@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,7 @@ def _look(profile: Profile, pool: Pool) -> Iterator[Finding]:
         there = f"{len(workers)} of {profile.workers}"
         yield Finding("workers there", there, len(workers) >= profile.workers)
     yield _encryption(profile, pool, [info["address"], *workers])
-    yield _batch(pool)
+    yield _batch(pool, list(workers))
     limits = {about["memory_limit"] for about in workers.values()}
     shown = ", ".join(show_size(limit) if limit else "none" for limit in limits)
     yield Finding("memory limit", f"{shown} a worker", limits == {profile.memory})
@@ -144,33 +145,55 @@ def _accepts_strangers(dask_worker: Any) -> bool:
     return accepts_strangers(dask_worker.address)
 
 
-def _batch(pool: Pool) -> Finding:
-    """Have a worker do a batch of a published experiment, and do it here as well."""
+def _batch(pool: Pool, workers: list[str]) -> Finding:
+    """Have each worker do a batch of a published experiment, and do it here as well."""
     work, cell = _real_job()
     name = plugin_name(pool.client)
     log = None if pool.remote or pool.log is None else str(pool.log)
     pool.client.register_plugin(WorkPlugin(work, [cell], name, log, compare=pool.remote), name=name)
     try:
-        for attempt in range(2):  # the first one loads and compiles
-            began = time.monotonic()
-            key = f"{name}-{attempt}"
-            task = (perform_batch, name, 0, 0, REPEATS)
-            future = pool.client.submit(*task, key=key, pure=False)
-            answer = future.result(timeout=BATCH_SECONDS)
-            seconds = time.monotonic() - began
-            future.release()
+        # The first batch of a worker loads and compiles, so that time is taken of another.
+        answers = _send(pool, name, workers)
+        began = time.monotonic()
+        answers += _send(pool, name, workers[:1])
+        seconds = time.monotonic() - began
     finally:
         if pool.shared:
             pool.client.unregister_worker_plugin(name)
-    if not isinstance(answer, Result):
-        what = answer.summary if isinstance(answer, Failure) else answer.reason
-        raise ClusterError(f"{pool.source}: a worker cannot do a batch: {what}", answer)
     with Performer(work) as performer:
         here = performer.perform(cell, 0, REPEATS)
-    same = all(np.array_equal(here.arrays[key], answer.arrays[key]) for key in here.arrays)
+    same = all(
+        np.array_equal(here.arrays[key], answer.arrays[key])
+        for answer in answers
+        for key in here.arrays
+    )
     numbers = "the same numbers as here" if same else "other numbers than here"
     found = f"{REPEATS} repeats there and back in {1000 * seconds:.0f} ms, {numbers}"
     return Finding("batch", found, same)
+
+
+def _send(pool: Pool, name: str, workers: list[str]) -> list[Result]:
+    futures = [
+        pool.client.submit(
+            perform_batch,
+            name,
+            0,
+            0,
+            REPEATS,
+            key=f"{name}-{uuid.uuid4().hex}",
+            workers=[worker],
+            pure=False,
+        )
+        for worker in workers
+    ]
+    answers: list[Result] = []
+    for future in futures:
+        answer = future.result(timeout=BATCH_SECONDS)
+        if not isinstance(answer, Result):
+            what = answer.summary if isinstance(answer, Failure) else answer.reason
+            raise ClusterError(f"{pool.source}: a worker cannot do a batch: {what}", answer)
+        answers.append(answer)
+    return answers
 
 
 def _real_job() -> tuple[Work, Cell]:

@@ -93,14 +93,15 @@ def seen_versions(client: Client, source: str) -> dict[str, Versions]:
     answers = client.run(own_code, on_error="return")
     code |= {f"worker {address}": answer for address, answer in answers.items()}
     for who, answer in code.items():
+        if who not in seen or isinstance(answer, OSError):
+            # Came between the questions, and compares itself before its first batch; or was lost.
+            continue
         if isinstance(answer, BaseException):
             # Dask wraps what it cannot send into a plain exception.
             why = str(answer) if type(answer) is Exception else summarise(answer)
             what = f"{source}: {who}: this package is missing or broken there ({why})"
             raise ClusterError(f"{what}; install it, the same version everywhere", who)
-        # A worker that has come since the first question compares itself when it gets the work.
-        if who in seen:
-            seen[who][CODE] = answer
+        seen[who][CODE] = answer
     return seen
 
 

@@ -22,6 +22,8 @@ from typing import Any
 __all__ = ["SILENCE_SECONDS", "main"]
 
 SILENCE_SECONDS = 60.0
+# In which a worker has to find the scheduler.
+START_SECONDS = 60.0
 # For an orderly end; what is left then is ended by force.
 END_SECONDS = 3.0
 
@@ -76,7 +78,7 @@ def _make(spec: dict[str, Any]) -> Any:
         memory_limit=spec["memory"],
         name=spec["name"],
         env=spec["environment"],
-        death_timeout=SILENCE_SECONDS,
+        death_timeout=START_SECONDS,
         **common,
     )
 

@@ -20,7 +20,7 @@ from machines import (
     network_namespaces,
     ssh_server,
 )
-from runs import CELLS, REPEATS, Run, check_finished, check_gone, is_alive, performed, stored
+from runs import CELLS, REPEATS, Run, check_finished, check_gone, performed, stored
 
 from ppdm_dask.parallel.security import make_certificates, write_certificates
 
@@ -176,7 +176,7 @@ def test_cable_is_cut(
         with (
             dask.scheduler(),
             dask.workers(host=spaces[0][1], within=within[spaces[0][0]]),
-            dask.workers(host=spaces[1][1], within=within[spaces[1][0]]) as cut_off,
+            dask.workers(host=spaces[1][1], within=within[spaces[1][0]]),
         ):
             run.wait_for(200)
             kept = committed(tmp_path)
@@ -184,7 +184,6 @@ def test_cable_is_cut(
             began = time.monotonic()
             assert run.end() == 0
             took = time.monotonic() - began
-            assert is_alive(psutil.Process(cut_off.pid))
     assert kept <= committed(tmp_path)
     assert run.errors.read_text() == ""
     assert performed(run.record).total() >= TOTAL

@@ -29,7 +29,7 @@ from ppdm_dask.parallel.security import Certificates, make_certificates
 
 pytestmark = pytest.mark.cluster
 
-SILENCE = 2.0
+SILENCE = 3.0
 CODE = f"from ppdm_dask.parallel import remote; remote.SILENCE_SECONDS = {SILENCE}; remote.main()"
 
 
@@ -104,7 +104,7 @@ def pair() -> Iterator[tuple[Started, Started]]:
 def test_they_end_with_their_input_and_in_silence(pair: tuple[Started, Started]) -> None:
     scheduler, worker = pair
     # They live on as long as something is said to them.
-    time.sleep(1.5 * SILENCE)
+    time.sleep(1.2 * SILENCE)
     assert [each.process.poll() for each in pair] == [None, None]
     processes = [*scheduler.family(), *worker.family()]
     assert len(worker.family()) >= 2
