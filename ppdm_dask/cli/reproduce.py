@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["renew_goldens", "reproduce_recipes"]
 
-SHOWN = 5
-"""Cells of a drift that are printed; all of them are in drift.json."""
+SHOWN = 3
+"""Cells of a drift of either kind that are printed; all of them are in drift.json."""
 
 
 def reproduce_recipes(
@@ -180,14 +180,23 @@ def _moved(result: Reproduced) -> Iterator[str]:
     count = len(drifts)
     yield f"{result.recipe}: {count:,} {'cell differs' if count == 1 else 'cells differ'}"
     yield f"  first: {_line(drifts[0])}"
-    for drift in sorted(drifts, key=lambda each: each.size)[: SHOWN if count > 1 else 0]:
-        yield f"  most:  {_line(drift)}"
+    for what, among in [
+        ("most by z", [drift for drift in drifts if drift.z is not None]),
+        ("most without a standard error", [drift for drift in drifts if drift.z is None]),
+    ]:
+        for drift in sorted(among, key=lambda each: -each.size)[: SHOWN if count > 1 else 0]:
+            yield f"  {what}: {_line(drift)}"
 
 
 def _line(drift: Drift) -> str:
     values = drift.config()
     where = " ".join(filter(None, [drift.variable, drift.cell]))
-    text = f"{where}: expected {_said(values['expected'])}, found {_said(values['found'])}"
+    expected, found = _said(values["expected"]), _said(values["found"])
+    if expected == found:  # only the last digits differ, or the standard errors alone
+        expected, found = str(values["expected"]), str(values["found"])
+    text = f"{where}: expected {expected}, found {found}"
+    if values["expected"] == values["found"]:
+        text += f", standard error {values['expected_se']}, found {values['found_se']}"
     text += "" if drift.z is None else f", z = {drift.z:+.2f}"
     return text + ("" if drift.bound is None else f", allowed {drift.bound:.2f}")
 

@@ -1,4 +1,4 @@
-"""Forget the runs of an earlier reproduction, so that a scheduled one computes and not only reads."""
+"""Forget the runs of a reproduction, so that a scheduled one computes and not only reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goldens: what a recipe gave once, in a text file that a person can read and a program compares."""
+"""Goldens: what a recipe gave once, in a text file for people and programs."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ppdm_dask.errors import InputError, RecipeError
-from ppdm_dask.experiments.fields import Table, read_toml, show
+from ppdm_dask.errors import InputError
+from ppdm_dask.experiments.fields import Table, read_toml
 from ppdm_dask.experiments.kinds import AnyRecipe, check_recipe, load_recipe
 
 __all__ = ["FILE", "GRADES", "Grade", "default_folder", "read_grade"]
@@ -112,21 +112,20 @@ def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
 
 
 def _change(config: Any, changes: Mapping[str, Any], at: Table, path: str = "") -> None:
-    """Put values in the place of a recipe's own; lists of tables go by the tables' ids."""
+    """Put values in the place of a recipe's own; lists of tables go by the tables' ids.
+
+    What is no key of a recipe is left to the recipe's own reading to refuse.
+    """
     for key, value in changes.items():
+        inner = config.get(key)
         dotted = f"{path}.{key}" if path else key
-        if key not in config:
-            known = ", ".join(map(show, config))
-            raise RecipeError(
-                f"{at.source}: {at.dotted(dotted)}: got {show(value)}; the recipe has no such key, "
-                f"known: {known}",
-                value,
-            )
-        inner = config[key]
-        if isinstance(value, Mapping):
-            if isinstance(inner, list):
-                inner = {each["id"]: each for each in inner if isinstance(each, dict)}
-            if isinstance(inner, dict):
-                _change(inner, value, at, dotted)
-                continue
-        config[key] = value
+        if isinstance(value, Mapping) and isinstance(inner, list):
+            inner = {each["id"]: each for each in inner if isinstance(each, dict) and "id" in each}
+            for name in value:
+                if name not in inner:
+                    right = f"the recipe has no table of that id, known: {', '.join(inner)}"
+                    raise at.error(f"{dotted}.{name}", value[name], right)
+        if isinstance(value, Mapping) and isinstance(inner, dict):
+            _change(inner, value, at, dotted)
+        else:
+            config[key] = value

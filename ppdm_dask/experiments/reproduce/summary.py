@@ -26,6 +26,12 @@ Value = float | int | str | None
 REPEATS = ("repeat", "split")
 """Axes over which trials are repeated."""
 
+RESTATED = ("accuracy", "disguised", "benchmark", "majority", "delta_r")
+"""Whose means say the same as those of ``correct``, ``accuracy_disguised`` and so on, or of r."""
+
+DIGITS, ERROR_DIGITS = 10, 5
+"""Significant digits of a figure and of its standard error."""
+
 EVERY_LEVEL = 7
 """Of the levels of a front each seventh is kept; the digest covers all of them."""
 
@@ -75,8 +81,9 @@ def summarise(ds: xr.Dataset) -> dict[str, Summary]:
     """Summaries of a result's variables, by name, in registry order.
 
     Measured variables over repeats give means with standard errors. Derived ones are kept where
-    they have a standard error and are no mean of a measured one, or run over repeats themselves;
-    the others restate the measured ones.
+    they have a standard error and restate no measured one, or run over repeats themselves. Numbers
+    are rounded to ten digits and standard errors to five: the digests say whether bits differ.
+    Cells without a number are left out.
     """
     found = {}
     for declared in registry(ds):
@@ -90,10 +97,9 @@ def _is_kept(declared: Variable, ds: xr.Dataset) -> bool:
         return True
     if "repeat" in ds[declared.name].dims:
         return True
+    restated = {*ds.data_vars, *RESTATED}
     base = declared.name.removesuffix("_mean")
-    return f"{declared.name}_se" in ds.data_vars and (
-        base == declared.name or base not in ds.data_vars
-    )
+    return f"{declared.name}_se" in ds.data_vars and (base == declared.name or base not in restated)
 
 
 def _summary(declared: Variable, ds: xr.Dataset) -> Summary:
@@ -117,8 +123,12 @@ def _summary(declared: Variable, ds: xr.Dataset) -> Summary:
             for label, row, error in zip(labels, rows, errors, strict=True)
         }
     else:
-        cells = {label: Figure(_plain(row[0])) for label, row in zip(labels, rows, strict=True)}
+        plain = {label: _plain(row[0]) for label, row in zip(labels, rows, strict=True)}
+        cells = {label: Figure(value) for label, value in plain.items() if value not in (None, "")}
         return Summary(name, declared.units, "value", digest, cells)
+    cells = {
+        label: figure for label, figure in cells.items() if figure.value is not None or figure.n
+    }
     return Summary(name, declared.units, "mean", digest, cells)
 
 
@@ -147,17 +157,17 @@ def _mean(values: npt.NDArray[Any]) -> Figure:
     if not np.isfinite(there).all():
         return Figure(None if np.isfinite(there).any() else math.inf, None, int(there.size))
     found = moments(there)
-    return Figure(found.mean, _number(found.mean_se), int(there.size))
+    return Figure(_number(found.mean), _number(found.mean_se, ERROR_DIGITS), int(there.size))
 
 
 def _estimate(value: float, se: float, n: int) -> Figure:
     if math.isnan(value):
         return Figure(None)
-    return Figure(float(value), _number(se), n)
+    return Figure(_number(value), _number(se, ERROR_DIGITS), n)
 
 
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+def _number(value: float, digits: int = DIGITS) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.{digits}g}")
 
 
 def _plain(value: Any) -> Value:

@@ -1,11 +1,11 @@
 """How far apart two figures may be that were computed with other libraries or on another processor.
 
 Means and estimates
-    ``|found - expected| <= t sqrt(se_expected^2 + se_found^2)``, where t is the two-sided quantile of
-    Student's t at ``FALSE_ALARM / m`` for the m such cells of the recipe (Bonferroni), with Welch's
-    degrees of freedom.  Where there are fewer than ``FEW`` repeats a standard error says little, so
-    it is at least the pooled one of its variable and method: the root mean square of the relative
-    standard errors, times the mean.
+    ``|found - expected| <= t sqrt(se_expected^2 + se_found^2)``, where t is the two-sided quantile
+    of Student's t at ``FALSE_ALARM / m`` for the m such cells of the recipe (Bonferroni), with
+    Welch's degrees of freedom.  Where there are fewer than ``FEW`` repeats a standard error says
+    little, so it is at least the pooled one of its variable and method: the root mean square of the
+    relative standard errors, times the mean.
 Values without a standard error
     Texts and whole numbers are equal; other numbers agree to ``RELATIVE`` of the golden's and
     ``ABSOLUTE``.
