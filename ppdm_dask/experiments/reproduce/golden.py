@@ -107,7 +107,7 @@ class Golden:
             raise DataError(f"{path}: this golden is damaged ({what})", path) from None
 
     def write(self, path: Path) -> None:
-        """Write the golden, a line a cell, so that a diff shows which cells moved."""
+        """Write the golden, a line a row of cells, so that a diff shows which of them moved."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, "\n".join(self._lines()) + "\n")
 
@@ -135,8 +135,7 @@ class Golden:
             yield f'      "units": {_text(summary.units)}, "kind": {_text(summary.kind)},'
             yield f'      "digest": {_text(summary.digest)},'
             yield '      "cells": {'
-            cells = [f"{_text(k)}: {_text(_figure(v))}" for k, v in summary.cells.items()]
-            yield from _list(cells, 8)
+            yield from _list([f"{_text(k)}: {_text(v)}" for k, v in _rows(summary).items()], 8)
             yield "      }"
             yield "    }" + ("," if i + 1 < len(self.summaries) else "")
         yield "  }"
@@ -167,6 +166,15 @@ def _list(items: list[str], indent: int) -> Iterator[str]:
         yield " " * indent + item + ("," if i + 1 < len(items) else "")
 
 
+def _rows(summary: Summary) -> dict[str, dict[str, Any]]:
+    """Cells by the last part of their labels, below the rest of them."""
+    rows: dict[str, dict[str, Any]] = {}
+    for label, figure in summary.cells.items():
+        row, _, last = label.rpartition(" ")
+        rows.setdefault(row, {})[last] = _figure(figure)
+    return rows
+
+
 def _figure(figure: Figure) -> Any:
     value = as_json(figure.value)
     return [value, figure.se, figure.n] if figure.n else value
@@ -174,7 +182,11 @@ def _figure(figure: Figure) -> Any:
 
 def _summary(name: str, found: Mapping[str, Any]) -> Summary:
     kind: Literal["mean", "value"] = "mean" if found["kind"] == "mean" else "value"
-    cells = {label: _read_figure(each) for label, each in found["cells"].items()}
+    cells = {
+        f"{row} {last}" if row else last: _read_figure(each)
+        for row, figures in found["cells"].items()
+        for last, each in figures.items()
+    }
     return Summary(name, str(found["units"]), kind, str(found["digest"]), cells)
 
 

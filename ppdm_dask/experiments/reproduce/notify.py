@@ -101,7 +101,7 @@ def notify(
         after["told"] = event == "drift"
         for entry in entries:
             entry["told"] = list(dict.fromkeys([*entry["told"], entry["key"]]))
-    if after != everything.get(grade):
+    if after != before:
         write_json(state, {"schema": SCHEMA, "grades": {**everything, grade: after}})
     return Notice(event, since, problem)
 
