@@ -8,6 +8,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDERS = ("pipelines", "cluster")
+FILES = ("docs/errata.md",)  # shown on the pages of runs
 
 
 class DataHook(BuildHookInterface[Any]):
@@ -27,3 +28,5 @@ class DataHook(BuildHookInterface[Any]):
                 if path.suffix in {".toml", ".md"} and path.is_file():
                     inside = path.relative_to(root).as_posix()
                     build_data["force_include"][str(path)] = f"ppdm_dask/_data/{inside}"
+        for name in FILES:
+            build_data["force_include"][str(root / name)] = f"ppdm_dask/_data/{name}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.experiments.fields import Table, read_toml
 
 if TYPE_CHECKING:
-    from ppdm_dask.claims.rules import Rule
+    from ppdm_dask.claims.rule import Rule
 
 __all__ = ["Claim", "Paper", "load_papers", "read_paper"]
 
@@ -105,7 +105,6 @@ def paper_from_config(config: Mapping[str, Any], source: str) -> Paper:
 
 
 def _read_claim(table: Table, paper: str) -> Claim:
-    from ppdm_dask.claims import line_rules  # noqa: F401 - adds its rules
     from ppdm_dask.claims.calculations import CALCULATIONS
     from ppdm_dask.claims.rules import RULES
 

@@ -42,9 +42,7 @@ def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:
         return Verdict("not judged", str(error))
 
 
-def judge_all(
-    papers: Iterable[Paper], results: Mapping[str, xr.Dataset]
-) -> dict[str, Verdict]:
+def judge_all(papers: Iterable[Paper], results: Mapping[str, xr.Dataset]) -> dict[str, Verdict]:
     """Verdicts on all claims of papers, by the claims' ids."""
     return {claim.id: judge(claim, results) for paper in papers for claim in paper.claims}
 
@@ -77,8 +75,5 @@ def claims_of(recipe: AnyRecipe) -> tuple[Claim, ...]:
     if not own or not same_experiment(recipe):
         return ()
     return tuple(
-        claim
-        for paper in papers
-        for claim in paper.claims
-        if claim.recipe in (recipe.name, None)
+        claim for paper in papers for claim in paper.claims if claim.recipe in (recipe.name, None)
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ppdm_dask.claims.quantity import Quantity, Unjudged, Values, name_cell
-from ppdm_dask.claims.rules import RULES, Rule, read_share
+from ppdm_dask.claims.quantity import Quantity, Unjudged, Values, name_cell, read_flag
+from ppdm_dask.claims.rule import Rule, read_share
 from ppdm_dask.claims.verdict import Comparison, Verdict, decide, number
 from ppdm_dask.experiments.fields import Scalar, Table
 
@@ -82,7 +82,7 @@ class Monotone(Rule):
         if not isinstance(given, list) or not given or not all(map(_is_path, given)):
             right = "a list of walks, lists of two or more values of the axis, is needed"
             raise table.error("paths", given, right)
-        mean = bool(table.take("mean"))
+        mean = read_flag(table, "mean")
         paths = tuple(tuple(path) for path in given)
         return cls(quantity, along, direction, paths, read_share(table), mean)
 
@@ -91,7 +91,7 @@ class Monotone(Rule):
         steps: list[Comparison] = []
         ends: list[Comparison] = []
         for path in self.paths:
-            walked = Quantity(**{**self.quantity.__dict__, "at": self._at(path)})
+            walked = replace(self.quantity, at={**self.quantity.at, self.along: path})
             values = walked.values(ds)
             if self.mean:
                 values = _mean(values, self.along)
@@ -100,7 +100,7 @@ class Monotone(Rule):
                     raise Unjudged(f"too few cells along {self.along}", name)
                 steps += [_step(sign, name, a, b) for a, b in pairwise(places)]
                 ends.append(_step(sign, name, places[0], places[-1]))
-        found = decide(steps, self.share)
+        found = decide(steps, self.share, of="change")
         if found.status == "differs":
             return found
         weakest = min(ends, key=lambda each: each.margin)
@@ -110,18 +110,21 @@ class Monotone(Rule):
         n = len(steps)
         others = f", {found.against} of {n} steps clearly the other way" if found.against else ""
         return Verdict(
-            status, f"{told}{many}{others}", weakest.figure, weakest.error, n, found.against
+            status,
+            f"{told}{many}{others}",
+            weakest.figure,
+            weakest.error,
+            n,
+            found.against,
+            of="change",
         )
-
-    def _at(self, path: tuple[Scalar, ...]) -> dict[str, tuple[Scalar, ...]]:
-        return {**self.quantity.at, self.along: path}
 
     @property
     def words(self) -> str:
         walks = " and ".join(f"from {path[0]} to {path[-1]}" for path in self.paths)
         often = "" if self.share == 1 else f" in {100 * self.share:g} % of the steps"
         mean = "the mean of " if self.mean else ""
-        return f"{mean}{self.quantity.words} {self.direction} along {self.along} {walks}{often}"
+        return f"{mean}{self.quantity.words()} {self.direction} along {self.along} {walks}{often}"
 
 
 @dataclass(frozen=True)
@@ -161,12 +164,12 @@ class Extreme(Rule):
                 raise Unjudged(f"there is no number at {', '.join(sorted(inside))}", name)
             best, other = (max(part, key=lambda p: sign * p[1]) for part in (own, rest))
             comparisons.append(_step(sign, name, other, best))
-        return decide(comparisons, ties=True)
+        return decide(comparisons, ties=True, of="change")
 
     @property
     def words(self) -> str:
         places = " or ".join(str(place) for place in self.place)
-        return f"{self.quantity.words} is {self.which} at {self.along} = {places}"
+        return f"{self.quantity.words()} is {self.which} at {self.along} = {places}"
 
 
 def _plain(place: Scalar) -> Scalar:
@@ -189,8 +192,4 @@ def _mean(values: Values, along: str) -> Values:
     others = [dim for dim in values.value.dims if dim != along]
     n = int(np.prod([values.value.sizes[dim] for dim in others]))
     error = np.sqrt((values.error**2).sum(others)) / n
-    return Values(values.value.mean(others), error)
-
-
-RULES["monotone"] = Monotone
-RULES["extreme"] = Extreme
+    return Values.of(values.value.mean(others), error)

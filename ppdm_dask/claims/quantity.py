@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.experiments.fields import Scalar, Table
+from ppdm_dask.experiments.lines import FEWEST
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Quantity", "Unjudged", "Values"]
+__all__ = ["Quantity", "Unjudged", "Values", "name_cell", "read_flag", "read_number"]
 
 At = Mapping[str, tuple[Scalar, ...]]
 Floats = npt.NDArray[np.float64]
@@ -42,7 +43,7 @@ class Values:
     error: xr.DataArray
 
     @classmethod
-    def of(cls, value: xr.DataArray, error: xr.DataArray) -> Self:
+    def of(cls, value: xr.DataArray, error: Any) -> Self:
         """Values with errors that may lack some of their axes, or have them in another order."""
         import xarray as xr
 
@@ -118,23 +119,20 @@ class Quantity:
             inner = Table(places, table.source, table.dotted("at"))
             for axis in places:
                 at[axis] = inner.scalars(axis, "a list of values on the axis is needed")
-        each = table.take("each")
-        if each not in (None, True, False):
-            raise table.error("each", each, "true or false is needed")
         found = cls(
             variable,
             at,
             plus=read_number(table, "plus", 0.0),
             times=read_number(table, "times", 1.0),
-            each=outer.each if each is None and outer else bool(each),
+            each=read_flag(table, "each", outer.each if outer else False),
         )
-        others = {}
-        for key in ("minus", "over"):
+        parts: dict[str, Quantity | None] = {"minus": None, "over": None}
+        for key in parts:
             if key in table.remaining():
                 inner = table.table(key, "a table with a variable is needed")
-                others[key] = cls.read(inner, found)
+                parts[key] = cls.read(inner, found)
                 inner.done()
-        return cls(**{**found.__dict__, **others})
+        return replace(found, minus=parts["minus"], over=parts["over"])
 
     def values(self, ds: xr.Dataset) -> Values:
         """Look up the values in a result.
@@ -160,11 +158,14 @@ class Quantity:
     def _own(self, ds: xr.Dataset) -> Values:
         if self.variable not in ds:
             raise Unjudged(f"the result has no {self.variable}", self.variable)
-        value = self._select(ds, ds[self.variable])
+        value = self.select(ds, ds[self.variable])
         self._check_done(ds)
         value = value.astype(float)
         if f"{self.variable}_se" in ds:
-            return Values(value, self._select(ds, ds[f"{self.variable}_se"]))
+            error = self.select(ds, ds[f"{self.variable}_se"])
+            if ds.sizes["repeat"] < FEWEST and not bool((error == 0).all()):
+                raise Unjudged(f"fewer than {FEWEST} repeats", self.variable)
+            return Values.of(value, error)
         if "repeat" in value.dims and not self.each:
             n = value.sizes["repeat"]
             spread = value.std("repeat", ddof=1) if n > 1 else value.mean("repeat") * np.nan
@@ -179,11 +180,18 @@ class Quantity:
         if "undefined" in ds:
             missing = missing & (ds["undefined"] == "")
         own = {axis: places for axis, places in self.at.items() if axis in missing.dims}
-        chosen = Quantity(self.variable, own)._select(ds, missing)
+        chosen = Quantity(self.variable, own).select(ds, missing)
         if bool(chosen.any()):
             raise Unjudged("not all repeats are computed yet", self.variable)
 
-    def _select(self, ds: xr.Dataset, array: xr.DataArray) -> xr.DataArray:
+    def select(self, ds: xr.Dataset, array: xr.DataArray) -> xr.DataArray:
+        """The quantity's places of an array of a result; axes that it lacks are passed over.
+
+        Raises
+        ------
+        Unjudged
+            If the result lacks a place.
+        """
         for axis, places in self.at.items():
             if axis not in array.dims:
                 continue
@@ -195,17 +203,17 @@ class Quantity:
             array = array.isel({axis: where})
         return array
 
-    @property
-    def words(self) -> str:
-        """The quantity in words."""
-        at = "; ".join(f"{axis} {_listed(places)}" for axis, places in self.at.items())
-        text = self.variable + (f" ({at})" if at else "")
+    def words(self, beside: Quantity | None = None) -> str:
+        """The quantity in words; places that `beside` has as well are left out."""
+        known = beside.at if beside else {}
+        at = {axis: places for axis, places in self.at.items() if places != known.get(axis)}
+        text = self.variable
+        if at:
+            text += f" ({'; '.join(f'{axis} {_listed(places)}' for axis, places in at.items())})"
         if self.minus is not None:
-            text += f" less {self.minus.variable}"
+            text += f" less {self.minus.words(self)}"
         if self.over is not None:
-            other = self.over.at if self.over.at != self.at else {}
-            of = "; ".join(_listed(places) for axis, places in other.items())
-            text += f" over {self.over.variable}" + (f" ({of})" if of else "")
+            text += f" over {self.over.words(self)}"
         if self.times != 1:
             text += f" times {self.times:g}"
         if self.plus:
@@ -223,6 +231,16 @@ def read_number(table: Table, key: str, default: float | None = None) -> float:
     return float(value)
 
 
+def read_flag(table: Table, key: str, default: bool = False) -> bool:
+    """Return a truth value; `default` where the key is absent."""
+    value = table.take(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise table.error(key, value, "true or false is needed")
+    return value
+
+
 def _find(known: npt.NDArray[Any], place: Scalar) -> int | None:
     """Position of a value on an axis."""
     if isinstance(place, str):
@@ -234,5 +252,13 @@ def _find(known: npt.NDArray[Any], place: Scalar) -> int | None:
     return int(np.argmax(same)) if same.any() else None
 
 
+SHOWN = 4
+"""Places that are named one by one; of more, the first and the last."""
+
+
 def _listed(places: tuple[Scalar, ...]) -> str:
-    return ", ".join(f"{place:g}" if isinstance(place, float) else str(place) for place in places)
+    texts = [f"{place:g}" if isinstance(place, float) else str(place) for place in places]
+    if len(texts) > SHOWN:
+        texts = [texts[0], "...", texts[-1]]
+        return " ".join(texts)
+    return ", ".join(texts)

@@ -24,6 +24,8 @@ def number(value: float, error: float = 0.0) -> str:
     """Write a number with its standard error, with digits that the error leaves of use."""
     if not np.isfinite(value):
         return "none"
+    if abs(value) < 1e-12 and not error > 0:
+        return "0"  # what rounding leaves of it differs from machine to machine
     if not np.isfinite(error) or error <= 0:
         whole = float(value).is_integer() and abs(value) < 1e9
         return f"{value:,.0f}" if whole else f"{value:.4g}"
@@ -50,12 +52,12 @@ class Comparison:
     @property
     def clear(self) -> bool:
         """Whether it is as claimed beyond doubt."""
-        return self.margin > self._doubt
+        return bool(self.margin > self._doubt)
 
     @property
     def against(self) -> bool:
         """Whether it is against the claim beyond doubt."""
-        return self.margin < -self._doubt
+        return bool(self.margin < -self._doubt)
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class Verdict:
         Comparisons made, and how many of them go clearly against the claim.
     rows : tuple of Row
         Printed numbers beside ours, for claims that print some.
+    of : {"value", "difference", "change"}
+        What the number that decides is.
     """
 
     status: str
@@ -94,13 +98,16 @@ class Verdict:
     cells: int = 0
     against: int = 0
     rows: tuple[Row, ...] = ()
+    of: str = "value"
 
     def with_rows(self, rows: Sequence[Row]) -> Verdict:
         """Return the same with printed numbers beside ours."""
         return replace(self, rows=tuple(rows))
 
 
-def decide(comparisons: Sequence[Comparison], share: float = 1.0, ties: bool = False) -> Verdict:
+def decide(
+    comparisons: Sequence[Comparison], share: float = 1.0, ties: bool = False, of: str = "value"
+) -> Verdict:
     """Let comparisons decide.
 
     Parameters
@@ -111,6 +118,8 @@ def decide(comparisons: Sequence[Comparison], share: float = 1.0, ties: bool = F
         Share of them that must not go clearly against the claim.
     ties : bool
         Whether a tie is as claimed; else half of the comparisons must be so beyond doubt.
+    of : {"value", "difference", "change"}
+        What the comparisons' figures are.
     """
     n = len(comparisons)
     against = sum(each.against for each in comparisons)
@@ -124,9 +133,8 @@ def decide(comparisons: Sequence[Comparison], share: float = 1.0, ties: bool = F
         status = "undecided"
     where = f" at {worst.label}" if worst.label else ""
     least = "" if n == 1 else f"; {_count(n, clear, against)}"
-    return Verdict(
-        status, f"{worst.text}{where}{least}", worst.figure, worst.error, n, int(against)
-    )
+    text = f"{worst.text}{where}{least}"
+    return Verdict(status, text, worst.figure, worst.error, n, against, of=of)
 
 
 def _strength(each: Comparison) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from ppdm_dask import datasets
 from ppdm_dask.perturb.aibr import AIBR
@@ -20,11 +23,12 @@ def sample_counts() -> dict[str, float]:
     }
 
 
-def _pima() -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    values: np.ndarray[tuple[int, int], np.dtype[np.float64]] = (
-        datasets.load("pima").drop(columns="diabetes").to_numpy(dtype=float)
-    )
-    return values
+def _pima() -> npt.NDArray[np.float64]:
+    return np.asarray(datasets.load("pima").drop(columns="diabetes").to_numpy(dtype=float))
+
+
+def _correlation(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
+    return float(np.asarray(np.corrcoef(one, other))[0, 1])
 
 
 def aibr_reach() -> dict[str, float]:
@@ -35,7 +39,7 @@ def aibr_reach() -> dict[str, float]:
     pairs = zip(values.T, released.T, strict=True)
     return {
         "widths": float(moved.max()),
-        "correlation": float(min(np.corrcoef(x, y)[0, 1] for x, y in pairs)),
+        "correlation": min(_correlation(x, y) for x, y in pairs),
     }
 
 
@@ -56,6 +60,6 @@ def joint_distribution() -> dict[str, float]:
     values = _pima()
     released = AIBR(1, seed=2).fit_transform(values)
     return {
-        "original": float(np.corrcoef(values.T)[0, 7]),
-        "released": float(np.corrcoef(released.T)[0, 7]),
+        "original": _correlation(values[:, 0], values[:, 7]),
+        "released": _correlation(released[:, 0], released[:, 7]),
     }

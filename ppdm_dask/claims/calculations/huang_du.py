@@ -40,8 +40,7 @@ def schemes() -> dict[str, float]:
     lam = uniform[0, 0] / uniform[0, 1]
     frapp = (lam * np.eye(n) + (1 - np.eye(n))) / (lam + n - 1)
     apart = max(
-        float(np.abs(matrix - _warner(n, float(matrix[0, 0]))).max())
-        for matrix in (uniform, frapp)
+        float(np.abs(matrix - _warner(n, float(matrix[0, 0]))).max()) for matrix in (uniform, frapp)
     )
     return {"apart": apart, "warner_least": 0.0, "uniform_least": 1 / n}
 
@@ -101,6 +100,7 @@ def theorem_6() -> dict[str, float]:
     covariance = -np.outer(reported, reported) / n
     variance = reported * (1 - reported) / n
     printed = float(B[0] ** 2 @ variance)
-    printed += sum(2 * B[0, i] * B[0, j] * covariance[i, j] for i in (0, 1) for j in (0, 1)
-                   if i != j)
+    printed += sum(
+        2 * B[0, i] * B[0, j] * covariance[i, j] for i in (0, 1) for j in (0, 1) if i != j
+    )
     return {"exact": exact, "printed": printed}

@@ -48,8 +48,10 @@ def coefficient_matrices() -> dict[str, float]:
     for g, (name, power) in enumerate(powers.items(), 1):
         events = list(itertools.product([0, 1], repeat=g))
         built = [
-            [math.prod(t if a == b else 1 - t for a, b in zip(one, two, strict=True))
-             for two in events]
+            [
+                math.prod(t if a == b else 1 - t for a, b in zip(one, two, strict=True))
+                for two in events
+            ]
             for one in events
         ]
         if not np.allclose(built, coefficient_matrix([t] * g), rtol=1e-12):
@@ -74,8 +76,11 @@ def half() -> dict[str, float]:
     flip = Flip("a", 0.5)
     one, other = flip.apply(np.array([0.1, 0.9])), flip.apply(np.array([0.9, 0.1]))
     rank = int(np.linalg.matrix_rank(flip.matrix()))
-    return {"difference": float(np.abs(one - other).max()), "ones": float(one[1]),
-            "lost": float(2 - rank)}
+    return {
+        "difference": float(np.abs(one - other).max()),
+        "ones": float(one[1]),
+        "lost": float(2 - rank),
+    }
 
 
 def adversary_s_guess() -> dict[str, float]:
@@ -99,5 +104,7 @@ def hint() -> dict[str, float]:
 
 def record_counts() -> dict[str, float]:
     """Records of the data sets as their original files have them."""
-    return {name.replace("-", "_"): float(len(datasets.load(name)))
-            for name in ("adult", "breast-cancer", "votes")}
+    return {
+        name.replace("-", "_"): float(len(datasets.load(name)))
+        for name in ("adult", "breast-cancer", "votes")
+    }
