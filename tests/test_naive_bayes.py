@@ -36,8 +36,11 @@ from ppdm_dask import (
     Warner,
     count,
 )
+from ppdm_dask.designs import Stratified, SubsetSelection, UnaryEncoding
 from ppdm_dask.errors import CodebookError, RecordsError
+from ppdm_dask.events import event_weights
 from ppdm_dask.mine.naive_bayes import first_largest
+from ppdm_dask.mine.scoring import score_disguised, score_strata
 
 BOOK = make_codebook(["a", "class", "b"], [3, 3, 2], target="class")
 JOINT = RRMatrix(["a", "b"], checks.JOINT_SKEWED, [2, 2])
@@ -194,6 +197,123 @@ def sum_of(tables):
     for table in tables[1:]:
         total = total + table
     return total
+
+
+# -- reports that are not counted ------------------------------------------------------------------
+
+
+def assert_fitted_to(model, joints):
+    """The model's log probabilities are those of joint proportions (category, class) by name."""
+    for name, joint in joints.items():
+        raised = np.maximum(joint, model.floor_)
+        np.testing.assert_allclose(
+            np.exp(model.feature_log_prob_[name]), raised / raised.sum(axis=0), atol=1e-12
+        )
+    prior = np.maximum(joints["a"].sum(axis=0), model.floor_)
+    np.testing.assert_allclose(np.exp(model.class_log_prior_), prior / prior.sum(), atol=1e-12)
+
+
+def joints_of(mean_weight):
+    """Joint proportions of each feature and the class, from a function of an event."""
+    return {
+        name: np.array(
+            [
+                [mean_weight({name: v, "class": c}) for c in BOOK["class"].categories]
+                for v in BOOK[name].categories
+            ]
+        )
+        for name in ("a", "b")
+    }
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        Product([UnaryEncoding("a", 3, epsilon=1.5), KaryResponse("class", 3, 0.7)]),
+        Product([SubsetSelection("class", 3, epsilon=2.0), Warner("b", 0.8)]),
+    ],
+)
+def test_sets_are_fitted_by_their_event_weights(design):
+    reports = design.disguise(random_records(BOOK, 400, seed=31), Stream.from_seed(32))
+    model = NaiveBayes(design, "class").fit(reports)
+    assert_fitted_to(model, joints_of(lambda event: event_weights(reports, design, event).mean()))
+    assert model.n_reports_ == 400
+
+
+def test_reports_that_are_sets_teach_what_their_truth_teaches():
+    """20,000 reports of a plain rule: nearly each record is classified as by the undisguised."""
+    gen = np.random.default_rng(33)
+    codes = np.empty((20_000, 3), dtype=np.uint8)
+    codes[:, 1] = gen.integers(3, size=20_000)
+    codes[:, 0] = np.where(gen.random(20_000) < 0.8, codes[:, 1], gen.integers(3, size=20_000))
+    codes[:, 2] = gen.random(20_000) < np.array([0.2, 0.5, 0.8])[codes[:, 1]]
+    records = Records(codes, BOOK)
+    design = Product([UnaryEncoding("a", 3, epsilon=3.0), KaryResponse("class", 3, 0.9)])
+    reports = design.disguise(records, Stream.from_seed(34))
+    clean = NaiveBayes(identity_of(BOOK), "class").fit(undisguised(codes))
+    model = NaiveBayes(design, "class").fit(reports)
+    np.testing.assert_array_equal(model.predict_codes(records), clean.predict_codes(records))
+
+
+def test_survey_weights_and_strata_multiply_the_event_weights():
+    """Weights 1 and 2 count as one and two records; strata leave the estimates as they are."""
+    records = random_records(BOOK, 120, seed=35)
+    twice = np.repeat(np.arange(120), np.arange(120) % 2 + 1)
+    design = identity_of(BOOK)
+    surveyed = undisguised(records.codes).surveyed(
+        weights=np.arange(120) % 2 + 1.0, strata=np.arange(120) // 60
+    )
+    model = NaiveBayes(design, "class", floor=1e-3).fit(surveyed)
+    expected = NaiveBayes(design, "class", floor=1e-3).fit(undisguised(records.codes[twice]))
+    for name in ("a", "b"):
+        np.testing.assert_allclose(
+            model.feature_log_prob_[name], expected.feature_log_prob_[name], atol=1e-12
+        )
+    np.testing.assert_allclose(model.class_log_prior_, expected.class_log_prior_, atol=1e-12)
+
+
+def owners():
+    """An undisguised owner and two designs."""
+    designs = [identity_of(BOOK), KaryResponse("class", 3, 0.7), Warner("b", 0.8)]
+    parts = [random_records(BOOK, n, seed=n) for n in (50, 80, 120)]
+    strata = [parts[0]] + [
+        design.disguise(part, Stream.from_seed(36))
+        for design, part in zip(designs[1:], parts[1:], strict=True)
+    ]
+    return Stratified(designs), strata
+
+
+def test_owners_with_different_designs_are_fitted_together():
+    both, strata = owners()
+    model = NaiveBayes(both, "class").fit(strata)
+    assert_fitted_to(model, joints_of(lambda event: both.proportion(strata, event).value))
+    assert model.n_reports_ == 250
+    pooled = NaiveBayes(Stratified([identity_of(BOOK)] * 2), "class").fit(
+        [undisguised(strata[0].codes[:20]), undisguised(strata[0].codes[20:])]
+    )
+    whole = NaiveBayes(identity_of(BOOK), "class").fit(undisguised(strata[0].codes))
+    for name in ("a", "b"):
+        np.testing.assert_allclose(
+            pooled.feature_log_prob_[name], whole.feature_log_prob_[name], atol=1e-12
+        )
+
+
+def test_owners_are_scored_together():
+    """ "Right" where b is "1" is an event, whose proportion and error are known otherwise."""
+    both, strata = owners()
+    column = BOOK.index("b")
+    found = score_strata(lambda codes: codes[:, column] == 1, both.pair(strata))
+    expected = both.proportion(strata, {"b": "1"})
+    assert found.value == pytest.approx(expected.value, abs=1e-12)
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-2)
+    assert found.n == 250
+    model = NaiveBayes(both, "class").fit(strata)
+    parts = [
+        score_disguised(model._correct(part), part, design) for part, design in both.pair(strata)
+    ]
+    value = sum(part.n * part.value for part in parts) / 250
+    assert model.score_disguised(strata).value == pytest.approx(value, abs=1e-12)
+    assert parts[0].value == model.score(strata[0])
 
 
 # -- categories that are declared and never seen ---------------------------------------------------

@@ -30,6 +30,7 @@ from ppdm_dask import (
     NaiveBayes,
     Product,
     Records,
+    Reports,
     RRMatrix,
     Stream,
     UnrelatedQuestion,
@@ -191,5 +192,6 @@ def test_what_cannot_be_scored_is_refused():
         score_disguised(lambda codes: codes[:, 0] == 0, reports.select(["a"]), design)
     plain = NaiveBayes(identity_of(book), "a").fit(reports_of([[0, 0]], book, identity_of(book)))
     with pytest.raises(RecordsError, match="do not say that this design made them"):
-        plain.score_disguised(Records(np.array([[0, 0]]), book))
+        plain.score_disguised(Reports(np.array([[0, 0]]), book, 0, ""))
+    assert plain.score_disguised(Records(np.array([[0, 0], [1, 1]]), book)).value == 0.5
     assert Identity(["a", "b"], [2, 2]) == identity_of(book)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.estimate import invert
+from ppdm_dask.estimate import Estimate, estimate_proportions, invert
 from ppdm_dask.events import Proportion
-from ppdm_dask.mine.scoring import score_disguised
+from ppdm_dask.mine.scoring import Correct, score_disguised, score_strata
 from ppdm_dask.records import Records, Reports
-from ppdm_dask.tables import ContingencyTable, count
+from ppdm_dask.tables import ContingencyTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,13 +46,14 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Naive Bayes classifier of categorical attributes, fitted to disguised reports.
 
     The joint proportions of class and attribute, P(c) and P(a, c), are estimated without bias by
-    inverting the design.  Estimates that are too small for a logarithm, negative ones among them,
+    inverting the design, or, where reports are sets or have survey weights or strata, by summing
+    their event weights.  Estimates that are too small for a logarithm, negative ones among them,
     are raised to a floor, and the conditionals P(a | c) are renormalised; how many were raised is
     recorded.
 
     Parameters
     ----------
-    design : Design
+    design : Design or Stratified
         The design that made the reports; ``Identity`` for undisguised records.
     target : str
         The attribute to predict; the other attributes of the reports are the features.
@@ -89,13 +91,17 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(self, design: Design, target: str, floor: str | float = "1/n") -> None:
+    def __init__(
+        self, design: Design | Stratified, target: str, floor: str | float = "1/n"
+    ) -> None:
         self.design = design
         self.target = target
         self.floor = floor
 
-    def fit(self, reports: Reports, y: None = None) -> Self:
+    def fit(self, reports: Reports | Sequence[Records], y: None = None) -> Self:
         """Fit to reports; the target is one of their attributes, so ``y`` stays None.
+
+        Under a stratified design they are one stratum's reports a design.
 
         Raises
         ------
@@ -104,17 +110,32 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         RecordsError
             If the target is no attribute of the reports, or they were made by another design.
         """
-        if not isinstance(reports, Records):
-            raise RecordsError(f"fit: got {type(reports).__name__}; Reports are needed", reports)
-        names = reports.codebook.names
+        first = self._first(reports)
+        names = first.codebook.names
         if self.target not in names:
             raise RecordsError(
                 f"target: got {self.target!r}; the attributes are: {', '.join(names)}", self.target
             )
-        pairs = [(self.target, name) for name in names if name != self.target]
-        if not pairs:
+        features = [name for name in names if name != self.target]
+        if not features:
             raise RecordsError("naive Bayes needs at least one attribute besides the target", names)
-        return self.fit_tables([count(reports, self.design, pair) for pair in pairs], names)
+        if not len(first):
+            raise RecordsError("there are no reports to fit; at least one is needed", reports)
+        return self._fit(features, [self._estimate(reports, name) for name in features])
+
+    def _first(self, reports: Reports | Sequence[Records]) -> Records:
+        """The reports, or those of the first stratum."""
+        if isinstance(self.design, Stratified):
+            return self.design.pair(reports)[0][0]  # type: ignore[arg-type]
+        if not isinstance(reports, Records):
+            raise RecordsError(f"fit: got {type(reports).__name__}; Reports are needed", reports)
+        return reports
+
+    def _estimate(self, reports: Reports | Sequence[Records], feature: str) -> Estimate:
+        pair = (self.target, feature)
+        if isinstance(self.design, Stratified):
+            return self.design.estimate_proportions(reports, pair)  # type: ignore[arg-type]
+        return estimate_proportions(reports, self.design, pair)  # type: ignore[arg-type]
 
     def fit_tables(
         self, tables: Iterable[ContingencyTable], names: Iterable[str] | None = None
@@ -136,19 +157,29 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             features = [name for name in names if name != self.target]
         if not tables or not tables[0].n:
             raise RecordsError("there are no reports to fit; at least one is needed", tables)
-        self.n_reports_ = tables[0].n
+        # A block that is not lumpable was counted whole.
+        pairs = [(self.target, name) for name in features]
+        estimates = [
+            invert(table, self.design).marginal(pair)  # type: ignore[arg-type]
+            for table, pair in zip(tables, pairs, strict=True)
+        ]
+        return self._fit(features, estimates)
+
+    def _fit(self, features: list[str], estimates: list[Estimate]) -> Self:
+        """Fit to the joint proportions of the target and each feature."""
+        self.n_reports_ = estimates[0].n
         self.floor_ = self._floor(self.n_reports_)
-        target = tables[0].codebook[self.target]
+        target = estimates[0].codebook[self.target]
         self.classes_ = np.array(target.categories, dtype=object)
         self.feature_names_in_ = np.array(features, dtype=object)
         self.categories_ = {self.target: target.categories}
         self.feature_log_prob_ = {}
         self.floored_ = 0
         n_joint = 0
-        prior = invert(tables[0], self.design).marginal([self.target]).values
-        for name, table in zip(features, tables, strict=True):
-            joint = invert(table, self.design).marginal([name, self.target]).values
-            self.categories_[name] = table.codebook[name].categories
+        prior = estimates[0].values.sum(axis=1)
+        for name, estimate in zip(features, estimates, strict=True):
+            joint = estimate.values.T
+            self.categories_[name] = estimate.codebook[name].categories
             self.floored_ += int((joint < self.floor_ - ROUNDING).sum())
             n_joint += joint.size
             raised = np.maximum(joint, self.floor_)
@@ -219,7 +250,9 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Share of undisguised records whose target is predicted correctly."""
         return self.count_correct(X) / len(X)
 
-    def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Proportion:
+    def score_disguised(
+        self, reports: Reports | Sequence[Records], stream: Stream | None = None
+    ) -> Proportion:
         """Unbiased accuracy on the truth behind disguised test reports.
 
         For the unrelated-question design on the whole record it is
@@ -228,18 +261,25 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        reports : Reports
+        reports : Reports, or one Reports a stratum under a stratified design
             Disguised by the same design, independent of the training reports.
         stream : Stream, optional
             Needed only where the disguised attributes have over 2**20 joint categories: the sum
             over them is then sampled.
         """
         check_is_fitted(self)
-        *columns, target = self._columns(reports, self.target)
+        correct = self._correct(self._first(reports))
+        if isinstance(self.design, Stratified):
+            return score_strata(correct, self.design.pair(reports), stream)  # type: ignore[arg-type]
+        return score_disguised(correct, reports, self.design, stream)  # type: ignore[arg-type]
+
+    def _correct(self, like: Records) -> Correct:
+        """Whether codes of such records are classified as their target says."""
+        *columns, target = self._columns(like, self.target)
 
         def correct(codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
             hits: npt.NDArray[np.bool_]
             hits = first_largest(self._scores(codes, columns)) == codes[:, target]
             return hits
 
-        return score_disguised(correct, reports, self.design, stream)
+        return correct

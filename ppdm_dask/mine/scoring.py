@@ -17,14 +17,15 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.events import Proportion
 from ppdm_dask.matching import require_countable, require_design
-from ppdm_dask.records import code_dtype
+from ppdm_dask.records import Reports, code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.designs.stratified import Strata
     from ppdm_dask.randomness import Stream
     from ppdm_dask.records import Reports
 
-__all__ = ["score_disguised"]
+__all__ = ["score_disguised", "score_strata"]
 
 Floats = npt.NDArray[np.float64]
 Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
@@ -68,7 +69,8 @@ def score_disguised(
     if not len(reports):
         raise RecordsError("there are no test reports; at least one is needed", reports)
     require_countable(reports, design)
-    if require_design(reports, design)[0] != design.digest:
+    # Undisguised records pass where the design disguises nothing of them.
+    if require_design(reports, design)[0] != design.digest and isinstance(reports, Reports):
         raise RecordsError("the test reports do not say that this design made them", design)
     names = reports.codebook.names
     columns = [reports.codebook.index(name) for name in design.attributes]
@@ -92,6 +94,29 @@ def score_disguised(
         square = math.fsum(weights**2) / n
         error = math.sqrt(max(square - mean**2, 0.0) / (n - 1))
     return Proportion(mean, error, n, "population")
+
+
+def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None) -> Proportion:
+    """Estimate the accuracy over strata of test reports, each disguised by a design of its own.
+
+    ``sum_h n_h A_h / n`` with ``SE^2 = sum_h (n_h s_h / n)^2``.  [ZhanDu]_, section 4.8.
+
+    Parameters
+    ----------
+    correct : callable
+        As for :func:`score_disguised`.
+    strata : sequence of (Records or Reports, Design)
+    stream : Stream, optional
+        As for :func:`score_disguised`.
+    """
+    parts = [
+        score_disguised(correct, reports, design, None if stream is None else stream.child(h))  # type: ignore[arg-type]
+        for h, (reports, design) in enumerate(strata)
+    ]
+    n = sum(part.n for part in parts)
+    value = math.fsum(part.n * part.value for part in parts) / n
+    error = math.hypot(*(part.n * part.standard_error for part in parts)) / n
+    return Proportion(value, error, n, "population")
 
 
 def _enumerate(
