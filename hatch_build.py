@@ -9,6 +9,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDERS = ("pipelines", "cluster")
 SUFFIXES = {".cron", ".md", ".service", ".sh", ".timer", ".toml", ".yaml"}
+FILES = ("docs/errata.md",)  # shown on the pages of runs
 
 
 class DataHook(BuildHookInterface[Any]):
@@ -28,3 +29,5 @@ class DataHook(BuildHookInterface[Any]):
                 if path.suffix in SUFFIXES and path.is_file():
                     inside = path.relative_to(root).as_posix()
                     build_data["force_include"][str(path)] = f"ppdm_dask/_data/{inside}"
+        for name in FILES:
+            build_data["force_include"][str(root / name)] = f"ppdm_dask/_data/{name}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ppdm_dask.errors import CodebookError, InputError, PPDMError, RecipeError
 
-__all__ = ["codebook_path", "pipelines_dir", "recipe_path", "recipes"]
+__all__ = ["codebook_path", "errata_path", "pipelines_dir", "recipe_path", "recipes"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -26,6 +26,20 @@ def pipelines_dir() -> Path:
         if folder.is_dir():
             return folder
     raise PPDMError(f"{_PACKAGE}: no recipes found; install the package again", _PACKAGE)
+
+
+def errata_path() -> Path:
+    """The page of the papers' errata.
+
+    Raises
+    ------
+    PPDMError
+        If the installation has lost it.
+    """
+    for folder in (_PACKAGE / "_data" / "docs", _PACKAGE.parent / "docs"):
+        if (folder / "errata.md").is_file():
+            return folder / "errata.md"
+    raise PPDMError(f"{_PACKAGE}: the errata are missing; install the package again", _PACKAGE)
 
 
 def recipes() -> list[str]:

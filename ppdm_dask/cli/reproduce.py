@@ -51,13 +51,16 @@ def reproduce_recipes(
         documents.write_json(out / documents.REPRODUCTION, whole)
         keys = documents.drift_keys(results)
         notice = notify(out / "state.json", grade, keys, drift, hook)
+        page, unwritten = _page(out / documents.REPRODUCTION)
+    if unwritten:
+        print(f"ppdm: warning: no page was written: {unwritten}", file=sys.stderr)
     if notice.problem:
         print(f"ppdm: warning: {notice.problem}; it is called again next time", file=sys.stderr)
     if as_json:
         print_json(whole)
     else:
-        _print(results, chosen, drift, notice)
-    return 1 if whole["status"] == "drift" or notice.problem else 0
+        _print(results, chosen, drift, notice, page)
+    return 1 if whole["status"] == "drift" or notice.problem or unwritten else 0
 
 
 def renew_goldens(
@@ -124,7 +127,20 @@ def _progress(recipe: AnyRecipe) -> Any:
     return ProgressReporter(recipe.name)
 
 
-def _print(results: Sequence[Reproduced], grade: Grade, drift: Path, notice: Notice) -> None:
+def _page(document: Path) -> tuple[Path | None, str]:
+    """Write the page of a reproduction; why not, where that fails."""
+    from ppdm_dask.errors import PPDMError
+    from ppdm_dask.report.html import write_reproduction
+
+    try:
+        return write_reproduction(document), ""
+    except PPDMError as error:
+        return None, " ".join(str(error).split())
+
+
+def _print(
+    results: Sequence[Reproduced], grade: Grade, drift: Path, notice: Notice, page: Path | None
+) -> None:
     from ppdm_dask.report.tables import plain_table
 
     rows = [
@@ -147,6 +163,8 @@ def _print(results: Sequence[Reproduced], grade: Grade, drift: Path, notice: Not
         print_lines(_moved(result))
     if notice.event:
         print(f"the hook was told: {notice.event}")
+    if page is not None:
+        print(f"page: {page}")
     wrong = [r.recipe for r in results if r.comparison.status in ("drifted", "failed")]
     if wrong:
         since = f", open since {notice.since}"

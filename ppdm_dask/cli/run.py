@@ -27,7 +27,7 @@ def run_recipes(
 ) -> int:
     """Run recipes one after the other; 0, or 1 if trials had to be given up."""
     from ppdm_dask.experiments.run import run
-    from ppdm_dask.report.figures import draw_figures
+    from ppdm_dask.report.html import write_report
     from ppdm_dask.report.progress import ProgressReporter
 
     found = []
@@ -35,7 +35,7 @@ def run_recipes(
     for recipe in _load(recipes, repeats, seed):
         with ProgressReporter(recipe.name) as progress:
             result = run(recipe, workers=workers, out=out, progress=progress)
-        draw_figures(result.dataset, recipe, result.folder / "figures")
+        write_report(result.folder)
         wrong = wrong or result.digest is None
         for trial in result.outcome.quarantined:
             print(f"ppdm: quarantined: {trial}", file=sys.stderr)
