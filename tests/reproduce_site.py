@@ -6,12 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from small_recipe import CONFIG, TREES, many, write_recipe
 
 from ppdm_dask.cli import main
+from ppdm_dask.designs import unrelated
+from ppdm_dask.experiments import rundir
 
 REPEATS = 12
 
@@ -23,19 +28,22 @@ file = "surveys.toml"
 file = "trees.toml"
 """
 
-MOVED = """
-import sys
-from ppdm_dask.designs import unrelated
-from ppdm_dask.experiments import rundir
-version = rundir.code_version()
-rundir.code_version = lambda: version[:32] + "{shift}"
-law = unrelated._law
-number = lambda entry: entry + {shift} if isinstance(entry, float) else entry
-unrelated._law = lambda name, entry: law(name, number(entry))
-from ppdm_dask.cli import main
-sys.exit(main())
-"""
-"""The command, with w_y of the unrelated question moved, and a code version that tells it."""
+
+@contextmanager
+def moved(shift: float) -> Iterator[None]:
+    """Context in which the constant w_y of the unrelated question is another one.
+
+    The code version is another one too, as it would be if somebody had changed the source.
+    """
+    law, version = unrelated._law, rundir.code_version()
+
+    def other(name: str, entry: Any) -> Any:
+        return law(name, entry + shift if isinstance(entry, float) else entry)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unrelated, "_law", other)
+        patch.setattr(rundir, "code_version", lambda: f"{version[:32]}{shift}")
+        yield
 
 
 class Site:
@@ -53,19 +61,17 @@ class Site:
 
     def arguments(self, *more: str) -> list[str]:
         common = ["--against", str(self.golden), "--out", str(self.out), "--workers", "0"]
-        return ["reproduce", *common, *more]
+        page = [] if "--page" in more or "--renew" in more else ["--no-page"]
+        return ["reproduce", *common, *page, *more]
 
     def reproduce(self, *more: str) -> int:
         """Exit code of the command, in this process."""
         return main(self.arguments(*more))
 
-    def elsewhere(
-        self, *more: str, code: str | None = None, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        """The command in a process of its own, which may be another program or environment."""
-        start = ["-c", code] if code else ["-m", "ppdm_dask"]
+    def elsewhere(self, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """The command in a process of its own, in another environment."""
         return subprocess.run(
-            [sys.executable, "-W", "error", *start, *self.arguments(*more)],
+            [sys.executable, "-W", "error", "-m", "ppdm_dask", *self.arguments(*more)],
             capture_output=True,
             text=True,
             check=False,

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reproduce_site import MOVED, Site
+from reproduce_site import Site, moved
 
+from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.reproduce.compare import Comparison, Drift
 from ppdm_dask.experiments.reproduce.documents import drift_keys
 from ppdm_dask.experiments.reproduce.golden import Golden
@@ -85,6 +86,25 @@ def test_the_second_time_computes_nothing(site, capsys, monkeypatch):
     assert goldens == site.files()
 
 
+def test_the_page_is_written_and_its_failure_is_said(site, capsys, monkeypatch):
+    assert site.reproduce("--page") == 0
+    page = site.out / "report.html"
+    assert f"page: {page}" in capsys.readouterr().out
+    text = page.read_text(encoding="utf-8")
+    assert "surveys" in text
+    assert "trees" in text
+    pages = import_module("ppdm_dask.report.html")
+
+    def broken(document: Path) -> Path:
+        raise RunFolderError(f"{document}: the disk is full", document)
+
+    monkeypatch.setattr(pages, "write_reproduction", broken)
+    assert site.reproduce("--page") == 1
+    captured = capsys.readouterr()
+    assert "ppdm: warning: no page was written: " in captured.err
+    assert "green: 2 recipes" in captured.out
+
+
 def test_an_unfinished_run_is_gone_on_with(site):
     (path,) = site.out.rglob("surveys-*/ledger.sqlite")
     kept = batches(site)
@@ -122,11 +142,10 @@ def test_a_fresh_reproduction_computes_anew_and_an_interrupted_one_goes_on(site)
     assert [r["reused"] for r in site.read("reproduction.json")["recipes"]] == [True, True]
 
 
-def test_a_moved_constant_is_drift_and_named(site):
+def test_a_moved_constant_is_drift_and_named(site, capsys):
     goldens = site.files()
-    done = site.elsewhere(code=MOVED.format(shift=0.01))
-    assert done.returncode == 1, done.stderr
-    assert done.stderr.count("Traceback") == 0
+    with moved(0.01):
+        assert site.reproduce() == 1
     drift = site.read("drift.json")
     assert drift["status"] == "drift"
     (recipe,) = drift["recipes"]
@@ -150,7 +169,7 @@ def test_a_moved_constant_is_drift_and_named(site):
     z = (one["found"] - one["expected"]) / np.hypot(one["expected_se"], one["found_se"])
     assert one["z"] == pytest.approx(z)
     # A person reads the recipe, the cell, both figures and z.
-    lines = done.stdout.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("surveys: ") and "cells differ" in line for line in lines)
     most = next(line for line in lines if line.startswith("  most by z: "))
     for part in ("data=", "q=0.5: expected ", ", found ", ", z = "):
@@ -194,18 +213,18 @@ def test_without_a_processor_feature_tolerances_decide_and_it_says_so(site):
     assert len(batches(site)) > len(before)
 
 
-def test_under_tolerance_a_large_change_is_drift_with_its_bound(site):
+def test_under_tolerance_a_large_change_is_drift_with_its_bound(site, capsys):
     golden = site.golden / "surveys" / "small.json"
     golden.write_text(golden.read_text().replace('"numpy": "', '"numpy": "1.0 before '))
-    done = site.elsewhere(code=MOVED.format(shift=0.4))
-    assert done.returncode == 1
+    with moved(0.4):
+        assert site.reproduce() == 1
     found = site.read("drift.json")
     (recipe,) = found["recipes"]
     assert recipe["comparison"] == "tolerance"
     tested = [d for d in found["drifts"] if d["z"] is not None]
     assert tested
     assert all(abs(d["z"]) > d["bound"] for d in tested)
-    assert "numpy: 1.0 before " in done.stdout
+    assert "surveys: numpy: 1.0 before " in capsys.readouterr().out
 
 
 def test_a_failure_of_one_recipe_hides_no_other(site, capsys, monkeypatch):
@@ -310,7 +329,8 @@ def test_one_notification_a_drift_and_one_at_its_end(site, hook):
     def night(shift: float | None) -> int:
         if shift is None:
             return site.reproduce("--hook", hook.command)
-        return site.elsewhere("--hook", hook.command, code=MOVED.format(shift=shift)).returncode
+        with moved(shift):
+            return site.reproduce("--hook", hook.command)
 
     drift = (site.out / "drift.json").resolve()
     assert night(None) == 0
@@ -370,7 +390,7 @@ def test_what_is_told_depends_on_what_was_told(tmp_path, hook):
     assert [call.split()[2] for call in hook.calls] == ["drift"] * 3 + ["closed", "drift"]
 
 
-def test_a_hook_that_fails_is_called_again(site, hook, tmp_path):
+def test_a_hook_that_fails_is_called_again(site, hook, tmp_path, capsys):
     state, document = tmp_path / "state.json", tmp_path / "drift.json"
     hook.broken.touch()
     for _ in range(2):
@@ -389,9 +409,8 @@ def test_a_hook_that_fails_is_called_again(site, hook, tmp_path):
     path = site.golden / "trees.toml"
     path.write_text(path.read_text().replace("seed = 7", "seed = 8"))
     hook.broken.touch()
-    done = site.elsewhere("--hook", hook.command)
-    assert done.returncode == 1
-    assert "ppdm: warning: the hook" in done.stderr
+    assert site.reproduce("--hook", hook.command) == 1
+    assert "ppdm: warning: the hook" in capsys.readouterr().err
 
 
 def test_a_foreign_state_is_refused(site, capsys):

@@ -33,6 +33,7 @@ def reproduce_recipes(
     workers: int | None,
     fresh: bool,
     hook: str | None,
+    page: bool,
     as_json: bool,
 ) -> int:
     """Run and compare; 0, or 1 if something drifted or failed, or nobody could be told."""
@@ -51,7 +52,7 @@ def reproduce_recipes(
         documents.write_json(out / documents.REPRODUCTION, whole)
         keys = documents.drift_keys(results)
         notice = notify(out / "state.json", grade, keys, drift, hook)
-        page, unwritten = _page(out / documents.REPRODUCTION)
+        written, unwritten = _page(out / documents.REPRODUCTION) if page else (None, "")
     if unwritten:
         print(f"ppdm: warning: no page was written: {unwritten}", file=sys.stderr)
     if notice.problem:
@@ -59,7 +60,7 @@ def reproduce_recipes(
     if as_json:
         print_json(whole)
     else:
-        _print(results, chosen, drift, notice, page)
+        _print(results, chosen, drift, notice, written)
     return 1 if whole["status"] == "drift" or notice.problem or unwritten else 0
 
 

@@ -66,6 +66,9 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page/--no-page", help="Write report.html, with all figures.")
+    ] = True,
     renew: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +106,7 @@ def reproduce(
         workers=workers,
         fresh=fresh,
         hook=hook,
+        page=page,
         as_json=json,
     )
     raise typer.Exit(code)
