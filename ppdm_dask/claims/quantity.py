@@ -16,7 +16,7 @@ from ppdm_dask.experiments.lines import FEWEST
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Quantity", "Unjudged", "Values", "name_cell", "read_flag", "read_number"]
+__all__ = ["Quantity", "Unjudged", "Values", "name_cell", "plain", "read_flag", "read_number"]
 
 At = Mapping[str, tuple[Scalar, ...]]
 Floats = npt.NDArray[np.float64]
@@ -59,10 +59,15 @@ class Values:
         """The cell at a position in words."""
         return name_cell(
             {
-                str(dim): self.value[dim].to_numpy()[i].item() if dim in self.value.coords else i
+                str(dim): plain(self.value[dim].to_numpy()[i]) if dim in self.value.coords else i
                 for dim, i in zip(self.value.dims, index, strict=True)
             }
         )
+
+
+def plain(value: Any) -> Any:
+    """Return a value of an axis as Python's own."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def name_cell(where: Mapping[str, Any]) -> str:

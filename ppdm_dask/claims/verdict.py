@@ -30,7 +30,7 @@ def number(value: float, error: float = 0.0) -> str:
         whole = float(value).is_integer() and abs(value) < 1e9
         return f"{value:,.0f}" if whole else f"{value:.4g}"
     digits = max(0, min(6, 1 - int(np.floor(np.log10(error)))))
-    if abs(value) < 1e-3:
+    if abs(value) < 1e-3 and error < 1e-3:
         return f"{value:.2e} ± {error:.1e}"
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
