@@ -241,6 +241,13 @@ def test_compare() -> None:
     assert judged(result(), **keys, at=at, over={"variable": "exact"}, than=0.5).status == (
         "reproduced"
     )
+    # The ratio to another place: 1, 2, 3 over 1, 0, 3, of which the second is no number. The
+    # errors are .14 and .047, so that .5 is 3.5 of the first and 10.6 of the second.
+    other = {"at": {"data": ["dip"]}, "variable": "height_mean"}
+    ratio = judged(result(), **keys, at=at, over=other, than=1.5)
+    assert (ratio.status, ratio.cells, ratio.against) == ("differs", 2, 1)
+    assert (ratio.figure, ratio.error) == (pytest.approx(1), pytest.approx(np.sqrt(2) / 30))
+    assert judged(result(), **keys, at=at, over=other, than=0.5).status == "reproduced"
     twice = judged(result(), **keys, at=at, times=2, plus=1, than=6)
     assert (twice.status, twice.against) == ("differs", 2)
     assert (twice.figure, twice.error) == (pytest.approx(3), pytest.approx(0.2))
@@ -325,7 +332,7 @@ def test_what_cannot_be_judged() -> None:
 
 def test_numbers_have_the_digits_that_their_error_leaves() -> None:
     assert number(0.123456, 0.0123) == "0.123 ± 0.012"
-    assert number(0.123456) == "0.1235"
+    assert number(0.123456) == "0.12346"
     assert number(48842.0) == "48,842"
     assert number(1e-17) == "0"
     assert number(1.5e-5, 2e-6) == "1.50e-05 ± 2.0e-06"

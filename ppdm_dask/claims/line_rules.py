@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ppdm_dask.claims.quantity import Quantity, Unjudged, Values, name_cell, plain, read_flag
+from ppdm_dask.claims.quantity import Quantity, read_flag
 from ppdm_dask.claims.rule import Rule, read_share
+from ppdm_dask.claims.values import Unjudged, Values, name_cell, plain
 from ppdm_dask.claims.verdict import Comparison, Verdict, decide, number
 from ppdm_dask.experiments.fields import Scalar, Table
 
