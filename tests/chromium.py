@@ -109,7 +109,8 @@ class Browser:
         path.write_bytes(base64.b64decode(found["data"]))
 
     def pdf(self) -> bytes:
-        """Print the page."""
+        """Print the page, as on paper."""
+        self.send("Emulation.setEmulatedMedia", media="", features=[])
         found = self.send("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
         return base64.b64decode(found["data"])
 

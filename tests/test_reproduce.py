@@ -74,7 +74,7 @@ def test_the_second_time_computes_nothing(site, capsys, monkeypatch):
     for _ in range(2):
         assert site.reproduce() == 0
         out = capsys.readouterr().out
-        assert out.splitlines()[-1] == f"green: 2 recipes are as in {site.golden}"
+        assert out.splitlines()[-1] == f"green: 2 recipes as in {site.golden}"
         found = site.read("reproduction.json")
         assert found["status"] == "green"
         assert [r["status"] for r in found["recipes"]] == ["same", "same"]

@@ -197,9 +197,8 @@ def manifests() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("version", ["1.31", "1.34"])
 def test_kubernetes_takes_the_cronjob(version):
-    kubernetes_validate = pytest.importorskip(
-        "kubernetes_validate", reason="needs kubernetes-validate, of the extra test"
-    )
+    import kubernetes_validate
+
     claim, job = manifests()
     for manifest in (claim, job):
         kubernetes_validate.validate(manifest, version, strict=True)

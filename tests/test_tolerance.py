@@ -154,6 +154,11 @@ def test_levels_that_only_some_searches_reach_are_left_open():
     assert against(summary({"level=1": some}), summary({"level=1": all_})).drifts == ()
     assert against(summary({"level=1": none}), summary({"level=1": none})).drifts == ()
     assert len(against(summary({"level=1": none}), summary({"level=1": all_})).drifts) == 1
+    # The same where a level without a number has no cell at all.
+    other, one = {"level=2": all_}, Figure(2.0, None, 1)
+    assert against(summary(other), summary({**other, "level=1": one})).drifts == ()
+    assert against(summary({**other, "level=1": one}), summary(other)).drifts == ()
+    assert len(against(summary(other), summary({**other, "level=1": all_})).drifts) == 1
 
 
 def test_the_same_environment_is_compared_to_the_bit():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.claims.quantity import Quantity, Unjudged, read_flag, read_number
+from ppdm_dask.claims.quantity import Quantity, read_flag, read_number
 from ppdm_dask.claims.rule import (
     Rule,
     both_sides,
@@ -19,6 +19,7 @@ from ppdm_dask.claims.rule import (
     read_than,
     words_of,
 )
+from ppdm_dask.claims.values import Unjudged
 from ppdm_dask.claims.verdict import ROUNDING, Comparison, Row, Verdict, decide, number
 from ppdm_dask.experiments.fields import Table
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ppdm_dask.claims.quantity import Quantity, Unjudged, Values, name_cell, read_flag
+from ppdm_dask.claims.quantity import Quantity, read_flag
 from ppdm_dask.claims.rule import Rule, read_share
+from ppdm_dask.claims.values import Unjudged, Values, name_cell, plain
 from ppdm_dask.claims.verdict import Comparison, Verdict, decide, number
 from ppdm_dask.experiments.fields import Scalar, Table
 
@@ -37,7 +38,7 @@ def lines(values: Values, along: str) -> Iterator[tuple[str, list[Place]]]:
     outer = Values(value.isel({along: 0}), error.isel({along: 0}))
     for index in np.ndindex(value.shape[:-1]):
         places = [
-            (name_cell({along: at[i].item()}), float(x), float(e))
+            (name_cell({along: plain(at[i])}), float(x), float(e))
             for i, (x, e) in enumerate(
                 zip(value.to_numpy()[index], error.to_numpy()[index], strict=True)
             )

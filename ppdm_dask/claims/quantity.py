@@ -9,69 +9,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import PPDMError
+from ppdm_dask.claims.values import Unjudged, Values, name_cell
 from ppdm_dask.experiments.fields import Scalar, Table
 from ppdm_dask.experiments.lines import FEWEST
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Quantity", "Unjudged", "Values", "name_cell", "read_flag", "read_number"]
+__all__ = ["Quantity", "matched", "read_flag", "read_number"]
 
 At = Mapping[str, tuple[Scalar, ...]]
 Floats = npt.NDArray[np.float64]
-
-BARE = ("data", "case", "setting", "method", "classifier")
-"""Axes whose values speak for themselves in a label."""
-
-
-class Unjudged(PPDMError):
-    """A result that cannot tell: cells are missing, or not computed yet."""
-
-
-@dataclass(frozen=True)
-class Values:
-    """Numbers with standard errors, 0 where a number is exact.
-
-    Parameters
-    ----------
-    value, error : xarray.DataArray
-        With the same dimensions and coordinates.
-    """
-
-    value: xr.DataArray
-    error: xr.DataArray
-
-    @classmethod
-    def of(cls, value: xr.DataArray, error: Any) -> Self:
-        """Values with errors that may lack some of their axes, or have them in another order."""
-        import xarray as xr
-
-        first, second = xr.broadcast(value, error)
-        return cls(first, second.transpose(*first.dims))
-
-    def flat(self) -> tuple[list[str], Floats, Floats]:
-        """Labels, values and errors of all cells, the last axis running fastest."""
-        labels = [self.label(index) for index in np.ndindex(self.value.shape)]
-        return labels, self.value.to_numpy().ravel(), self.error.to_numpy().ravel()
-
-    def label(self, index: tuple[int, ...]) -> str:
-        """The cell at a position in words."""
-        return name_cell(
-            {
-                str(dim): self.value[dim].to_numpy()[i].item() if dim in self.value.coords else i
-                for dim, i in zip(self.value.dims, index, strict=True)
-            }
-        )
-
-
-def name_cell(where: Mapping[str, Any]) -> str:
-    """Name a cell by its values on the axes: ``adult, q = 0.4``."""
-    parts = []
-    for axis, value in where.items():
-        text = f"{value:g}" if isinstance(value, float) else str(value)
-        parts.append(text if axis in BARE else f"{axis} = {text}")
-    return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -144,11 +92,11 @@ class Quantity:
         """
         found = self._own(ds)
         if self.minus is not None:
-            other = self.minus.values(ds)
+            found, other = matched(found, self.minus.values(ds), self, self.minus)
             error = np.sqrt(found.error**2 + other.error**2)
             found = Values.of(found.value - other.value, error)
         if self.over is not None:
-            other = self.over.values(ds)
+            found, other = matched(found, self.over.values(ds), self, self.over)
             ratio = found.value / other.value
             # The first-order error of a quotient.
             parts = (found.error / other.value) ** 2 + (ratio * other.error / other.value) ** 2
@@ -219,6 +167,24 @@ class Quantity:
         if self.plus:
             text += f" {'plus' if self.plus > 0 else 'less'} {abs(self.plus):g}"
         return text
+
+
+def matched(one: Values, two: Values, first: Quantity, second: Quantity) -> tuple[Values, Values]:
+    """Values of two quantities so that cells match which are at other places of an axis.
+
+    Each place of one is matched with each of the other's: one of them has a single place there.
+    """
+    for axis, places in second.at.items():
+        if places != first.at.get(axis):
+            one, two = _without(one, axis), _without(two, axis)
+    return one, two
+
+
+def _without(values: Values, axis: str) -> Values:
+    """Values without an axis on which they have a single place."""
+    if values.value.sizes.get(axis) != 1:
+        return values
+    return Values(values.value.squeeze(axis, drop=True), values.error.squeeze(axis, drop=True))
 
 
 def read_number(table: Table, key: str, default: float | None = None) -> float:

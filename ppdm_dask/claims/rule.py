@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
-from ppdm_dask.claims.quantity import Quantity, Values, read_number
+from ppdm_dask.claims.quantity import Quantity, matched, read_number
+from ppdm_dask.claims.values import Values
 from ppdm_dask.claims.verdict import Verdict
 from ppdm_dask.experiments.fields import Table
 
@@ -69,12 +70,7 @@ def both_sides(ds: xr.Dataset, quantity: Quantity, than: Quantity | float) -> tu
     one = quantity.values(ds)
     if not isinstance(than, Quantity):
         return one, Values(one.value * 0 + than, one.error * 0)
-    two = than.values(ds)
-    # Where the two are at other places of an axis, each place of one is compared with each of the
-    # other's: one of them has a single place there.
-    for axis, places in than.at.items():
-        if places != quantity.at.get(axis):
-            one, two = _without(one, axis), _without(two, axis)
+    one, two = matched(one, than.values(ds), quantity, than)
     arrays = xr.broadcast(one.value, one.error, two.value, two.error)
     dims = arrays[0].dims
     value, error, other, other_error = (array.transpose(*dims) for array in arrays)
@@ -89,17 +85,11 @@ def words_of(than: Quantity | float, beside: Quantity) -> str:
 def name_numbers(one: Quantity, two: Quantity | float) -> tuple[str, str]:
     """What to write before one number and after the other, so that both have a name."""
     if not isinstance(two, Quantity):
-        return f"{one.variable} ", ""
+        name = "ratio" if one.over else "difference" if one.minus else one.variable
+        return f"{name} ", ""
     if one.variable == two.variable:
         return "", ""
     return f"{one.variable} ", f" ({two.words(Quantity(two.variable, two.at))})"
-
-
-def _without(values: Values, axis: str) -> Values:
-    """Values without an axis on which they have a single place."""
-    if values.value.sizes.get(axis) != 1:
-        return values
-    return Values(values.value.squeeze(axis, drop=True), values.error.squeeze(axis, drop=True))
 
 
 def cells_of(values: Values) -> list[tuple[str, float, float]]:

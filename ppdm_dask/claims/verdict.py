@@ -28,9 +28,9 @@ def number(value: float, error: float = 0.0) -> str:
         return "0"  # what rounding leaves of it differs from machine to machine
     if not np.isfinite(error) or error <= 0:
         whole = float(value).is_integer() and abs(value) < 1e9
-        return f"{value:,.0f}" if whole else f"{value:.4g}"
+        return f"{value:,.0f}" if whole else f"{value:.5g}"
     digits = max(0, min(6, 1 - int(np.floor(np.log10(error)))))
-    if abs(value) < 1e-3:
+    if abs(value) < 1e-3 and error < 1e-3:
         return f"{value:.2e} ± {error:.1e}"
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 

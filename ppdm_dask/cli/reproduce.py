@@ -169,9 +169,13 @@ def _print(
     wrong = [r.recipe for r in results if r.comparison.status in ("drifted", "failed")]
     if wrong:
         since = f", open since {notice.since}"
-        print(f"drift: {len(wrong)} of {len(results)} recipes{since}: {drift}")
+        print(f"drift: {len(wrong)} of {_recipes(len(results))}{since}: {drift}")
     else:
-        print(f"green: {len(results)} recipes are as in {grade.folder}")
+        print(f"green: {_recipes(len(results))} as in {grade.folder}")
+
+
+def _recipes(count: int) -> str:
+    return f"{count} {'recipe' if count == 1 else 'recipes'}"
 
 
 def _seconds(result: Reproduced) -> str:
