@@ -15,6 +15,7 @@ WORKERS :=
 REPEATS :=
 RUN :=
 OUT := runs
+GRADE := small
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,7 +33,7 @@ $(STAMP): again
 endif
 endif
 
-.PHONY: again bench clean figures format fronts help lint setup sweep test test-all test-cluster type
+.PHONY: again bench clean figures format fronts help lint reproduce setup sweep test test-all test-cluster type
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +48,9 @@ sweep: $(STAMP) ## Run the main job [RECIPE=name|file] [PROFILE=name|file] [REPE
 
 fronts: $(STAMP) ## Search for randomization matrices: the OptRR experiments [PROFILE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
 	$(BIN)/ppdm run optrr optrr-adult --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
+
+reproduce: $(STAMP) ## Run all recipes and compare them with their goldens [GRADE=small|full] [WORKERS=n] [OUT=runs]
+	$(BIN)/ppdm reproduce --grade $(GRADE) --out $(OUT)/reproduce-$(GRADE) $(if $(WORKERS),--workers $(WORKERS))
 
 figures: $(STAMP) ## Draw the figures of a run again, the newest if none is named [RUN=folder]
 	@run="$(RUN)"; \

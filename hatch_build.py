@@ -8,6 +8,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDERS = ("pipelines", "cluster")
+SUFFIXES = {".cron", ".md", ".service", ".sh", ".timer", ".toml", ".yaml"}
+FILES = ("docs/errata.md",)  # shown on the pages of runs
 
 
 class DataHook(BuildHookInterface[Any]):
@@ -18,12 +20,14 @@ class DataHook(BuildHookInterface[Any]):
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Declare each TOML and Markdown file of the data folders, unless the build is editable."""
+        """Declare the recipes, profiles, schedules and pages, unless the build is editable."""
         if version == "editable":
             return
         root = Path(self.root)
         for folder in FOLDERS:
             for path in sorted((root / folder).rglob("*")):
-                if path.suffix in {".toml", ".md"} and path.is_file():
+                if path.suffix in SUFFIXES and path.is_file():
                     inside = path.relative_to(root).as_posix()
                     build_data["force_include"][str(path)] = f"ppdm_dask/_data/{inside}"
+        for name in FILES:
+            build_data["force_include"][str(root / name)] = f"ppdm_dask/_data/{name}"

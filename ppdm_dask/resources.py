@@ -11,6 +11,7 @@ from ppdm_dask.errors import CodebookError, InputError, PPDMError, ProfileError,
 __all__ = [
     "cluster_dir",
     "codebook_path",
+    "errata_path",
     "pipelines_dir",
     "profile_path",
     "profiles",
@@ -41,6 +42,20 @@ def cluster_dir() -> Path:
         If the installation has lost its data files.
     """
     return _folder("cluster", "cluster profiles")
+
+
+def errata_path() -> Path:
+    """The page of the papers' errata.
+
+    Raises
+    ------
+    PPDMError
+        If the installation has lost it.
+    """
+    for folder in (_PACKAGE / "_data" / "docs", _PACKAGE.parent / "docs"):
+        if (folder / "errata.md").is_file():
+            return folder / "errata.md"
+    raise PPDMError(f"{_PACKAGE}: the errata are missing; install the package again", _PACKAGE)
 
 
 def recipes() -> list[str]:

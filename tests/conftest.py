@@ -22,6 +22,14 @@ def root() -> Path:
     return Path(__file__).resolve().parent.parent
 
 
+@pytest.fixture(scope="session")
+def report_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages of small runs of every kind, by name."""
+    from report_runs import make_pages
+
+    return make_pages(tmp_path_factory.mktemp("pages"))
+
+
 @pytest.fixture
 def fresh_python(tmp_path: Path) -> Callable[[str], str]:
     """Run code in a new interpreter, outside the checkout; what it printed."""

@@ -273,11 +273,15 @@ def test_wheel_carries_recipes_and_data(root: Path, tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(site)!r})\n"
         "from ppdm_dask import resources\n"
-        "print(*resources.recipes())\nprint(resources.recipe_path('electronic-surveys'))"
+        "print(*resources.recipes())\nprint(resources.recipe_path('electronic-surveys'))\n"
+        "from ppdm_dask.claims.claim import load_papers\n"
+        "from ppdm_dask.report.html.errata import errata_of\n"
+        "print(len(errata_of([paper.key for paper in load_papers()])))"
     )
     done = run(sys.executable, "-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    names, found = done.stdout.splitlines()
+    names, found, papers = done.stdout.splitlines()
+    assert papers == "4"
     assert names.split() == resources.recipes()
     assert Path(found) == site / "ppdm_dask/_data/pipelines/electronic-surveys.toml"
     text = (root / "pipelines/electronic-surveys.toml").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +36,27 @@ from ppdm_dask.kernels.seeding import absorb, extend, seed_words, sfc64_fill, sf
 from ppdm_dask.kernels.split import choose
 from ppdm_dask.randomness import LOGICAL_BLOCK, SimulationStream, binary_digits, unpack_plane
 from ppdm_dask.resources import codebook_path
+
+# -- where machine code is kept --------------------------------------------------------------------
+
+
+def test_machine_code_is_keyed_by_the_sources_wherever_it_is(tmp_path, monkeypatch):
+    import ppdm_dask.kernels as kernels
+
+    beside = Path(kernels._cache_dir.__wrapped__(str(tmp_path)))
+    assert beside.parent == Path(kernels.__file__).parent / "__pycache__"
+    # A read-only package, as root sees none: no folder can be made beside the sources.
+    made = Path.mkdir
+
+    def mkdir(self, *arguments, **options):
+        if self == beside:
+            raise PermissionError("read-only")
+        made(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    assert Path(kernels._cache_dir.__wrapped__(str(tmp_path))) == tmp_path / beside.name
+    assert kernels._cache_dir.__wrapped__("") == ""
+
 
 # -- seeding and drawing ---------------------------------------------------------------------------
 

@@ -43,7 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: list[str]) -> int:
-    from ppdm_dask.cli import clusters, searching  # noqa: F401 - register their commands
+    from ppdm_dask.cli import (  # noqa: F401 - register their commands
+        clusters,
+        reproducing,
+        searching,
+    )
     from ppdm_dask.cli.app import UsageProblem, app
     from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
 
@@ -76,5 +80,5 @@ def _complain(message: str) -> None:
 def _interrupted(arguments: list[str], message: str) -> None:
     command = shlex.join(["ppdm", *arguments])
     print(f"ppdm: {' '.join(message.split())}", file=sys.stderr)
-    if arguments[:1] == ["run"]:
+    if arguments[:1] in (["run"], ["reproduce"]):
         print(f"resume with the same command: {command}", file=sys.stderr)

@@ -164,6 +164,32 @@ def figures(folder: Run, json: Json = False) -> None:
     draw_run(folder, as_json=json)
 
 
+@app.command()
+def report(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of runs, or reproduction.json files.",
+            show_default=False,
+        ),
+    ],
+    claims: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the page of all claims, judged on these runs, in place of a page each.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write report.html of runs: figures beside the papers' claims, numbers, provenance."""
+    from ppdm_dask.cli.report import write_pages
+
+    write_pages(sources, claims, as_json=json)
+
+
 class Method(StrEnum):
     """What ``ppdm perturb`` can do."""
 

@@ -29,7 +29,7 @@ def run_recipes(
 ) -> int:
     """Run recipes one after the other; 0, or 1 if trials had to be given up."""
     from ppdm_dask.experiments.run import run
-    from ppdm_dask.report.figures import draw_figures
+    from ppdm_dask.report.html import write_report
     from ppdm_dask.report.progress import ProgressReporter
 
     found = []
@@ -44,7 +44,7 @@ def run_recipes(
                 retry_failed=retry_failed,
                 progress=progress,
             )
-        draw_figures(result.dataset, recipe, result.folder / "figures")
+        write_report(result.folder)
         wrong = wrong or result.digest is None
         for trial in result.outcome.quarantined:
             print(f"ppdm: quarantined: {trial}", file=sys.stderr)

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "build_dataset",
+    "canonical",
     "digest",
     "empty_arrays",
     "findings",
     "grid_axes",
     "read_netcdf",
+    "registry",
     "write_netcdf",
 ]
 
@@ -172,16 +174,20 @@ def digest(ds: xr.Dataset) -> str:
     sha = hashlib.sha256()
     own = ("data", "case", *grid_axes(ds), "column", "w_a", "classifier", "level")
     axes = [name for name in own if name in ds.coords]
-    for name in [*axes, *(v.name for v in _registry(ds) if v.name in ds.data_vars)]:
-        array = ds[name]
-        kind, payload = _bytes(array.to_numpy())
-        head = [name, list(array.dims), list(array.shape), kind]
-        sha.update(json.dumps(head, separators=(",", ":")).encode() + b"\n")
-        sha.update(payload)
+    for name in [*axes, *(v.name for v in registry(ds) if v.name in ds.data_vars)]:
+        sha.update(canonical(ds[name]))
     return sha.hexdigest()
 
 
-def _registry(ds: xr.Dataset) -> tuple[Variable, ...]:
+def canonical(array: xr.DataArray) -> bytes:
+    """Return what the digest takes of a variable: its line of JSON, then its values."""
+    kind, payload = _bytes(array.to_numpy())
+    head = [array.name, list(array.dims), list(array.shape), kind]
+    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + payload
+
+
+def registry(ds: xr.Dataset) -> tuple[Variable, ...]:
+    """Return the variables that results of this kind of experiment may have, in their order."""
     if ds.attrs.get("experiment") == "front":
         from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
 

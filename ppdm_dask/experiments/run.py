@@ -133,6 +133,7 @@ def run(
                 folder.finish("partial", quarantined=given_up)
             raise
         dataset = plan.collect(ledger)
+        spent = sum(ledger.cost(cell)[0] for cell in plan.cells)
     found = findings(dataset)
     total = digest(dataset) if not outcome.quarantined else None
     write_netcdf(dataset, folder.result)
@@ -141,6 +142,6 @@ def run(
         digest=total,
         findings=found,
         quarantined=[str(trial) for trial in outcome.quarantined],
-        seconds=round(outcome.work_seconds, 3),
+        seconds=round(spent, 3),
     )
     return RunResult(dataset, folder.path, total, found, outcome)

@@ -20,18 +20,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @cache
-def _cache_dir() -> str:
-    """A folder for the machine code of exactly these sources; '' if it is not writable."""
+def _cache_dir(elsewhere: str) -> str:
+    """A folder for the machine code of exactly these sources; '' if none is writable.
+
+    Where the package is read-only it is below `elsewhere`, if that names a folder.
+    """
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(here.glob("*.py")):
         digest.update(source.read_bytes())
-    folder = here / "__pycache__" / f"kernels-{digest.hexdigest()[:12]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return ""
-    return str(folder) if os.access(folder, os.W_OK) else ""
+    name = f"kernels-{digest.hexdigest()[:12]}"
+    for parent in [here / "__pycache__", *([Path(elsewhere)] if elsewhere else [])]:
+        folder = parent / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return str(folder)
+    return ""
 
 
 def kernel(function: F) -> F:
@@ -40,7 +47,7 @@ def kernel(function: F) -> F:
 
     config: Any = numba.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = _cache_dir() or before
+    config.CACHE_DIR = _cache_dir(before) or before
     try:
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     finally:

@@ -229,6 +229,14 @@ class Ledger:
             ).fetchone()
         return float(seconds), int(repeats)
 
+    def work(self) -> tuple[float, int, int]:
+        """Seconds of work on all stored batches, their repeats, and how many batches there are."""
+        with reported(self.path):
+            seconds, repeats, batches = self._open.execute(
+                "SELECT total(seconds), total(stop - start), count(*) FROM batches"
+            ).fetchone()
+        return float(seconds), int(repeats), int(batches)
+
     def cheapest(self, cell: Cell) -> float | None:
         """Fewest seconds a repeat among the stored batches of a cell; None without any."""
         with reported(self.path):

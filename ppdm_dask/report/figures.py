@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from ppdm_dask.experiments.kinds import AnyRecipe
 from ppdm_dask.experiments.recipe import Figure, Recipe
-from ppdm_dask.report import style
+from ppdm_dask.report import layout, style
 from ppdm_dask.report.panels import draw_grid, draw_tradeoff
 from ppdm_dask.report.privacy_curves import draw_privacy
 from ppdm_dask.report.series import Series, repeats_of, series_of
@@ -82,7 +83,7 @@ def draw_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[Path]:
 def _mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the mean"
-    canvas, axes = style.new_figure(figure.title, below, right=0.79)
+    canvas, axes = layout.new_figure(figure.title, below, right=0.79)
     shown: list[npt.NDArray[np.float64]] = []
     for line in series:
         for part in figure.parts:
@@ -96,9 +97,11 @@ def _mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     _limits(axes, values[np.isfinite(values) & (values > -0.05) & (values < 1.05)])
     for height, _, colour, dashes in references:
         axes.axhline(height, color=colour, linewidth=1.1, linestyle=dashes, zorder=1)
-    _finish(axes, series, figure, "mean accuracy")
-    labels = [(height, text, colour) for height, text, colour, _ in references]
-    style.write_labels(axes, labels, x=1.015)
+    narrow = style.is_narrow()
+    _finish(axes, series, figure, "mean accuracy", references if narrow else [])
+    if not narrow:
+        labels = [(height, text, colour) for height, text, colour, _ in references]
+        style.write_labels(axes, labels, x=1.015)
     return style.save(canvas, folder, figure.id)
 
 
@@ -128,7 +131,7 @@ def _references(series: list[Series], figure: Figure) -> list[tuple[float, str, 
 def _variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the variance; logarithmic scale"
-    canvas, axes = style.new_figure(figure.title, below)
+    canvas, axes = layout.new_figure(figure.title, below)
     axes.set_yscale("log", nonpositive="mask")
     zero: set[float] = set()
     for line in series:
@@ -157,8 +160,14 @@ def _limits(axes: Axes, values: npt.NDArray[np.float64]) -> None:
         axes.set_ylim(low - margin, high + margin)
 
 
-def _finish(axes: Axes, series: list[Series], figure: Figure, ylabel: str) -> None:
-    """Name the axes, say which line is which, and where nothing is defined."""
+def _finish(
+    axes: Axes,
+    series: list[Series],
+    figure: Figure,
+    ylabel: str,
+    levels: Sequence[tuple[float, str, str, Any]] = (),
+) -> None:
+    """Name the axes, say which line (and level) is which, and where nothing is defined."""
     from matplotlib.lines import Line2D
 
     axis = series[0].axis
@@ -175,8 +184,10 @@ def _finish(axes: Axes, series: list[Series], figure: Figure, ylabel: str) -> No
             colour = style.GREY if many else series[0].colour
             marker = "o" if many else series[0].marker
             handles.append(Line2D([], [], color=colour, marker=marker, label=text, **look))
+    for _, text, colour, dashes in levels:
+        handles.append(Line2D([], [], color=colour, linewidth=1.1, linestyle=dashes, label=text))
     if handles:
-        axes.legend(handles=handles, loc="best", handlelength=3)
+        layout.legend(axes, handles)
     undefined = {
         float(x)
         for line in series

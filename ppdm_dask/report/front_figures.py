@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
-from ppdm_dask.report import style
+from ppdm_dask.report import layout, style
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,7 +56,7 @@ def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
     estimator = "the iterative estimator" if iterative else "inversion"
     searches = "one search" if done == 1 else f"mean of {done} searches"
     below = f"by {estimator}; {searches}; logarithmic scale"
-    canvas, axes = style.new_figure(figure.title, below)
+    canvas, axes = layout.new_figure(figure.title, below)
     axes.set_yscale("log")
     cases = [str(name) for name in ds["case"].to_numpy()]
     methods = [str(name) for name in ds["method"].to_numpy()]
@@ -101,4 +101,4 @@ def _legend(axes: Axes, figure: FrontFigure, shown: list[str]) -> None:
         colour = "black" if name == "limit" else grey
         handles.append(Line2D([], [], color=colour, label=NAMES[name], **LOOKS[name]))
     if handles:
-        axes.legend(handles=handles, loc="best", handlelength=3)
+        layout.legend(axes, handles)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.experiments.results import grid_axes
-from ppdm_dask.report import style
+from ppdm_dask.report import layout, style
 from ppdm_dask.report.series import Series, repeats_of, series_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     """Draw mean accuracy over two axes in numbers, shaded by what is lost; a panel a data entry."""
     across = figure.x_axis(grid_axes(ds))
     down = str(figure.series)
+    narrow = style.is_narrow()
+    if narrow and ds.sizes[across] > ds.sizes[down]:
+        across, down = down, across  # the longer axis runs down where there is no width for it
     others = {axis: 0 for axis in grid_axes(ds) if axis not in (across, down)}
     grid = ds.isel(others).transpose(..., down, across, "repeat", "split").sortby([down, across])
     entries = [grid.sel(data=name) for name in figure.data]
@@ -49,16 +53,16 @@ def draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     below = f"mean accuracy, {repeats_of(series_of(ds, figure))}; shade: lost by the disguise"
     rows, columns = means[0].shape
     heights = 0.33 * rows
-    canvas, panels = style.new_panels(
+    canvas, panels = layout.new_panels(
         figure.title,
         below,
         len(entries),
         1,
         height=heights,
-        gap=(0.0, 0.62),
-        left=0.85,
-        right=0.8,
-        head=0.92,
+        gap=(0.0, 0.8 if narrow else 0.62),
+        left=0.95 if narrow else 0.85,
+        right=0.75 if narrow else 0.8,
+        head=1.05 if narrow else 0.92,
     )
     for (axes,), entry, mean, loss in zip(panels, entries, means, losses, strict=True):
         shades = axes.imshow(loss, cmap="Blues", vmin=0, vmax=1.25 * top, aspect="auto")
@@ -69,7 +73,7 @@ def draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             axes.text(j, i, text, ha="center", va="center_baseline", fontsize=8, color=colour)
         _label_grid(axes, entry, across, down)
     axes.set_xlabel(style.WORDS.get(across, across))
-    scale = canvas.add_axes(style.beside(panels))
+    scale = canvas.add_axes(layout.beside(panels))
     canvas.colorbar(shades, cax=scale)
     scale.set_ylim(0, top)
     scale.tick_params(labelsize=8.5)
@@ -79,10 +83,12 @@ def draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
 
 def _label_grid(axes: Axes, entry: xr.Dataset, across: str, down: str) -> None:
     benchmark, majority = float(entry["benchmark"]), float(entry["majority"])
+    break_, majority_is = ("\n", "majority") if style.is_narrow() else (" ", "majority class")
     axes.set_title(
-        f"{entry['data'].item()}: undisguised {benchmark:.3f}, majority class {majority:.3f}",
+        f"{entry['data'].item()}:{break_}undisguised {benchmark:.3f}, {majority_is} {majority:.3f}",
         loc="left",
         fontsize=9.5,
+        linespacing=1.15,
     )
     across_labels = [f"{value:g}" for value in entry[across].to_numpy()]
     down_labels = [style.word_value(down, value.item()) for value in entry[down].to_numpy()]
@@ -98,37 +104,52 @@ def draw_tradeoff(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     measure = figure.measure or "advantage"
     rows = [list(figure.data)] if figure.line_axis is None else [[name] for name in figure.data]
     lines = [series_of(ds, replace(figure, data=tuple(names))) for names in rows]
+    what = "panels" if style.is_narrow() else "columns"
     below = (
         f"{repeats_of([line for row in lines for line in row])}; "
-        "the columns say what an adversary sees, and knows of the data"
+        f"the {what} say what an adversary sees, and knows of the data"
     )
-    canvas, panels = style.new_panels(
-        figure.title,
-        below,
-        len(rows),
-        len(ADVERSARIES),
-        height=1.75,
-        gap=(0.18, 0.38),
-        left=0.9,
-        right=0.14,
-        head=1.05,
-    )
+    canvas, panels = _panels(figure.title, below, len(rows))
     for names, row, series in zip(rows, panels, lines, strict=True):
         limits = _limits(series, measure)
         for axes, (adversary, words) in zip(row, ADVERSARIES.items(), strict=True):
             _draw_tradeoff(axes, series, f"{measure}_{adversary}")
             axes.set_xlim(*limits)
             axes.sharey(row[0])
+            heading = f"{names[0]}\n" if len(names) == 1 and figure.line_axis else ""
+            if style.is_narrow():
+                axes.set_title(heading + words.replace("\n", " "), fontsize=9, linespacing=1.15)
+                axes.tick_params(labelsize=8.5)
+                axes.set_ylabel("mean accuracy", fontsize=9)
+                continue
             axes.tick_params(labelsize=8.5, labelleft=axes is row[0])
             if row is panels[0]:
                 axes.set_title(words, fontsize=9.5, linespacing=1.15)
-        heading = f"{names[0]}\n" if len(names) == 1 and figure.line_axis else ""
-        row[0].set_ylabel(f"{heading}mean accuracy", fontsize=9.5)
-    panels[-1][1].set_xlabel(MEASURES[measure], fontsize=9.5)
+            if axes is row[0]:
+                axes.set_ylabel(f"{heading}mean accuracy", fontsize=9.5)
+    last = panels[-1][2 if style.is_narrow() else 1]
+    last.set_xlabel(_wrapped(MEASURES[measure]), fontsize=9.5)
     panels[0][0].legend(
         handles=_legend(lines[0]), loc="lower right", fontsize=8.5, handlelength=1.6
     )
     return style.save(canvas, folder, figure.id)
+
+
+def _panels(title: str, below: str, rows: int) -> tuple[Any, list[list[Axes]]]:
+    """Panels, a row for each of `rows`: beside one another, or all below one another."""
+    n = len(ADVERSARIES)
+    if not style.is_narrow():
+        sizes: dict[str, Any] = {"height": 1.75, "gap": (0.18, 0.38), "left": 0.9, "right": 0.14}
+        return layout.new_panels(title, below, rows, n, head=1.05, **sizes)
+    sizes = {"height": 1.7, "gap": (0.0, 0.72), "left": 0.62, "right": 0.14}
+    canvas, column = layout.new_panels(title, below, rows * n, 1, head=1.12, **sizes)
+    panels = [axes for (axes,) in column]
+    return canvas, [panels[i * n : (i + 1) * n] for i in range(rows)]
+
+
+def _wrapped(text: str) -> str:
+    """Text in lines that a narrow figure has room for."""
+    return "\n".join(textwrap.wrap(text, 44)) if style.is_narrow() else text
 
 
 def _legend(series: list[Series]) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.experiments.results import grid_axes
-from ppdm_dask.report import style
+from ppdm_dask.report import layout, style
 from ppdm_dask.report.series import Series, series_of
 
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ LABELS = 0.42
 def draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     """Draw the PSE of single binary attributes, and of each data entry's least private one."""
     import matplotlib as mpl
+    from matplotlib.lines import Line2D
 
     below = (
         "grey: one binary attribute, 1 with probability $W_a$; "
         "colour: each data set's least private"
     )
-    canvas, axes = style.new_figure(figure.title, below)
+    canvas, axes = layout.new_figure(figure.title, below)
     labels: list[tuple[float, str, Any]] = []
     axis = figure.x_axis(grid_axes(ds))
     others = [other for other in grid_axes(ds) if other != axis]
@@ -42,6 +43,7 @@ def draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         colour = ramp(0.45 + 0.5 * (i + 1) / len(figure.w_a))
         axes.plot(x, pse, color=colour, linewidth=1.3)
         labels.append((float(np.max(pse)), f"$W_a$ = {w_a:g}", colour))
+    markers = [""] * len(labels)
     drawn: list[tuple[str, list[float]]] = []
     for line in series_of(ds, figure) if "pse" in ds else []:
         pse = line.column("pse")
@@ -49,10 +51,20 @@ def draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         if (line.entry, pse.tolist()) not in drawn:
             drawn.append((line.entry, pse.tolist()))
             axes.plot(line.x, pse, color=line.colour, marker=line.marker, markersize=4.5)
+            markers.append(line.marker)
             labels.append((float(np.max(pse)), _least_private(ds, line), line.colour))
     axes.set_ylim(bottom=0)
     axes.set_xlabel(style.WORDS.get(axis, axis))
     axes.set_ylabel("PSE: probability that a guess is wrong")
+    if style.is_narrow():
+        layout.legend(
+            axes,
+            [
+                Line2D([], [], color=colour, label=text, marker=marker, markersize=4.5)
+                for (_, text, colour), marker in zip(labels, markers, strict=True)
+            ],
+        )
+        return style.save(canvas, folder, figure.id)
     # The curves meet at the right; they are told apart, and labelled, at the left.
     width = float(np.ptp(x)) or 1.0
     inside = 1e-9 * width

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,18 +22,13 @@ __all__ = [
     "GREY",
     "MARKERS",
     "WORDS",
-    "beside",
-    "new_figure",
-    "new_panels",
+    "is_narrow",
     "save",
     "spread",
     "styled",
     "word_value",
     "write_labels",
 ]
-
-SIZE = (7.2, 4.6)
-"""Inches; at 100 dots an inch about the width of a page of text on a screen."""
 
 DPI = 200
 
@@ -48,6 +44,8 @@ WORDS = {
     "theta": "probability $\\theta$ of a truthful answer",
 }
 """Axes of a grid in words, with the paper's letter."""
+
+_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 
 _RC: Any = {
     "font.family": "sans-serif",
@@ -80,97 +78,30 @@ _RC: Any = {
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """Draw and save under this style, whatever matplotlib's settings are outside."""
+def styled(narrow: bool | None = None) -> Iterator[None]:
+    """Draw and save under this style, whatever matplotlib's settings are outside.
+
+    Parameters
+    ----------
+    narrow : bool, optional
+        Whether figures are laid out for a narrow screen, and saved as SVG alone; by default as
+        around this.
+    """
     import matplotlib as mpl
 
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_RC)
-        yield
+    token = _narrow.set(_narrow.get() if narrow is None else narrow)
+    try:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(_RC)
+            yield
+    finally:
+        _narrow.reset(token)
 
 
-def new_figure(title: str, below: str, right: float = 0.97) -> tuple[Figure, Axes]:
-    """Make a figure with one pair of axes.
-
-    Parameters
-    ----------
-    title, below : str
-        The title and a line of explanation below it.
-    right : float
-        Right edge of the axes, as a share of the width; leaves room for labels beside them.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE)
-    FigureCanvasAgg(figure)
-    left = 0.105
-    axes = figure.add_axes((left, 0.125, right - left, 0.735))
-    figure.text(left, 0.945, title, fontsize=12, fontweight="bold", va="center")
-    figure.text(left, 0.895, below, fontsize=9.5, color=GREY, va="center")
-    return figure, axes
-
-
-def new_panels(
-    title: str,
-    below: str,
-    rows: int,
-    columns: int,
-    *,
-    height: float,
-    gap: tuple[float, float],
-    left: float,
-    right: float,
-    head: float,
-) -> tuple[Figure, list[list[Axes]]]:
-    """Make a figure of equal panels, as wide as the others and as high as they need.
-
-    Parameters
-    ----------
-    title, below : str
-        The title and a line of explanation below it.
-    rows, columns : int
-    height : float
-        Of a panel, in inches like all lengths.
-    gap : tuple of float
-        Between two columns and between two rows.
-    left, right, head : float
-        Room beside and above the panels.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    wide, foot = SIZE[0], 0.6
-    high = foot + head + rows * height + (rows - 1) * gap[1]
-    figure = Figure(figsize=(wide, high))
-    FigureCanvasAgg(figure)
-    width = (wide - left - right - (columns - 1) * gap[0]) / columns
-    panels = []
-    for i in range(rows):
-        bottom = high - head - height - i * (height + gap[1])
-        panels.append(
-            [
-                figure.add_axes(
-                    (
-                        (left + j * (width + gap[0])) / wide,
-                        bottom / high,
-                        width / wide,
-                        height / high,
-                    )
-                )
-                for j in range(columns)
-            ]
-        )
-    figure.text(left / wide, 1 - 0.24 / high, title, fontsize=12, fontweight="bold", va="center")
-    figure.text(left / wide, 1 - 0.47 / high, below, fontsize=9.5, color=GREY, va="center")
-    return figure, panels
-
-
-def beside(panels: list[list[Axes]]) -> tuple[float, float, float, float]:
-    """A place for a narrow scale at the right of all panels."""
-    first, last = panels[0][-1].get_position(), panels[-1][-1].get_position()
-    return (first.x1 + 0.015, last.y0, 0.016, first.y1 - last.y0)
+def is_narrow() -> bool:
+    """Whether figures are being drawn for a narrow screen."""
+    return _narrow.get()
 
 
 def word_value(axis: str, value: object) -> str:
@@ -181,7 +112,7 @@ def word_value(axis: str, value: object) -> str:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG, each whole or not at all.
+    """Write a figure as PNG and SVG, each whole or not at all; a narrow one as SVG alone.
 
     Raises
     ------
@@ -193,7 +124,10 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     except OSError as error:
         raise RunFolderError(f"{folder}: cannot be made: {error.strerror}", folder) from None
     written = []
-    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+    kinds: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}}
+    if is_narrow():
+        del kinds["png"]
+    for kind, metadata in kinds.items():
         path = folder / f"{name}.{kind}"
         with replacing(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)

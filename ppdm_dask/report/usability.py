@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Setting
-from ppdm_dask.report import style
+from ppdm_dask.report import layout, style
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,7 +56,7 @@ def _usability(
         f"{int(part['completed'].max()):,} splits, with 95 % intervals of the mean; "
         "dashed: classifiers that have no say in the choice"
     )
-    canvas, axes = style.new_figure(title, below)
+    canvas, axes = layout.new_figure(title, below)
     accept = float(ds.attrs["accept"])
     axes.axhline(accept, color=style.GREY, linewidth=1.1, linestyle=(0, (1, 1.5)), zorder=1)
     _draw_lines(axes, part, x, json.loads(ds.attrs["judges"]))
@@ -66,7 +66,7 @@ def _usability(
     axis = settings[0].spec.axis
     axes.set_xlabel(style.WORDS.get(axis, axis))
     axes.set_ylabel("$r$: relative loss of accuracy")
-    axes.legend(loc="upper right", handlelength=3)
+    layout.legend(axes, axes.get_legend_handles_labels()[0], loc="upper right")
     return style.save(canvas, folder, name)
 
 

@@ -1,0 +1,1 @@
+"""Runs that are compared with what they gave before: goldens, tolerances, drift, notification."""

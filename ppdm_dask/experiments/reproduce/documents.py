@@ -1,0 +1,113 @@
+"""What a reproduction leaves for machines: ``reproduction.json`` and ``drift.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ppdm_dask.experiments.files import write_text
+from ppdm_dask.experiments.reproduce.fingerprint import fingerprint
+from ppdm_dask.experiments.reproduce.grades import Grade
+from ppdm_dask.experiments.reproduce.reproduce import Reproduced
+from ppdm_dask.experiments.rundir import code_version
+
+__all__ = [
+    "DRIFT",
+    "REPRODUCTION",
+    "drift_keys",
+    "make_drift",
+    "make_reproduction",
+    "now",
+    "write_json",
+]
+
+REPRODUCTION, DRIFT = "reproduction.json", "drift.json"
+WRONG = ("drifted", "failed")
+
+
+def now() -> str:
+    """Return the time, to the second, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def make_reproduction(grade: Grade, results: Sequence[Reproduced], started: str) -> dict[str, Any]:
+    """Return all that was run and compared, as JSON values.
+
+    Parameters
+    ----------
+    grade : Grade
+    results : sequence of Reproduced
+    started : str
+        As of :func:`now`.
+    """
+    return {
+        "schema": "ppdm reproduction 1",
+        **_head(grade, results),
+        "started": started,
+        "finished": now(),
+        "left_out": [{"name": name, "reason": why} for name, why in grade.left_out.items()],
+        "recipes": [{**result.config(), "grade": grade.name} for result in results],
+    }
+
+
+def make_drift(grade: Grade, results: Sequence[Reproduced]) -> dict[str, Any]:
+    """Return what drifted, as JSON values; where nothing did, its lists are empty."""
+    return {
+        "schema": "ppdm drift 1",
+        **_head(grade, results),
+        "made": now(),
+        "recipes": [
+            {
+                "name": result.recipe,
+                "status": result.comparison.status,
+                "comparison": result.comparison.kind,
+                "reasons": list(result.comparison.reasons),
+                "expected_digest": result.expected,
+                "found_digest": result.finished.digest if result.finished else None,
+            }
+            for result in results
+            if result.comparison.status in WRONG
+        ],
+        "drifts": [drift.config() for result in results for drift in result.comparison.drifts],
+    }
+
+
+def _head(grade: Grade, results: Sequence[Reproduced]) -> dict[str, Any]:
+    from ppdm_dask import __version__
+
+    wrong = any(result.comparison.status in WRONG for result in results)
+    return {
+        "grade": grade.name,
+        "against": str(grade.folder),
+        "status": "drift" if wrong else "green",
+        "version": __version__,
+        "code_version": code_version(),
+        "fingerprint": fingerprint(),
+    }
+
+
+def drift_keys(results: Sequence[Reproduced]) -> dict[str, str | None]:
+    """Return a key of each recipe's drift, None where it has none.
+
+    It is the same for the same variables and cells, whatever their figures: with other draws on
+    another machine the figures of one and the same drift are others.
+    """
+    return {result.recipe: _key(result) for result in results}
+
+
+def _key(result: Reproduced) -> str | None:
+    found = result.comparison
+    if found.status not in WRONG:
+        return None
+    cells = sorted([drift.variable, drift.cell] for drift in found.drifts)
+    text = json.dumps([result.recipe, found.status, cells], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a document, whole or not at all."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

@@ -1,0 +1,205 @@
+"""Goldens: what a recipe gave once, in a text file for people and programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from ppdm_dask.errors import DataError
+from ppdm_dask.experiments.files import write_text
+from ppdm_dask.experiments.reproduce.fingerprint import Fingerprint
+from ppdm_dask.experiments.reproduce.summary import Figure, Summary, Value
+
+__all__ = ["SCHEMA", "Golden", "as_json", "golden_path"]
+
+SCHEMA = "ppdm golden 1"
+
+KEYS = {
+    "schema",
+    "recipe",
+    "grade",
+    "recipe_digest",
+    "digest",
+    "history",
+    "fingerprint",
+    "version",
+    "variables",
+}
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The result of a recipe at a grade, and what it was computed with.
+
+    Parameters
+    ----------
+    recipe, grade : str
+    recipe_digest : str
+        Digest of the recipe at that grade.
+    digest : str
+        SHA-256 of the result.
+    fingerprint : mapping
+        As of :func:`~ppdm_dask.experiments.reproduce.fingerprint.fingerprint`.
+    version : str
+        The package's version.
+    summaries : mapping of str to Summary
+        By variable.
+    history : tuple of mapping
+        One entry a renewal, the newest last: ``date``, ``reason`` and ``digest``.
+    """
+
+    recipe: str
+    grade: str
+    recipe_digest: str
+    digest: str
+    fingerprint: Fingerprint
+    version: str
+    summaries: Mapping[str, Summary]
+    history: tuple[Mapping[str, str], ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a golden.
+
+        Raises
+        ------
+        DataError
+            If there is none, or the file is something else.
+        """
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(
+                f"{path}: there is no such golden; "
+                '`ppdm reproduce --renew "why"` makes those that are missing',
+                path,
+            ) from None
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
+        except ValueError as error:
+            what = " ".join(str(error).split())
+            raise DataError(f"{path}: this is no golden: {what}", path) from None
+        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            got = found.get("schema") if isinstance(found, dict) else type(found).__name__
+            raise DataError(f"{path}: schema: got {got!r}; {SCHEMA!r} is needed", path)
+        if wrong := sorted(KEYS.symmetric_difference(found)):
+            what = "is missing" if wrong[0] in KEYS else "is not known"
+            raise DataError(f"{path}: {wrong[0]}: this key of a golden {what}", path)
+        try:
+            summaries = {name: _summary(name, each) for name, each in found["variables"].items()}
+            history = tuple({k: str(entry[k]) for k in HISTORY} for entry in found["history"])
+            return cls(
+                recipe=str(found["recipe"]),
+                grade=str(found["grade"]),
+                recipe_digest=str(found["recipe_digest"]),
+                digest=str(found["digest"]),
+                fingerprint=dict(found["fingerprint"]),
+                version=str(found["version"]),
+                summaries=summaries,
+                history=history,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise DataError(f"{path}: this golden is damaged ({what})", path) from None
+
+    def write(self, path: Path) -> None:
+        """Write the golden, a line a row of cells, so that a diff shows which of them moved."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, "\n".join(self._lines()) + "\n")
+
+    def _lines(self) -> Iterator[str]:
+        yield "{"
+        head = {
+            "schema": SCHEMA,
+            "recipe": self.recipe,
+            "grade": self.grade,
+            "recipe_digest": self.recipe_digest,
+            "digest": self.digest,
+        }
+        for key, value in head.items():
+            yield f"  {_text(key)}: {_text(value)},"
+        yield '  "history": ['
+        yield from _list([_text({k: entry[k] for k in HISTORY}) for entry in self.history], 4)
+        yield "  ],"
+        yield '  "fingerprint": {'
+        yield from _list([f"{_text(k)}: {_text(v)}" for k, v in self.fingerprint.items()], 4)
+        yield "  },"
+        yield f'  "version": {_text(self.version)},'
+        yield '  "variables": {'
+        for i, summary in enumerate(self.summaries.values()):
+            yield f"    {_text(summary.name)}: {{"
+            yield f'      "units": {_text(summary.units)}, "kind": {_text(summary.kind)},'
+            yield f'      "digest": {_text(summary.digest)},'
+            yield '      "cells": {'
+            yield from _list([f"{_text(k)}: {_text(v)}" for k, v in _rows(summary).items()], 8)
+            yield "      }"
+            yield "    }" + ("," if i + 1 < len(self.summaries) else "")
+        yield "  }"
+        yield "}"
+
+
+HISTORY = ("date", "digest", "reason")
+
+
+def golden_path(folder: Path, recipe: str, grade: str) -> Path:
+    """Return the file of a golden in a folder of goldens."""
+    return folder / recipe / f"{grade}.json"
+
+
+def as_json(value: Value) -> Value:
+    """Return a value as JSON has it: infinities as texts, which are not part of the standard."""
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _list(items: list[str], indent: int) -> Iterator[str]:
+    for i, item in enumerate(items):
+        yield " " * indent + item + ("," if i + 1 < len(items) else "")
+
+
+def _rows(summary: Summary) -> dict[str, dict[str, Any]]:
+    """Cells by the last part of their labels, below the rest of them."""
+    rows: dict[str, dict[str, Any]] = {}
+    for label, figure in summary.cells.items():
+        row, _, last = label.rpartition(" ")
+        rows.setdefault(row, {})[last] = _figure(figure)
+    return rows
+
+
+def _figure(figure: Figure) -> Any:
+    value = as_json(figure.value)
+    return [value, figure.se, figure.n] if figure.n else value
+
+
+def _summary(name: str, found: Mapping[str, Any]) -> Summary:
+    kind: Literal["mean", "value"] = "mean" if found["kind"] == "mean" else "value"
+    cells = {
+        f"{row} {last}" if row else last: _read_figure(each)
+        for row, figures in found["cells"].items()
+        for last, each in figures.items()
+    }
+    return Summary(name, str(found["units"]), kind, str(found["digest"]), cells)
+
+
+def _read_figure(found: Any) -> Figure:
+    if isinstance(found, list):
+        value, se, n = found
+        return Figure(_read_value(value), None if se is None else float(se), int(n))
+    return Figure(_read_value(found))
+
+
+def _read_value(found: Any) -> Value:
+    if found in ("inf", "-inf"):
+        return float(found)
+    if found is not None and not isinstance(found, str | int | float):
+        raise TypeError(f"{found!r} is no value of a cell")
+    return found
