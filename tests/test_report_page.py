@@ -216,6 +216,18 @@ def test_undefined_cases_of_fronts_have_their_reason(pages: dict[str, Page]) -> 
     assert FRONTS["figure"][1]["title"] in alts[1]
 
 
+def test_the_words_of_a_front_begin_where_its_line_does(report_pages: dict[str, Path]) -> None:
+    ds = read_netcdf(report_pages["fronts"].parent / "result.nc")
+    alt = Page(report_pages["fronts"]).all("img")[0]["alt"]
+    part = ds.isel(case=0)
+    for m, method in enumerate(part["method"].to_numpy()):
+        least = float(part["privacy_min"][m].mean())
+        found = re.search(rf"{method}: \S+ at privacy = ([\d.]+)", alt)
+        assert found
+        drawn = part["privacy"].to_numpy()
+        assert float(found[1]) == pytest.approx(drawn[drawn >= least].min(), abs=6e-4)
+
+
 def test_errata_are_those_of_the_paper_and_html_in_them_is_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
