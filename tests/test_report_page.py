@@ -166,7 +166,7 @@ def test_the_page_says_where_the_numbers_come_from(tmp_path: Path) -> None:
     # Two entries: four repeats at each of two values of q, and one benchmark.
     assert "18 in" in text
     assert "q = 0: at q = 0 every report is the personal answer" in text
-    assert "Pr(R=1|O=0)" in text  # errata of the paper that the recipe names
+    assert "Pr(R = 1 | O = 0)" in text  # errata of the paper that the recipe names
     assert "Symmetry of PSE" in text
 
 
