@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = [claim for paper in load_papers() for claim in paper.claims]
 TESTABLE = [claim for claim in CLAIMS if claim.untestable is None]
 STORED = read_summary(ROOT / "docs" / "reproduction.json")
+JUDGED_ON = {run["recipe"] for run in STORED["runs"]}
 
 # -- the files -------------------------------------------------------------------------------------
 
@@ -363,9 +364,8 @@ def test_claims_are_shown_with_the_package_s_recipes_only() -> None:
 def test_the_stored_summary_is_of_the_registry() -> None:
     assert list(STORED["claims"]) == names(CLAIMS)
     assert {each["status"] for each in STORED["claims"].values()} <= set(STATUSES)
-    assert {run["recipe"] for run in STORED["runs"]} == {claim.recipe for claim in TESTABLE} - {
-        None
-    }
+    assert {"aibr", "electronic-surveys", "multi-group", "optrr"} <= JUDGED_ON
+    assert {claim.recipe for claim in TESTABLE} >= JUDGED_ON
 
 
 def test_the_page_is_what_the_command_writes_from_the_summary() -> None:
@@ -378,6 +378,9 @@ def test_the_page_is_what_the_command_writes_from_the_summary() -> None:
 @pytest.mark.parametrize("claim", TESTABLE, ids=lambda claim: claim.id)
 def test_an_explanation_stands_where_results_differ_and_nowhere_else(claim: Claim) -> None:
     status = STORED["claims"][claim.id]["status"]
+    if claim.recipe is not None and claim.recipe not in JUDGED_ON:
+        assert status == "not judged"
+        return
     assert status in ("reproduced", "differs", "undecided")
     if status != "undecided":
         assert (claim.differs is not None) == (status == "differs")

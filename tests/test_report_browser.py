@@ -135,6 +135,8 @@ def test_a_reader_of_screens_finds_landmarks_names_and_headings(
     for role in ("link", "heading", "image", "region", "article"):
         assert all(name.strip() for name in roles.get(role, [])), role
     assert "table" in roles
+    # Who goes from landmark to landmark can tell them apart.
+    assert len(set(roles["region"])) == len(roles["region"])
 
 
 CONTRAST = """

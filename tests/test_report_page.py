@@ -166,7 +166,7 @@ def test_the_page_says_where_the_numbers_come_from(tmp_path: Path) -> None:
     # Two entries: four repeats at each of two values of q, and one benchmark.
     assert "18 in" in text
     assert "q = 0: at q = 0 every report is the personal answer" in text
-    assert "Pr(R=1|O=0)" in text  # errata of the paper that the recipe names
+    assert "Pr(R = 1 | O = 0)" in text  # errata of the paper that the recipe names
     assert "Symmetry of PSE" in text
 
 
@@ -214,6 +214,18 @@ def test_undefined_cases_of_fronts_have_their_reason(pages: dict[str, Page]) -> 
     alts = [image["alt"] for image in pages["fronts"].all("img")]
     assert any("adult/race delta=0.75 is undefined: " in alt for alt in alts)
     assert FRONTS["figure"][1]["title"] in alts[1]
+
+
+def test_the_words_of_a_front_begin_where_its_line_does(report_pages: dict[str, Path]) -> None:
+    ds = read_netcdf(report_pages["fronts"].parent / "result.nc")
+    alt = Page(report_pages["fronts"]).all("img")[0]["alt"]
+    part = ds.isel(case=0)
+    for m, method in enumerate(part["method"].to_numpy()):
+        least = float(part["privacy_min"][m].mean())
+        found = re.search(rf"{method}: \S+ at privacy = ([\d.]+)", alt)
+        assert found
+        drawn = part["privacy"].to_numpy()
+        assert float(found[1]) == pytest.approx(drawn[drawn >= least].min(), abs=6e-4)
 
 
 def test_errata_are_those_of_the_paper_and_html_in_them_is_text(

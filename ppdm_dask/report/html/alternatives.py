@@ -50,11 +50,17 @@ def _course(axis: str, x: Floats, y: Floats, form: str) -> str:
     x, y = x[there], y[there]
     if not x.size:
         return "no numbers yet"
-    text = f"{y[0]:{form}} at {axis} = {x[0]:g}"
+    text = f"{_told(y[0], form)} at {axis} = {x[0]:.3g}"
     for which, i in (("least", int(np.argmin(y))), ("most", int(np.argmax(y)))):
         if 0 < i < len(x) - 1 and y[i] not in (y[0], y[-1]):
-            text += f", {which} {y[i]:{form}} at {x[i]:g}"
-    return text + (f", {y[-1]:{form}} at {x[-1]:g}" if x.size > 1 else "")
+            text += f", {which} {_told(y[i], form)} at {x[i]:.3g}"
+    return text + (f", {_told(y[-1], form)} at {x[-1]:.3g}" if x.size > 1 else "")
+
+
+def _told(value: float, form: str) -> str:
+    """A number; 0 where it is one, and no 0 with a sign."""
+    text = f"{value:{form}}"
+    return text.removeprefix("-") if float(text) == 0 and value else text if value else "0"
 
 
 def _lines(series: list[Series], figure: Figure, moment: str, form: str) -> list[str]:
@@ -199,7 +205,10 @@ def _front(ds: xr.Dataset, figure: FrontFigure) -> list[str]:
             values = np.where(np.isfinite(values), values, np.nan)
             known = values[~np.isnan(values).all(axis=1)]
             if known.size:
-                mean = known.mean(axis=0)[order]
+                # As in the figure: a line begins at the least private matrix found.
+                least = part["privacy_min"].to_numpy()[m]
+                least = least[~np.isnan(values).all(axis=1)].mean()
+                mean = np.where(x >= least, known.mean(axis=0)[order], np.nan)
                 told.append(f"{case}, {method}: {_course('privacy', x, mean, '.2e')}.")
         if not iterative:
             limit = part["limit"].to_numpy()[order]
