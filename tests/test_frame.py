@@ -265,7 +265,8 @@ def test_wheel_carries_recipes_and_data(root: Path, tmp_path: Path) -> None:
     carried = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     tops = {name.partition("/")[0] for name in carried}
     assert tops == {"ppdm_dask", f"ppdm_dask-{ppdm_dask.__version__}.dist-info"}
-    for folder, inside in (("ppdm_dask", ""), ("pipelines", "ppdm_dask/_data/")):
+    data = "ppdm_dask/_data/"
+    for folder, inside in (("ppdm_dask", ""), ("pipelines", data), ("cluster", data)):
         for path in (root / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert inside + path.relative_to(root).as_posix() in carried

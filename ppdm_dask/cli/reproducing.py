@@ -24,9 +24,7 @@ class Size(StrEnum):
 def reproduce(
     recipes: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RECIPE...]", help="Recipes of the grade.", show_default="all of them"
-        ),
+        typer.Argument(metavar="RECIPE", help="Recipes of the grade.", show_default="all of them"),
     ] = None,
     grade: Annotated[
         Size, typer.Option(help="A few minutes for every day, or everything at full size.")
