@@ -13,9 +13,12 @@ import pytest
 
 from ppdm_dask.report.html import write_reproduction
 
-pytestmark = pytest.mark.skipif(
-    chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
+    ),
+]
 
 KINDS = ("answers", "groups", "numbers", "fronts", "own", "claims", "reproduction")
 TAB = 9
