@@ -26,7 +26,7 @@ class DataHook(BuildHookInterface[Any]):
         root = Path(self.root)
         for folder in FOLDERS:
             for path in sorted((root / folder).rglob("*")):
-                if path.suffix in SUFFIXES and path.is_file():
+                if path.is_file() and (path.suffix in SUFFIXES or path.stem == "Dockerfile"):
                     inside = path.relative_to(root).as_posix()
                     build_data["force_include"][str(path)] = f"ppdm_dask/_data/{inside}"
         for name in FILES:

@@ -126,7 +126,7 @@ def run(
                 retry_failed=retry_failed,
                 progress=progress,
             )
-        except PPDMError:
+        except (PPDMError, KeyboardInterrupt):
             # On a full disk this fails too, and what stopped the run is the news.
             with suppress(RunFolderError):
                 given_up = [str(trial) for trial in ledger.quarantined(plan.cells)]
