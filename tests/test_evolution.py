@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from deap import tools
@@ -9,7 +11,7 @@ from search_priors import PRIORS, random_matrices
 
 from ppdm_dask import InputError
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search import operators
+from ppdm_dask.search import methods, operators
 from ppdm_dask.search.archive import Omega, nondominated
 from ppdm_dask.search.draws import Draws
 from ppdm_dask.search.limit import levels
@@ -184,8 +186,38 @@ def test_checkpoints_of_other_searches_are_refused(tmp_path):
         with pytest.raises(InputError, match="the checkpoint of another search"):
             evolution.restore(path)
     path.write_bytes(b"PK nonsense")
-    with pytest.raises(InputError, match="this is no checkpoint"):
+    with pytest.raises(InputError, match=r"no checkpoint of this search: .*; remove it"):
         Evolution(PROBLEM, SMALL, SimulationStream(1)).restore(path)
+
+
+def test_a_polished_search_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path, monkeypatch):
+    path = tmp_path / "search.npz"
+    settings = replace(SMALL, generations=130)
+    stream = SimulationStream(1)
+    at = levels(PROBLEM)[::10]
+    whole = refine(PROBLEM, settings, stream, at=at)
+    monkeypatch.setattr(methods, "CHECKPOINT", 30)
+
+    class Killed(Exception):
+        pass
+
+    def kill(done: int, _: int) -> None:
+        if done == 117:  # a polish after the last checkpoint, at 90, is lost with it
+            raise Killed
+
+    with pytest.raises(Killed):
+        refine(PROBLEM, settings, stream, at=at, checkpoint=path, progress=kill)
+    seen = []
+    resumed = refine(
+        PROBLEM, settings, stream, at=at, checkpoint=path, progress=lambda g, _: seen.append(g)
+    )
+    assert seen == list(range(91, 131))
+    np.testing.assert_array_equal(resumed.P, whole.P)
+    for polisher, says in (({}, "is for other levels"), (None, "polish_at")):
+        if polisher is None:
+            Evolution(PROBLEM, settings, stream).save(path)
+        with pytest.raises(InputError, match=says):
+            refine(PROBLEM, settings, stream, checkpoint=path)
 
 
 def test_patience_stops_when_omega_stands_still():

@@ -9,11 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from small_recipe import write_recipe
 
 from ppdm_dask import datasets
 from ppdm_dask.errors import RecipeError
@@ -21,15 +21,18 @@ from ppdm_dask.experiments.fronts.iterative import iterate, iterative_mse
 from ppdm_dask.experiments.fronts.plan import FrontPlan
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe
 from ppdm_dask.experiments.kinds import load_recipe
+from ppdm_dask.experiments.plan import Checkpointed
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.report.front_figures import draw_fronts
 from ppdm_dask.report.fronts import front_json, front_notes, front_tables
+from ppdm_dask.search import methods
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import warner_matrices
 from ppdm_dask.search.objectives import evaluate
 from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.spea2 import Evolution
 
 CONFIG: dict[str, Any] = {
     "about": {"title": "Small fronts"},
@@ -249,33 +252,81 @@ def test_workers_do_not_change_the_digest(result, workers, tmp_path):
     assert run(recipe_of(), workers=workers, out=tmp_path).digest == result.digest
 
 
+def test_a_repeat_goes_on_from_its_checkpoint_and_leaves_nothing(result, tmp_path, monkeypatch):
+    plan = FrontPlan.make(recipe_of())
+    work = plan.work.keeping(tmp_path)
+    assert isinstance(work, Checkpointed)
+    step, steps = Evolution.step, []
+
+    def counted(self):
+        if len(steps) == 60:
+            raise KeyboardInterrupt
+        steps.append(self.generation)
+        step(self)
+
+    monkeypatch.setattr(methods, "CHECKPOINT", 25)
+    monkeypatch.setattr(Evolution, "step", counted)
+    cell = next(cell for cell in plan.cells if cell.params["method"] == "spea2")
+    with pytest.raises(KeyboardInterrupt):
+        work.trials(cell, 0, 2)  # 40 generations a repeat: the second is stopped at its 20th
+    assert [path.name for path in tmp_path.iterdir()] == [f"{cell.key:016x}-0.npz"]
+    steps.clear()
+    rows = work.trials(cell, 0, 2)
+    assert steps == list(range(40))
+    np.testing.assert_array_equal(result.dataset["mse"][0, 1], rows["mse"])
+    assert not list(tmp_path.iterdir())
+    # A worker that does not see the folder does without.
+    steps.clear()
+    far = plan.work.keeping(tmp_path / "elsewhere").trials(cell, 0, 1)
+    np.testing.assert_array_equal(far["mse"], rows["mse"][:1])
+
+
+def test_a_finished_run_keeps_no_checkpoints(result):
+    assert sorted(p.name for p in result.folder.iterdir()) == [
+        "ledger.sqlite",
+        "manifest.json",
+        "result.nc",
+    ]
+
+
 @pytest.mark.cluster
-def test_a_run_that_is_killed_in_mid_evolution_goes_on_to_the_same_digest(result, tmp_path):
-    longer = {**CONFIG["search"], "generations": 4_000}
-    recipe = recipe_of(search=longer)
-    file = tmp_path / "fronts.json"
-    file.write_text(json.dumps(recipe.config()))
-    script = (
-        "import json, sys; from ppdm_dask.experiments.fronts.recipe import FrontRecipe; "
-        "from ppdm_dask.experiments.run import run; "
-        "config = json.load(open(sys.argv[1])); "
-        "recipe = FrontRecipe.from_config(config, 'fronts.toml', 'fronts'); "
-        "print(run(recipe, workers=int(sys.argv[3]), out=sys.argv[2]).digest)"
-    )
+def test_a_run_that_is_killed_in_mid_evolution_goes_on_to_the_same_digest(tmp_path):
+    """Through the command, with every process killed at once while a search is half done."""
+    search = {**CONFIG["search"], "generations": 6_000, "memetic_generations": 2_000}
+    config = {
+        "about": CONFIG["about"],
+        "prior": CONFIG["prior"][:1],
+        "search": search,
+        "sweep": {"repeats": 1, "seed": 5},
+    }
+    file = write_recipe(tmp_path / "fronts.toml", config)
 
-    def begin(folder: Path, workers: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", script, str(file), str(folder), str(workers)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    def begin(folder: str, workers: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "ppdm_dask", "run", str(file), "--out"]
+        return subprocess.Popen(
+            [*command, str(tmp_path / folder), "--workers", str(workers)],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
 
-    killed = begin(tmp_path / "killed", 2)
-    ledgers = tmp_path / "killed"
+    def digest_of(process: subprocess.Popen[str]) -> str:
+        printed, _ = process.communicate(timeout=300)
+        assert process.returncode == 0
+        return printed.splitlines()[-1]
+
+    killed = begin("killed", 2)
     end = time.monotonic() + 120
-    while not list(ledgers.glob("*/ledger.sqlite")) and time.monotonic() < end:
-        time.sleep(0.1)
-    time.sleep(4)
-    assert killed.poll() is None, "the run ended before it was killed"
+    while not (kept := list(tmp_path.glob("killed/*/checkpoints/[!.]*.npz"))):
+        assert killed.poll() is None, "the run ended before it was killed"
+        assert time.monotonic() < end
+        time.sleep(0.01)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=30)
-    resumed, _ = begin(tmp_path / "killed", 1).communicate(timeout=300)
-    serial, _ = begin(tmp_path / "serial", 0).communicate(timeout=300)
-    assert resumed == serial and len(serial.strip()) == 64
+    (folder,) = (tmp_path / "killed").iterdir()
+    assert kept[0].is_file() and not (folder / "result.nc").exists()
+    with np.load(kept[0]) as state:
+        assert 0 < state["generation"] < 6_000
+    resumed = digest_of(begin("killed", 1))
+    assert resumed == digest_of(begin("serial", 0)) and resumed.startswith("digest: ")
+    assert not (folder / "checkpoints").exists()

@@ -71,7 +71,8 @@ def test_choices_that_the_front_lacks_are_refused(optimum):
     [
         ({"method": "nsga2"}, "^method: got 'nsga2'; one of spea2, memetic, bound"),
         ({"method": "bound", "generations": 5}, "'bound' has none"),
-        ({"method": "memetic", "checkpoint": "x"}, "'memetic' has none; 'spea2' has"),
+        ({"method": "memetic", "map": map}, "^map: 'memetic' has none; 'spea2' has"),
+        ({"method": "bound", "checkpoint": "x"}, "checkpoint: 'bound' has none"),
         ({"symbols": 2}, "^symbols: got 2; at least 3"),
         ({"categories": ["a"]}, "^categories: got 1 labels; 3 are needed"),
     ],

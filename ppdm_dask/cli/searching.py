@@ -58,7 +58,7 @@ def optimize(
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the search.")] = 0,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Go on from here; spea2 alone.", show_default=False),
+        typer.Option(metavar="FILE", help="Go on from here; not for bound.", show_default=False),
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for front.nc and design.toml.")

@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy.typing as npt
 
-__all__ = ["Cell", "Work"]
+__all__ = ["Cell", "Checkpointed", "Work"]
 
 
 @dataclass(frozen=True)
@@ -46,5 +47,17 @@ class Work(Protocol):
         """Results of repeats ``start .. stop - 1``; each array's first axis is the repeat.
 
         The numbers depend on the cell, the repeat and the run's seed alone.
+        """
+        ...  # pragma: no cover
+
+
+@runtime_checkable
+class Checkpointed(Work, Protocol):
+    """A work whose repeats take long enough to be gone on with from their middle."""
+
+    def keeping(self, folder: Path) -> Self:
+        """The same work with checkpoints in a folder, which the run makes and removes.
+
+        Where a worker does not see the folder, a repeat begins anew.
         """
         ...  # pragma: no cover

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from ppdm_dask.experiments.kinds import (
     load_recipe,
     make_plan,
 )
+from ppdm_dask.experiments.plan import Checkpointed
 from ppdm_dask.experiments.results import digest, write_netcdf
 from ppdm_dask.experiments.rundir import RunFolder
 
@@ -114,6 +116,9 @@ def run(
     plan = make_plan(recipe)
     work = plan.work
     folder.start(plan.inputs)
+    if isinstance(work, Checkpointed):
+        folder.checkpoints.mkdir(exist_ok=True)
+        work = work.keeping(folder.checkpoints)
     with Ledger(folder.ledger) as ledger:
         try:
             outcome = execute(
@@ -144,4 +149,6 @@ def run(
         quarantined=[str(trial) for trial in outcome.quarantined],
         seconds=round(spent, 3),
     )
+    if total:
+        shutil.rmtree(folder.checkpoints, ignore_errors=True)
     return RunResult(dataset, folder.path, total, found, outcome)

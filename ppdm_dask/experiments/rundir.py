@@ -121,6 +121,11 @@ class RunFolder:
         """The folder of the figures."""
         return self.path / "figures"
 
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of what a run keeps of repeats that it has begun; gone when it is finished."""
+        return self.path / "checkpoints"
+
     def read(self) -> dict[str, Any] | None:
         """Return the manifest, None where there is none yet."""
         return read_manifest(self.path) if self.manifest.is_file() else None

@@ -79,18 +79,19 @@ def _prepare(
     problem: Problem,
     settings: Settings,
     stream: SimulationStream,
-    checkpoint: Path | None,
-    mapper: Callable[..., Any] | None,
+    mapper: Callable[..., Any] | None = None,
 ) -> Evolution:
     toolbox = make_toolbox(
         problem, density=settings.density, rate=settings.rate, scale=settings.scale
     )
     if mapper is not None:
         toolbox.register("map", mapper)
-    evolution = Evolution(problem, settings, stream, toolbox)
-    if checkpoint is not None and checkpoint.is_file():
-        evolution.restore(checkpoint)
-    return evolution
+    return Evolution(problem, settings, stream, toolbox)
+
+
+def _due(state: Evolution) -> bool:
+    """Whether a generation is one after which a checkpoint is written."""
+    return state.finished or not state.generation % CHECKPOINT
 
 
 def evolve(
@@ -116,10 +117,12 @@ def evolve(
     mapper : callable, optional
         In place of the toolbox's ``map``.
     """
-    evolution = _prepare(problem, settings, stream, checkpoint, mapper)
+    evolution = _prepare(problem, settings, stream, mapper)
+    if checkpoint is not None and checkpoint.is_file():
+        evolution.restore(checkpoint)
 
     def hook(state: Evolution) -> None:
-        if checkpoint is not None and (state.finished or not state.generation % CHECKPOINT):
+        if checkpoint is not None and _due(state):
             state.save(checkpoint)
         if progress is not None:
             progress(state.generation, settings.generations)
@@ -135,6 +138,7 @@ def refine(
     *,
     at: Floats | None = None,
     limit: Limit | None = None,
+    checkpoint: Path | None = None,
     progress: Progress | None = None,
 ) -> Found:
     """The same evolution with gradient polish, fresh starts and polished neighbours.
@@ -145,17 +149,23 @@ def refine(
         Levels of the adversary's success to polish for.
     limit : Limit, optional
         With more symbols than categories, polishing begins from its designs, merged.
+    checkpoint, progress : optional
+        As of :func:`evolve`.
     """
-    evolution = _prepare(problem, settings, stream, None, None)
+    evolution = _prepare(problem, settings, stream)
     symbols = evolution.population.shape[1]
     polisher = Polisher(problem, symbols, at)
-    if symbols > problem.n and limit is not None:
+    if checkpoint is not None and checkpoint.is_file():
+        evolution.restore(checkpoint, polisher.take_up)
+    elif symbols > problem.n and limit is not None:
         for level in limit.solved:
             P = _padded(merged(level, problem.prior, symbols), symbols)[None]
             polisher.offer(P, evaluate(problem, P))
 
     def hook(state: Evolution) -> None:
         polisher.after_generation(state, INTERVAL)
+        if checkpoint is not None and _due(state):
+            state.save(checkpoint, polisher.state())
         if progress is not None:
             progress(state.generation, settings.generations)
 

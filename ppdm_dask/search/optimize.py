@@ -76,7 +76,7 @@ def optimize(
     categories : sequence of str, optional
         Labels of the categories.
     checkpoint : path, optional
-        ``"spea2"`` alone: a file to go on from after an interruption.
+        ``"spea2"`` and ``"memetic"``: a file to go on from after an interruption.
     progress : callable, optional
         Called with what is done and what there is.
     map : callable, optional
@@ -105,15 +105,16 @@ def optimize(
     """
     if method not in METHODS:
         raise InputError(f"method: got {method!r}; one of {', '.join(METHODS)} is needed", method)
-    if method != "spea2" and (checkpoint is not None or map is not None):
-        raise InputError(f"checkpoint, map: {method!r} has none; 'spea2' has", method)
-    if method == "bound" and (generations is not None or patience is not None):
-        raise InputError("generations, patience: 'bound' has none", generations)
+    if method != "spea2" and map is not None:
+        raise InputError(f"map: {method!r} has none; 'spea2' has", method)
+    if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
+        raise InputError("generations, patience, checkpoint: 'bound' has none", method)
     problem = Problem(prior, n_records, delta)
     labels = list(map_labels(categories, problem.n))
     stream = SimulationStream(seed)
     at = levels_with(problem, privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
+    path = None if checkpoint is None else Path(checkpoint)
     limit: Limit | None = None
     if method == "bound" or count_rays(problem.n, problem.delta) <= MOST_RAYS:
         limit = Limit.compute(problem, at)
@@ -121,9 +122,10 @@ def optimize(
         assert limit is not None
         found = optimal_designs(limit, stream, symbols)
     elif method == "memetic":
-        found = refine(problem, settings, stream, at=at, limit=limit, progress=progress)
+        found = refine(
+            problem, settings, stream, at=at, limit=limit, checkpoint=path, progress=progress
+        )
     else:
-        path = None if checkpoint is None else Path(checkpoint)
         found = evolve(problem, settings, stream, checkpoint=path, progress=progress, mapper=map)
     return _dataset(problem, found, limit, labels, {"method": method, "seed": seed})
 

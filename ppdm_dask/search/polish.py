@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -170,6 +171,28 @@ class Polisher:
         step = 1 + draws.below(reach, m)
         sign = np.where(draws.uniform(m) < 0.5, -1, 1)
         return np.clip(level + sign * step, 0, m - 1)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """All that the next rounds depend on, as arrays, for :meth:`take_up`."""
+        return {
+            "polish_at": self.at,
+            "polish_P": self.P,
+            "polish_mse": self.mse,
+            "polish_rounds": np.array(self.rounds),
+        }
+
+    def take_up(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Inverse of :meth:`state`.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If the state is none of a polisher, or one of other levels.
+        """
+        if not np.array_equal(state["polish_at"], self.at):
+            raise ValueError("its polish is for other levels")
+        self.P, self.mse = state["polish_P"], state["polish_mse"]
+        self.rounds = int(state["polish_rounds"])
 
     def after_generation(self, evolution: Evolution, interval: int) -> None:
         """Polish every `interval` generations, and exchange what was found with Omega."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -178,9 +178,16 @@ class Evolution:
         kept = {k: v for k, v in asdict(self.settings).items() if k not in ENDS}
         return json.dumps(kept | {"symbols": self.omega.P.shape[1]}, sort_keys=True)
 
-    def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all."""
-        omega: dict[str, Any] = self.omega.state()
+    def save(self, path: Path, more: Mapping[str, npt.NDArray[Any]] | None = None) -> None:
+        """Write a checkpoint, whole or not at all.
+
+        Parameters
+        ----------
+        path : Path
+        more : mapping of str to array, optional
+            State of what goes on beside the evolution.
+        """
+        state: dict[str, Any] = {**self.omega.state(), **(more or {})}
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(
                 file,
@@ -194,11 +201,18 @@ class Evolution:
                 found=np.stack(self.found),
                 prior=self.problem.prior,
                 bound=np.array([self.problem.n_records, self.problem.delta]),
-                **omega,
+                **state,
             )
 
-    def restore(self, path: Path) -> Self:
+    def restore(self, path: Path, take: Callable[[dict[str, Any]], None] | None = None) -> Self:
         """Take up a checkpoint of the same search.
+
+        Parameters
+        ----------
+        path : Path
+        take : callable, optional
+            Called with all arrays of the file, for the state of what goes on beside the evolution;
+            it raises a KeyError or ValueError where that is not its own.
 
         Raises
         ------
@@ -215,11 +229,17 @@ class Evolution:
                 and state["bound"].tolist() == [self.problem.n_records, self.problem.delta]
                 and str(state["settings"]) == self._kept_settings
             )
+            if same and take is not None:
+                take(state)
         except (OSError, ValueError, KeyError) as error:
             what = " ".join(str(error).split())
-            raise InputError(f"{path}: this is no checkpoint of a search: {what}", path) from None
+            raise InputError(
+                f"{path}: no checkpoint of this search: {what}; remove it to begin anew", path
+            ) from None
         if not same:
-            raise InputError(f"{path}: this is the checkpoint of another search", path)
+            raise InputError(
+                f"{path}: this is the checkpoint of another search; remove it to begin anew", path
+            )
         self.generation, self.unchanged = int(state["generation"]), int(state["unchanged"])
         self.population, self.archive = state["population"], state["archive"]
         self.found = Objectives(*state["found"])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,10 +60,17 @@ class FrontWork:
     ----------
     seed : int
         Entropy of the run.
+    folder : Path, optional
+        Where searches keep checkpoints, if it is there.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, folder: Path | None = None) -> None:
         self.seed = seed
+        self.folder = folder
+
+    def keeping(self, folder: Path) -> FrontWork:
+        """The same work with checkpoints in a folder."""
+        return FrontWork(self.seed, folder.resolve())
 
     def trials(self, cell: Cell, start: int, stop: int) -> Arrays:
         """Results of repeats ``start .. stop - 1`` of a cell."""
@@ -71,7 +79,18 @@ class FrontWork:
         if params["method"] == LIMIT:
             return {"certificates": Limit.compute(problem).table[None]}
         rows = [self._trial(problem, params, cell.key, repeat) for repeat in range(start, stop)]
+        # All of the batch is stored together, so nothing is removed before its last repeat.
+        for repeat in range(start, stop):
+            path = self._checkpoint(cell.key, repeat)
+            if path is not None:
+                path.unlink(missing_ok=True)
         return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+    def _checkpoint(self, key: int, repeat: int) -> Path | None:
+        """File of a repeat; None where no folder is in sight."""
+        if self.folder is None or not self.folder.is_dir():
+            return None
+        return self.folder / f"{key:016x}-{repeat}.npz"
 
     def _trial(
         self, problem: Problem, params: Mapping[str, Any], key: int, repeat: int
@@ -85,7 +104,8 @@ class FrontWork:
             found = Found.best(P[allowed], type(objectives)(*(v[allowed] for v in objectives)))
         else:
             method = evolve if params["method"] == "spea2" else refine
-            found = method(problem, Settings(**params["settings"]), stream)
+            path = self._checkpoint(key, repeat)
+            found = method(problem, Settings(**params["settings"]), stream, checkpoint=path)
         privacy, _, mse = found.objectives
         at = levels(problem)
         row = {
