@@ -274,6 +274,7 @@ def test_what_is_copied_is_there_and_not_ignored(folder: Path, root: Path) -> No
 
 def copied(folder: Path) -> list[str]:
     rest = [shlex.split(rest) for name, rest in instructions(folder) if name == "COPY"]
+    assert all(words[-1] in ("./", words[0]) for words in rest)
     return [source for words in rest for source in words[:-1]]
 
 
@@ -287,6 +288,7 @@ def test_the_installation_works(folder: Path, root: Path, tmp_path: Path) -> Non
         if (root / name).is_dir():
             shutil.copytree(root / name, source / name, ignore=ignored)
         else:
+            (source / name).parent.mkdir(exist_ok=True)
             shutil.copy(root / name, source / name)
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     path = f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin"
