@@ -177,7 +177,7 @@ def test_twenty_symbols_come_within_three_percent():
 
 
 def test_too_many_categories_are_refused_in_one_line():
-    with pytest.raises(InputError, match=r"got 25 categories; the certified limit .* up to 18"):
+    with pytest.raises(InputError, match=r"got 25 categories; all subsets .* up to 18"):
         list_rays(25, 1.0)
 
 

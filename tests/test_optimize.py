@@ -107,12 +107,16 @@ def test_a_checkpoint_is_taken_up(tmp_path):
     assert resumed.identical(whole)
 
 
-def test_more_categories_than_can_be_certified_still_have_a_front():
+def test_more_categories_than_can_be_listed_still_have_a_certified_limit():
     prior = np.full(20, 0.05)
     front = optimize(prior, 1_000, method="spea2", generations=5)
-    assert np.isnan(front["bound"]).all()
-    assert front.attrs["certified"] == "false"
-    with pytest.raises(pp.InputError, match="can be done for up to 18"):
+    # Of a uniform prior the limit is that of erasure.
+    loss = 1 - front["privacy"].to_numpy()
+    erasure = (1 - 1 / 20) ** 2 / (20 * 1_000 * (loss - 1 / 20))
+    assert (front["bound"] <= erasure * (1 + 1e-9)).all()
+    np.testing.assert_allclose(front["bound"], erasure, rtol=0.02)
+    assert front.attrs["attained"] == "false"
+    with pytest.raises(pp.InputError, match=r"^method: 'bound' lists all .* the prior has 20"):
         optimize(prior, 1_000, method="bound")
 
 

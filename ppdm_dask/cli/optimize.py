@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,17 +136,13 @@ def _progress(method: str) -> Any:
 def _rows(front: xr.Dataset) -> list[dict[str, Any]]:
     names = ("privacy", "worst", "mse", "bound")
     columns = {name: front[name].to_numpy().tolist() for name in names}
-    rows = []
-    for i in range(front.sizes["point"]):
-        row = {name: columns[name][i] for name in names}
-        row["bound"] = row["bound"] if row["bound"] == row["bound"] else None
-        rows.append(row)
-    return rows
+    return [{name: columns[name][i] for name in names} for i in range(front.sizes["point"])]
 
 
 def _facts(front: xr.Dataset) -> dict[str, Any]:
-    kept = ("method", "seed", "generations", "hypervolume", "median")
-    return {key: front.attrs[key] for key in kept if key in front.attrs}
+    kept = ("method", "seed", "generations", "hypervolume", "median", "attained")
+    facts = {key: front.attrs[key] for key in kept if key in front.attrs}
+    return facts | {"attained": json.loads(facts["attained"])}
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -159,8 +156,8 @@ def _print(found: dict[str, Any]) -> None:
             f"{row['privacy']:.4f}",
             f"{row['worst']:.4f}",
             f"{row['mse']:.4g}",
-            "" if row["bound"] is None else f"{row['bound']:.4g}",
-            "" if row["bound"] is None else f"{row['mse'] / row['bound']:.3f}",
+            f"{row['bound']:.4g}",
+            f"{row['mse'] / row['bound']:.3f}",
         ]
         for row in shown
     ]
@@ -171,13 +168,12 @@ def _print(found: dict[str, Any]) -> None:
         print(f"{len(shown)} of {len(rows)} points; {found['file']} has all, with the matrices")
     else:
         print(f"front: {found['file']}")
-    if "hypervolume" in found:
-        print(
-            f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
-            f"median MSE / limit {found['median']:.3f}"
-        )
-    else:
-        print("no certified limit: it looks at all subsets of at most 18 categories")
+    print(
+        f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
+        f"median MSE / limit {found['median']:.3f}"
+    )
+    if not found["attained"]:
+        print("the limit is certain but may be lower than what is possible: over 18 categories")
     if "design" in found:
         chosen = found["chosen"]
         print(

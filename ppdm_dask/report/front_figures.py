@@ -9,6 +9,7 @@ import numpy as np
 
 from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
 from ppdm_dask.report import layout, style
+from ppdm_dask.search.rays import listable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,6 +29,8 @@ NAMES = {
     "memetic": "with gradient polish",
     "limit": "certified limit",
 }
+LOWER = "certified lower bound"
+"""Name of a limit that no design need attain."""
 
 
 def draw_fronts(ds: xr.Dataset, recipe: FrontRecipe, folder: Path) -> list[Path]:
@@ -61,6 +64,7 @@ def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
     cases = [str(name) for name in ds["case"].to_numpy()]
     methods = [str(name) for name in ds["method"].to_numpy()]
     shown = set()
+    attained = True
     for number, delta in enumerate(figure.delta):
         case = f"{figure.prior} delta={delta:g}"
         part = ds.isel(case=cases.index(case))
@@ -82,13 +86,15 @@ def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
         if not iterative and not np.isnan(part["limit"].to_numpy()).all():
             axes.plot(privacy, part["limit"].to_numpy(), color="black", **LOOKS["limit"])
             shown.add("limit")
+            attained &= listable(int(part["categories"]), delta)
     axes.set_xlabel("privacy: how often the best guess is wrong")
     axes.set_ylabel("mean squared error")
-    _legend(axes, figure, [name for name in LOOKS if name in shown])
+    names = NAMES if attained else {**NAMES, "limit": LOWER}
+    _legend(axes, figure, {name: names[name] for name in LOOKS if name in shown})
     return style.save(canvas, folder, figure.id)
 
 
-def _legend(axes: Axes, figure: FrontFigure, shown: list[str]) -> None:
+def _legend(axes: Axes, figure: FrontFigure, shown: dict[str, str]) -> None:
     from matplotlib.lines import Line2D
 
     handles = []
@@ -97,8 +103,8 @@ def _legend(axes: Axes, figure: FrontFigure, shown: list[str]) -> None:
             colour = style.COLOURS[number % len(style.COLOURS)]
             handles.append(Line2D([], [], color=colour, label=f"$\\delta$ = {delta:g}"))
     grey = style.GREY if len(figure.delta) > 1 else style.COLOURS[0]
-    for name in shown:
+    for name, label in shown.items():
         colour = "black" if name == "limit" else grey
-        handles.append(Line2D([], [], color=colour, label=NAMES[name], **LOOKS[name]))
+        handles.append(Line2D([], [], color=colour, label=label, **LOOKS[name]))
     if handles:
         layout.legend(axes, handles)

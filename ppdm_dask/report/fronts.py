@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.report.tables import plain_table, plain_value
+from ppdm_dask.search.rays import listable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,6 +33,7 @@ def front_json(ds: xr.Dataset) -> dict[str, Any]:
         keys = ("delta", "p_max", "categories", "dropped", "undefined")
         row |= {key: plain_value(part[key].item()) for key in keys}
         if not row["undefined"]:
+            row["attained"] = _attained(part)
             row["levels"] = [
                 {
                     "f": float(f),
@@ -105,6 +107,20 @@ def _mean(values: Floats) -> str:
 
 
 def front_notes(ds: xr.Dataset) -> list[str]:
-    """Say which cases are undefined, and why."""
-    pairs = zip(ds["case"].to_numpy(), ds["undefined"].to_numpy(), strict=True)
-    return [f"undefined: {case}: {reason}" for case, reason in pairs if reason]
+    """Say which cases are undefined, and why, and which limits no design need attain."""
+    notes = []
+    for i, case in enumerate(ds["case"].to_numpy()):
+        part = ds.isel(case=i)
+        if reason := str(part["undefined"].item()):
+            notes.append(f"undefined: {case}: {reason}")
+        elif not _attained(part):
+            notes.append(
+                f"{case}: with {int(part['categories'])} categories the certified limit may lie "
+                "lower than what is possible"
+            )
+    return notes
+
+
+def _attained(part: xr.Dataset) -> bool:
+    """Whether designs attain the limit of a case."""
+    return listable(int(part["categories"]), float(part["delta"]))

@@ -1,9 +1,13 @@
-"""The certified front: the limit at many levels, and how near to it a set of matrices comes."""
+"""The certified front: the limit at many levels, and how near to it a set of matrices comes.
+
+Up to 18 categories designs attain it.  Beyond, it is proved by products of bounds, which no design
+need attain: it is as certain, but may lie lower than what is possible.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +15,8 @@ import numpy.typing as npt
 
 from ppdm_dask.search.bound import Certificate, Designer, Level
 from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.rays import listable
+from ppdm_dask.search.relaxed import Relaxation
 
 __all__ = ["SHARES", "Limit", "least_mse", "levels"]
 
@@ -18,6 +24,9 @@ Floats = npt.NDArray[np.float64]
 
 SHARES: Floats = np.round(np.arange(2, 100) / 100, 2)
 """f: levels lie at ``a = p_max + f (delta - p_max)``; 98 of them."""
+
+MARKS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
+"""Shares f near which certificates by products are sought; each of them holds at every level."""
 
 
 def levels(problem: Problem) -> Floats:
@@ -59,10 +68,21 @@ class Limit:
     def compute(
         cls, problem: Problem, at: Floats | None = None, hook: Callable[[int], None] | None = None
     ) -> Self:
-        """Solve at some levels (the 98 by default), which must rise."""
+        """Solve at some levels (the 98 by default), which must rise.
+
+        Parameters
+        ----------
+        problem : Problem
+        at : array, optional
+        hook : callable, optional
+            Called with the number of levels solved after each one.
+        """
+        at = levels(problem) if at is None else np.asarray(at, dtype=float)
+        if not listable(problem.n, problem.delta):
+            return cls(problem, _relaxed(problem, at, hook))
         designer = Designer(problem)
         found = []
-        for i, loss in enumerate(levels(problem) if at is None else at):
+        for i, loss in enumerate(at):
             found.append(designer.solve(float(loss)))
             if hook is not None:
                 hook(i + 1)
@@ -77,6 +97,11 @@ class Limit:
             for loss, *rest in table
         ]
         return cls(problem, tuple(rows))
+
+    @property
+    def attained(self) -> bool:
+        """Whether designs attain it; otherwise it may lie lower than what is possible."""
+        return listable(self.problem.n, self.problem.delta)
 
     @property
     def table(self) -> Floats:
@@ -119,3 +144,17 @@ class Limit:
         """Hypervolume ratio and median of MSE / limit over the levels."""
         ratios = self.ratios(loss, mse)
         return {"hypervolume": self.hypervolume(loss, mse), "median": float(np.median(ratios))}
+
+
+def _relaxed(problem: Problem, at: Floats, hook: Callable[[int], None] | None) -> tuple[Level, ...]:
+    """Certificates near some marks, from the least private level on; the best for each level."""
+    marks = problem.p_max + np.array(MARKS) * (problem.delta - problem.p_max)
+    near = np.unique(np.abs(at[:, None] - marks).argmin(axis=0))
+    relaxation = Relaxation(problem)
+    found = []
+    for i, place in enumerate(near[::-1]):
+        found.append(relaxation.solve(float(at[place])))
+        if hook is not None:
+            hook(i + 1)
+    best = np.argmax([level.certificate.trace(at) for level in found], axis=0)
+    return tuple(replace(found[k], loss=float(loss)) for k, loss in zip(best, at, strict=True))

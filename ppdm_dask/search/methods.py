@@ -157,7 +157,7 @@ def refine(
     polisher = Polisher(problem, symbols, at)
     if checkpoint is not None and checkpoint.is_file():
         evolution.restore(checkpoint, polisher.take_up)
-    elif symbols > problem.n and limit is not None:
+    elif symbols > problem.n and limit is not None and limit.attained:
         for level in limit.solved:
             P = _padded(merged(level, problem.prior, symbols), symbols)[None]
             polisher.offer(P, evaluate(problem, P))

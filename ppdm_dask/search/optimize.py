@@ -24,7 +24,7 @@ from ppdm_dask.search.methods import (
     settings_for,
 )
 from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.rays import MOST_RAYS, count_rays
+from ppdm_dask.search.rays import listable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,9 +86,10 @@ def optimize(
     -------
     xarray.Dataset
         Along ``point``, by falling privacy: ``privacy``, ``worst`` (posterior), ``mse``, ``bound``
-        (no design has a smaller MSE at that privacy; NaN above 18 categories) and ``matrix`` with
-        dimensions ``point``, ``reported``, ``true``, whose columns sum to 1.  Its attributes hold
-        the hypervolume ratio and the median of MSE / bound over 98 levels.
+        (certified: no design has a smaller MSE at that privacy) and ``matrix`` with dimensions
+        ``point``, ``reported``, ``true``, whose columns sum to 1.  Its attributes hold the
+        hypervolume ratio and the median of MSE / bound over 98 levels, and ``attained``: whether
+        designs attain the bound, as up to 18 categories, or it may lie lower than what is possible.
 
     Raises
     ------
@@ -115,11 +116,14 @@ def optimize(
     at = levels_with(problem, privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
     path = None if checkpoint is None else Path(checkpoint)
-    limit: Limit | None = None
-    if method == "bound" or count_rays(problem.n, problem.delta) <= MOST_RAYS:
-        limit = Limit.compute(problem, at)
+    if method == "bound" and not listable(problem.n, problem.delta):
+        raise InputError(
+            f"method: 'bound' lists all subsets of up to 18 categories, the prior has {problem.n}; "
+            "'memetic' and 'spea2' are shown beside a certified limit for any number",
+            method,
+        )
+    limit = Limit.compute(problem, at)
     if method == "bound":
-        assert limit is not None
         found = optimal_designs(limit, stream, symbols)
     elif method == "memetic":
         found = refine(
@@ -142,7 +146,7 @@ def map_labels(categories: Sequence[str] | None, n: int) -> Sequence[str]:
 def _dataset(
     problem: Problem,
     found: Found,
-    limit: Limit | None,
+    limit: Limit,
     labels: list[str],
     about: dict[str, Any],
 ) -> xr.Dataset:
@@ -150,16 +154,15 @@ def _dataset(
 
     privacy, worst, mse = found.objectives
     loss = 1.0 - privacy
-    bound = np.full(len(mse), np.nan) if limit is None else limit.mse(loss)
+    bound = limit.mse(loss)
     attributes: dict[str, Any] = {
         **about,
         "n_records": problem.n_records,
         "delta": problem.delta,
         "generations": found.generations,
-        "certified": json.dumps(limit is not None),
+        "attained": json.dumps(limit.attained),
+        **limit.summary(loss, mse),
     }
-    if limit is not None:
-        attributes |= limit.summary(loss, mse)
     K = found.P.shape[1]
     variables = {
         "privacy": ("point", privacy, "how often the best guess of an answer is wrong", "1"),

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import exact
 
-__all__ = ["MOST_RAYS", "count_rays", "list_rays"]
+__all__ = ["MOST_RAYS", "count_rays", "list_rays", "listable"]
 
 Floats = npt.NDArray[np.float64]
 
 MOST_RAYS = 300_000
-"""Rays beyond which nothing is certified: all of them have to be looked at."""
+"""Rays beyond which they are not listed, and the limit is proved by products of bounds."""
 
 
 def _shape(n: int, delta: float) -> tuple[int, int, float]:
@@ -38,6 +38,11 @@ def count_rays(n: int, delta: float) -> int:
     return subsets + (math.comb(n, m) * (n - m) if rest else 0)
 
 
+def listable(n: int, delta: float) -> bool:
+    """Whether the rays are few enough to be listed, so that designs attain the limit."""
+    return count_rays(n, delta) <= MOST_RAYS
+
+
 def list_rays(n: int, delta: float) -> Floats:
     """All extremal rays, scaled to the largest entry 1; shape (rays, n).
 
@@ -49,10 +54,9 @@ def list_rays(n: int, delta: float) -> Floats:
     InputError
         If there are more than ``MOST_RAYS``.
     """
-    if count_rays(n, delta) > MOST_RAYS:
+    if not listable(n, delta):
         raise InputError(
-            f"prior: got {n} categories; the certified limit looks at every subset of them, which "
-            "can be done for up to 18",
+            f"prior: got {n} categories; all subsets of them can be listed for up to 18",
             n,
         )
     smallest, m, rest = _shape(n, delta)
