@@ -83,10 +83,14 @@ def make_certificates(days: int = DAYS) -> Certificates:
     ended = began + SKEW + timedelta(days=days)
     authority_key = ec.generate_private_key(ec.SECP256R1())
     name = _name("authority")
+    # Python 3.13 verifies strictly, by RFC 5280: a certificate names the key that signed it.
+    own_name = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
+    signed_by = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own_name)
     authority = (
         _builder(name, name, authority_key.public_key(), began, ended)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
+        .add_extension(own_name, critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     pairs = {}
@@ -99,6 +103,7 @@ def make_certificates(days: int = DAYS) -> Certificates:
             _builder(_name(role), name, key.public_key(), began, ended)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
+            .add_extension(signed_by, critical=False)
             .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(role)]), critical=False)
             .sign(authority_key, hashes.SHA256())
