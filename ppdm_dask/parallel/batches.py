@@ -113,14 +113,16 @@ def contiguous(cell: Cell, repeats: Iterable[int]) -> Iterator[Batch]:
 
 def subtract(batches: Iterable[Batch], others: Iterable[Batch]) -> list[Batch]:
     """What is left of batches without the repeats of others, in the same order."""
-    taken: dict[str, set[int]] = {}
+    taken: dict[str, list[tuple[int, int]]] = {}
     for other in others:
-        taken.setdefault(other.cell.id, set()).update(range(other.start, other.stop))
-    left: list[Batch] = []
-    for batch in batches:
-        out = taken.get(batch.cell.id, set())
-        left += contiguous(batch.cell, (r for r in range(batch.start, batch.stop) if r not in out))
-    return left
+        taken.setdefault(other.cell.id, []).append((other.start, other.stop))
+    return [
+        Batch(batch.cell, start, stop)
+        for batch in batches
+        for start, stop in gaps(
+            [(0, batch.start), *sorted(taken.get(batch.cell.id, ()))], batch.stop
+        )
+    ]
 
 
 def summarise(error: BaseException) -> str:

@@ -177,8 +177,8 @@ class Ledger:
             reasons: dict[int, str] = {}
             for start, stop, reason in rows:
                 reasons |= dict.fromkeys(range(start, stop), reason)
-            for gap in self.missing([cell]):
-                given_up = [r for r in range(gap.start, gap.stop) if r in reasons]
+            for gap in self.missing([cell]) if rows else ():
+                given_up = sorted(r for r in reasons if gap.start <= r < gap.stop)
                 for reason, run in groupby(given_up, key=reasons.__getitem__):
                     found += [Quarantined(part, reason) for part in contiguous(cell, run)]
         return found
