@@ -27,6 +27,8 @@ from ppdm_dask.experiments.run import run
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.report.front_figures import draw_fronts
 from ppdm_dask.report.fronts import front_json, front_notes, front_tables
+from ppdm_dask.report.html.alternatives import describe
+from ppdm_dask.report.html.numbers import undefined_cells
 from ppdm_dask.search import methods
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import warner_matrices
@@ -234,6 +236,18 @@ def test_result_is_told_in_tables_notes_json_and_figures(result, tmp_path):
     assert [case["case"] for case in plain["cases"]] == list(recipe_of().points())
     files = draw_fronts(result.dataset, recipe_of(), tmp_path)
     assert [f.name for f in files] == ["fronts.png", "fronts.svg", "em.png", "em.svg"]
+
+
+def test_a_limit_that_no_design_need_attain_is_called_a_lower_bound(result):
+    """Not an undefined case: there is a front, and a bound that holds."""
+    ds, recipe = result.dataset.copy(deep=True), recipe_of()
+    figure = next(each for each in recipe.figures if each.kind == "front")
+    assert "certified limit: " in describe(ds, recipe, figure)
+    ds["categories"][0] = 24
+    assert any("with 24 categories" in note for note in front_notes(ds))
+    assert undefined_cells(ds) == undefined_cells(result.dataset)
+    told = describe(ds, recipe, figure)
+    assert f"{ds['case'].to_numpy()[0]}, certified lower bound: " in told
 
 
 def test_a_repeat_depends_on_its_number_alone(result):

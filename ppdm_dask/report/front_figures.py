@@ -9,13 +9,13 @@ import numpy as np
 
 from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
 from ppdm_dask.report import layout, style
-from ppdm_dask.search.rays import listable
+from ppdm_dask.report.fronts import is_attained, mean_line
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = ["draw_fronts"]
+__all__ = ["LOWER", "NAMES", "draw_fronts"]
 
 LOOKS: dict[str, dict[str, Any]] = {
     "warner": {"linestyle": (0, (1, 1.5)), "linewidth": 1.4},
@@ -73,20 +73,14 @@ def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
         colour = style.COLOURS[number % len(style.COLOURS)]
         privacy = part["privacy"].to_numpy()
         for m, method in enumerate(methods):
-            values = part["iterative_mse" if iterative else "mse"].to_numpy()[m]
-            values = np.where(np.isfinite(values), values, np.nan)
-            there = ~np.isnan(values).all(axis=1)
-            if there.any():
-                mean = values[there].mean(axis=0)
-                # Left of the least private matrix found the front would only go on level.
-                least = part["privacy_min"].to_numpy()[m][there].mean()
-                mean = np.where(privacy >= least, mean, np.nan)
+            mean = mean_line(part, m, iterative=iterative)
+            if mean is not None:
                 axes.plot(privacy, mean, color=colour, **LOOKS[method])
                 shown.add(method)
         if not iterative and not np.isnan(part["limit"].to_numpy()).all():
             axes.plot(privacy, part["limit"].to_numpy(), color="black", **LOOKS["limit"])
             shown.add("limit")
-            attained &= listable(int(part["categories"]), delta)
+            attained &= is_attained(part)
     axes.set_xlabel("privacy: how often the best guess is wrong")
     axes.set_ylabel("mean squared error")
     names = NAMES if attained else {**NAMES, "limit": LOWER}

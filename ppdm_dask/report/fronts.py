@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.table import Table
 
-__all__ = ["front_json", "front_notes", "front_tables"]
+__all__ = [
+    "front_json",
+    "front_notes",
+    "front_tables",
+    "is_attained",
+    "mean_line",
+    "undefined_cases",
+]
 
 SHOWN = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 """Levels f in the tables."""
@@ -33,7 +40,7 @@ def front_json(ds: xr.Dataset) -> dict[str, Any]:
         keys = ("delta", "p_max", "categories", "dropped", "undefined")
         row |= {key: plain_value(part[key].item()) for key in keys}
         if not row["undefined"]:
-            row["attained"] = _attained(part)
+            row["attained"] = is_attained(part)
             row["levels"] = [
                 {
                     "f": float(f),
@@ -106,14 +113,18 @@ def _mean(values: Floats) -> str:
     return f"{there.mean():.3f}" if np.isfinite(there).all() else "-"
 
 
+def undefined_cases(ds: xr.Dataset) -> list[str]:
+    """Which cases are undefined, and why."""
+    pairs = zip(ds["case"].to_numpy(), ds["undefined"].to_numpy(), strict=True)
+    return [f"{case}: {reason}" for case, reason in pairs if reason]
+
+
 def front_notes(ds: xr.Dataset) -> list[str]:
     """Say which cases are undefined, and why, and which limits no design need attain."""
-    notes = []
+    notes = [f"undefined: {case}" for case in undefined_cases(ds)]
     for i, case in enumerate(ds["case"].to_numpy()):
         part = ds.isel(case=i)
-        if reason := str(part["undefined"].item()):
-            notes.append(f"undefined: {case}: {reason}")
-        elif not _attained(part):
+        if not str(part["undefined"].item()) and not is_attained(part):
             notes.append(
                 f"{case}: with {int(part['categories'])} categories the certified limit may lie "
                 "lower than what is possible"
@@ -121,6 +132,31 @@ def front_notes(ds: xr.Dataset) -> list[str]:
     return notes
 
 
-def _attained(part: xr.Dataset) -> bool:
-    """Whether designs attain the limit of a case."""
+def is_attained(part: xr.Dataset) -> bool:
+    """Whether designs attain the limit of a case; otherwise it is a lower bound."""
     return listable(int(part["categories"]), float(part["delta"]))
+
+
+def mean_line(part: xr.Dataset, method: int, *, iterative: bool) -> Floats | None:
+    """Mean error of a case's searches at its levels of privacy; None where there is no search.
+
+    Not a number left of the least private matrix that they find, for there the front would only go
+    on level.
+
+    Parameters
+    ----------
+    part : xarray.Dataset
+        A result at one case.
+    method : int
+        Position on the axis of methods.
+    iterative : bool
+        Whether the error is that of the iterative estimator.
+    """
+    values = part["iterative_mse" if iterative else "mse"].to_numpy()[method]
+    values = np.where(np.isfinite(values), values, np.nan)
+    there = ~np.isnan(values).all(axis=1)
+    if not there.any():
+        return None
+    least = part["privacy_min"].to_numpy()[method][there].mean()
+    line: Floats = np.where(part["privacy"].to_numpy() >= least, values[there].mean(axis=0), np.nan)
+    return line

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdm_dask.experiments.perturbation.parts import Plot
 from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Setting
 from ppdm_dask.report import layout, style
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = ["draw_usability"]
+__all__ = ["draw_usability", "settings_of"]
 
 NORMAL_95 = 1.959964
 """Half-width of a 95 % interval in standard errors."""
@@ -37,19 +38,24 @@ def draw_usability(ds: xr.Dataset, recipe: PerturbationRecipe, folder: Path) -> 
     written: list[Path] = []
     for figure in recipe.figures:
         with style.styled():
-            settings = [
-                s
-                for s in recipe.settings
-                if s.spec.id == figure.perturb and recipe.data[s.data].id == figure.data
-            ]
+            settings = settings_of(recipe, figure)
             written += _usability(ds, settings, figure.title, folder, figure.id)
     return written
+
+
+def settings_of(recipe: PerturbationRecipe, figure: Plot) -> list[Setting]:
+    """The settings that a figure shows, by their parameter."""
+    settings = [
+        setting
+        for setting in recipe.settings
+        if setting.spec.id == figure.perturb and recipe.data[setting.data].id == figure.data
+    ]
+    return sorted(settings, key=lambda setting: float(setting.value))
 
 
 def _usability(
     ds: xr.Dataset, settings: list[Setting], title: str, folder: Path, name: str
 ) -> list[Path]:
-    settings = sorted(settings, key=lambda setting: float(setting.value))
     part = ds.isel(data=settings[0].data).sel(setting=[s.label for s in settings])
     x = np.array([float(s.value) for s in settings])
     below = (

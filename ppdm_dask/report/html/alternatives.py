@@ -11,8 +11,11 @@ import numpy.typing as npt
 
 from ppdm_dask.experiments.results import grid_axes
 from ppdm_dask.report.figures import PARTS
+from ppdm_dask.report.front_figures import LOWER, NAMES
+from ppdm_dask.report.fronts import is_attained, mean_line
 from ppdm_dask.report.panels import ADVERSARIES
 from ppdm_dask.report.series import Series, series_of
+from ppdm_dask.report.usability import settings_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -161,12 +164,7 @@ def _range(values: Floats, form: str) -> str:
 
 
 def _usability(ds: xr.Dataset, recipe: Any, figure: Any) -> list[str]:
-    settings = [
-        setting
-        for setting in recipe.settings
-        if setting.spec.id == figure.perturb and recipe.data[setting.data].id == figure.data
-    ]
-    settings = sorted(settings, key=lambda setting: float(setting.value))
+    settings = settings_of(recipe, figure)
     part = ds.isel(data=settings[0].data).sel(setting=[setting.label for setting in settings])
     x = np.array([float(setting.value) for setting in settings])
     axis, judges = settings[0].spec.axis, json.loads(ds.attrs["judges"])
@@ -201,16 +199,11 @@ def _front(ds: xr.Dataset, figure: FrontFigure) -> list[str]:
         order = np.argsort(part["privacy"].to_numpy())
         x = part["privacy"].to_numpy()[order]
         for m, method in enumerate(part["method"].to_numpy()):
-            values = part["iterative_mse" if iterative else "mse"].to_numpy()[m]
-            values = np.where(np.isfinite(values), values, np.nan)
-            known = values[~np.isnan(values).all(axis=1)]
-            if known.size:
-                # As in the figure: a line begins at the least private matrix found.
-                least = part["privacy_min"].to_numpy()[m]
-                least = least[~np.isnan(values).all(axis=1)].mean()
-                mean = np.where(x >= least, known.mean(axis=0)[order], np.nan)
-                told.append(f"{case}, {method}: {_course('privacy', x, mean, '.2e')}.")
+            line = mean_line(part, m, iterative=iterative)
+            if line is not None:
+                told.append(f"{case}, {method}: {_course('privacy', x, line[order], '.2e')}.")
         if not iterative:
             limit = part["limit"].to_numpy()[order]
-            told.append(f"{case}, certified limit: {_course('privacy', x, limit, '.2e')}.")
+            name = NAMES["limit"] if is_attained(part) else LOWER
+            told.append(f"{case}, {name}: {_course('privacy', x, limit, '.2e')}.")
     return told

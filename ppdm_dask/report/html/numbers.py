@@ -35,9 +35,9 @@ def undefined_cells(ds: xr.Dataset) -> list[str]:
     """Which cells are undefined, and why."""
     kind = ds.attrs.get("experiment")
     if kind == "front":
-        from ppdm_dask.report.fronts import front_notes
+        from ppdm_dask.report.fronts import undefined_cases
 
-        return [note.removeprefix("undefined: ") for note in front_notes(ds)]
+        return undefined_cases(ds)
     if kind == "perturbation":
         return []  # a setting that an entry does not ask for is no cell
     from ppdm_dask.report.tables import undefined_notes
