@@ -16,13 +16,13 @@ from pathlib import Path
 
 import dask
 from distributed import Client, LocalCluster
-from distributed.core import Status
 from distributed.system import MEMORY_LIMIT
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.parallel.nanny import PromptNanny, halt_all
 from ppdm_dask.parallel.perform import THREAD_VARIABLES
 from ppdm_dask.parallel.security import Certificates
+from ppdm_dask.parallel.spec import close_cluster, mend_cluster
 from ppdm_dask.parallel.surroundings import (
     PROCESS_NAME,
     environment_kept,
@@ -180,15 +180,12 @@ def local_pool(
                 protocol="tcp://" if security is None else "tls://",
                 security=security,
             )
-            stack.callback(_close, cluster)
+            stack.callback(
+                close_cluster, cluster, halt_all, cluster.scheduler_address, within_seconds=1
+            )
             client = Client(cluster, set_as_default=False, direct_to_workers=True)
             stack.callback(client.close, timeout=2)
         cluster.scale(workers)
-
-        def mend() -> None:
-            cluster.sync(_forget_failed, cluster, callback_timeout=10)
-            cluster.scale(workers)
-
         deaths = _Deaths()
         nanny = logging.getLogger("distributed.nanny")
         nanny.addHandler(deaths)
@@ -197,7 +194,7 @@ def local_pool(
             client=client,
             workers=workers,
             alive=lambda: len(cluster.scheduler_info["workers"]),
-            mend=mend,
+            mend=lambda: mend_cluster(cluster, workers),
             last_death=lambda: deaths.last,
             log=log,
             more_memory=more_memory,
@@ -226,20 +223,6 @@ class _Deaths(logging.Handler):
         message = record.getMessage()
         if message.startswith("Worker process"):
             self.last = message
-
-
-async def _forget_failed(cluster: LocalCluster) -> None:
-    for name, nanny in list(cluster.workers.items()):
-        if nanny.status in (Status.closed, Status.failed):
-            del cluster.workers[name]
-
-
-def _close(cluster: LocalCluster) -> None:
-    try:
-        cluster.sync(halt_all, cluster.scheduler_address, callback_timeout=1)
-        cluster.close(timeout=3)
-    except Exception:
-        logging.getLogger("distributed").exception("The cluster did not close in time")
 
 
 def _kill_left(strangers: set[int | None]) -> None:

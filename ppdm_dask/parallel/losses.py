@@ -15,7 +15,7 @@ from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.sizes import show_size
 
-__all__ = ["PoolLost", "describe_absence", "describe_death", "lost_with_connection"]
+__all__ = ["PoolLost", "describe_absence", "describe_death", "lost_with_connection", "see_log"]
 
 
 class PoolLost(Exception):
@@ -35,7 +35,7 @@ def describe_absence(pool: Pool) -> str:
     """Say that there is no worker, why the last one ended, and where more is to be read."""
     last = pool.last_death()
     what = f"there has been no worker for {pool.patience:.0f} s"
-    return what + (f" (last: {last})" if last else "") + _log(pool)
+    return what + (f" (last: {last})" if last else "") + see_log(pool)
 
 
 def describe_death(pool: Pool, killed: KilledWorker) -> str:
@@ -44,10 +44,10 @@ def describe_death(pool: Pool, killed: KilledWorker) -> str:
     if _went_over_memory(pool, killed.last_worker.address):
         limit = show_size(killed.last_worker.memory_limit or 0)
         end = f"alone it took its worker over the memory limit of {limit}, {times}"
-        return f"{end}; {pool.more_memory}{_log(pool)}"
+        return f"{end}; {pool.more_memory}{see_log(pool)}"
     last = pool.last_death()
     end = f"its worker process died {times} while it ran alone"
-    return end + (f" (last: {last})" if last else "") + _log(pool)
+    return end + (f" (last: {last})" if last else "") + see_log(pool)
 
 
 def _went_over_memory(pool: Pool, worker: str) -> bool:
@@ -58,5 +58,6 @@ def _went_over_memory(pool: Pool, worker: str) -> bool:
     return False
 
 
-def _log(pool: Pool) -> str:
+def see_log(pool: Pool) -> str:
+    """The end of a sentence: where more is to be read; empty where nothing is."""
     return "" if pool.log is None else f"; see {pool.log}"

@@ -25,6 +25,7 @@ from ppdm_dask.parallel.losses import (
     describe_absence,
     describe_death,
     lost_with_connection,
+    see_log,
 )
 from ppdm_dask.parallel.orphans import forget_orphans, plugin_name
 from ppdm_dask.parallel.peers import check_peers
@@ -211,8 +212,7 @@ class Session:
         self.put_back(batch)
         self.losses += 1
         if isinstance(answer, NoWorkerError | NoValidWorkerError):
-            where = "" if self.pool.log is None else f"; see {self.pool.log}"
-            raise PoolLost(f"no worker process is left or can be started{where}")
+            raise PoolLost(f"no worker process is left or can be started{see_log(self.pool)}")
         if self.losses > 2 * WINDOW * self.pool.workers or self.pool.client.status != "running":
             raise PoolLost(f"results do not arrive ({answer or 'cancelled'})")
 

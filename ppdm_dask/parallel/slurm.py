@@ -10,7 +10,6 @@ there are, and what is missing is submitted anew.
 
 from __future__ import annotations
 
-import logging
 import shlex
 import shutil
 import subprocess
@@ -30,9 +29,10 @@ from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import SETTINGS, Pool
 from ppdm_dask.parallel.foreign import NETWORK, connected
 from ppdm_dask.parallel.jobs import cancel_jobs, end_jobs
-from ppdm_dask.parallel.profiles.slurm import SLURMProfile
+from ppdm_dask.parallel.profiles.slurm import SLURMProfile, show_time
 from ppdm_dask.parallel.replacement import Replacement
 from ppdm_dask.parallel.security import ROLES, Certificates, write_certificates
+from ppdm_dask.parallel.spec import close_cluster
 from ppdm_dask.parallel.surroundings import interrupts_blocked, logging_to
 
 __all__ = ["slurm_pool"]
@@ -100,7 +100,7 @@ def slurm_pool(profile: SLURMProfile, folder: Path) -> Iterator[Pool]:
         except (RuntimeError, ValueError) as error:
             what = f"{profile.source}: the scheduler cannot be started: {summarise(error)}"
             raise ClusterError(what, profile) from error
-        stack.callback(_close, cluster)
+        stack.callback(close_cluster, cluster)
         stack.callback(cancel_jobs, name)
         replacement = Replacement(cluster, name, profile.workers, profile.source, shared / "jobs")
         stack.callback(replacement.close)
@@ -156,13 +156,6 @@ def _watched(name: str, keys: Path) -> Iterator[None]:
         watcher.stdin.close()
 
 
-def _close(cluster: Any) -> None:
-    try:
-        cluster.close(timeout=3)
-    except Exception:
-        logging.getLogger("distributed").exception("The cluster did not close in time")
-
-
 def _options(
     profile: SLURMProfile, name: str, certificates: Certificates, keys: Path, logs: Path
 ) -> dict[str, Any]:
@@ -183,7 +176,7 @@ def _options(
         "job_cpu": 1,
         "queue": profile.queue,
         "account": profile.account,
-        "walltime": _walltime(profile.walltime),
+        "walltime": show_time(profile.walltime),
         "job_name": name,
         # A job that SLURM starts again by itself would come back under a name that is gone.
         "job_extra_directives": ["--no-requeue", *profile.directives],
@@ -210,7 +203,3 @@ def _options(
         "silence_logs": False,
         "name": "slurm",
     }
-
-
-def _walltime(seconds: int) -> str:
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

@@ -30,6 +30,7 @@ from ppdm_dask.parallel.client import ENVIRONMENT, SETTINGS, Pool
 from ppdm_dask.parallel.foreign import CONNECT_SECONDS, NETWORK, WorkerCount, connected
 from ppdm_dask.parallel.profiles.ssh import SSHProfile
 from ppdm_dask.parallel.security import ROLES
+from ppdm_dask.parallel.spec import close_cluster, mend_cluster
 from ppdm_dask.parallel.surroundings import interrupts_blocked, logging_to
 
 __all__ = ["ssh_pool"]
@@ -151,10 +152,6 @@ class Remote(Process):
             self._event_finished.set()
 
 
-class SchedulerThere(Remote):
-    """The scheduler."""
-
-
 class WorkerThere(Remote):
     """A worker with its nanny; told the scheduler's address by the cluster that makes it."""
 
@@ -208,7 +205,7 @@ def ssh_pool(profile: SSHProfile, log: Path) -> Iterator[Pool]:
         try:
             with interrupts_blocked():
                 cluster = SpecCluster(
-                    scheduler={"cls": SchedulerThere, "options": scheduler},
+                    scheduler={"cls": Remote, "options": scheduler},
                     security=certificates.security("client"),
                     name="SSHCluster",
                 )
@@ -216,7 +213,7 @@ def ssh_pool(profile: SSHProfile, log: Path) -> Iterator[Pool]:
             why = told[-1] if told else summarise(error)
             what = f"{profile.source}: the scheduler cannot be started: {why}"
             raise ClusterUnreachable(what, profile.scheduler) from error
-        stack.callback(_close, cluster)
+        stack.callback(close_cluster, cluster, _end_all, cluster, within_seconds=2)
         client = stack.enter_context(
             connected(cluster.scheduler_address, certificates, profile.source)
         )
@@ -225,17 +222,12 @@ def ssh_pool(profile: SSHProfile, log: Path) -> Iterator[Pool]:
             options = {"host": host, "spec": specs["worker"], **there}
             cluster.worker_spec[i] = {"cls": WorkerThere, "options": options}
         cluster.scale(profile.workers)
-
-        def mend() -> None:
-            cluster.sync(_forget_failed, cluster, callback_timeout=10)
-            cluster.scale(profile.workers)
-
         count = stack.enter_context(WorkerCount(client))
         yield Pool(
             client=client,
             workers=profile.workers,
             alive=lambda: count.value,
-            mend=mend,
+            mend=lambda: mend_cluster(cluster, profile.workers),
             last_death=lambda: told[-1] if told else "",
             log=log,
             remote=True,
@@ -244,21 +236,7 @@ def ssh_pool(profile: SSHProfile, log: Path) -> Iterator[Pool]:
         )
 
 
-async def _forget_failed(cluster: SpecCluster) -> None:
-    for name, worker in list(cluster.workers.items()):
-        if worker.status in (Status.closed, Status.failed):
-            del cluster.workers[name]
-
-
 async def _end_all(cluster: SpecCluster) -> None:
     cluster.worker_spec.clear()
     for process in [*cluster.workers.values(), *cluster._created, cluster.scheduler]:
         await process.close()
-
-
-def _close(cluster: SpecCluster) -> None:
-    try:
-        cluster.sync(_end_all, cluster, callback_timeout=2)
-        cluster.close(timeout=3)
-    except Exception:
-        logging.getLogger("distributed").exception("The cluster did not close in time")

@@ -16,7 +16,7 @@ from ppdm_dask.parallel.profiles.base import Profile, register
 if TYPE_CHECKING:
     from ppdm_dask.parallel.client import Pool
 
-__all__ = ["SLURMProfile"]
+__all__ = ["SLURMProfile", "show_time"]
 
 LEAST_WALLTIME = 60
 # A job starts Python, and its last batch has to end, within its walltime.
@@ -75,12 +75,14 @@ class SLURMProfile(Profile):
         if walltime is None:
             raise table.error("walltime", None, FORM)
         if walltime < LEAST_WALLTIME:
-            raise table.error("walltime", _clock(walltime), "a minute or more is needed")
+            raise table.error("walltime", show_time(walltime), "a minute or more is needed")
         lifetime = _seconds(table, "lifetime")
         latest = min(int(walltime * LIFETIME_SHARE), walltime - MARGIN_SECONDS)
         if lifetime is not None and not 0 < lifetime <= latest:
-            limit = f"above 0, at most {_clock(latest)} with this walltime, so that a batch can end"
-            raise table.error("lifetime", _clock(lifetime), limit)
+            limit = (
+                f"above 0, at most {show_time(latest)} with this walltime, so that a batch can end"
+            )
+            raise table.error("lifetime", show_time(lifetime), limit)
         directives = table.texts("directives")
         for directive in directives:
             if not directive.startswith("-") or not directive.isprintable():
@@ -107,7 +109,7 @@ class SLURMProfile(Profile):
     @property
     def where(self) -> str:
         queue = "" if self.queue is None else f" in {self.queue}"
-        return f"{super().where}{queue}, jobs of {_clock(self.walltime)}"
+        return f"{super().where}{queue}, jobs of {show_time(self.walltime)}"
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
         from ppdm_dask.parallel.slurm import slurm_pool
@@ -133,5 +135,6 @@ def _word(table: Table, key: str) -> str | None:
     return text
 
 
-def _clock(seconds: int) -> str:
+def show_time(seconds: int) -> str:
+    """Write a time as SLURM reads it, ``HH:MM:SS``."""
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
