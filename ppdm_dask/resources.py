@@ -30,7 +30,7 @@ def pipelines_dir() -> Path:
     PPDMError
         If the installation has lost its data files.
     """
-    return _folder("pipelines", "recipes")
+    return _shipped("pipelines", "no recipes found")
 
 
 def cluster_dir() -> Path:
@@ -41,7 +41,7 @@ def cluster_dir() -> Path:
     PPDMError
         If the installation has lost its data files.
     """
-    return _folder("cluster", "cluster profiles")
+    return _shipped("cluster", "no cluster profiles found")
 
 
 def errata_path() -> Path:
@@ -52,10 +52,7 @@ def errata_path() -> Path:
     PPDMError
         If the installation has lost it.
     """
-    for folder in (_PACKAGE / "_data" / "docs", _PACKAGE.parent / "docs"):
-        if (folder / "errata.md").is_file():
-            return folder / "errata.md"
-    raise PPDMError(f"{_PACKAGE}: the errata are missing; install the package again", _PACKAGE)
+    return _shipped("docs/errata.md", "the errata are missing")
 
 
 def recipes() -> list[str]:
@@ -107,12 +104,12 @@ def profile_path(name_or_path: str | os.PathLike[str]) -> Path:
     return _find(name_or_path, cluster_dir(), "cluster profile", ProfileError)
 
 
-def _folder(name: str, what: str) -> Path:
-    # A wheel carries the folder inside the package; a checkout has it beside the package.
-    for folder in (_PACKAGE / "_data" / name, _PACKAGE.parent / name):
-        if folder.is_dir():
-            return folder
-    raise PPDMError(f"{_PACKAGE}: no {what} found; install the package again", _PACKAGE)
+def _shipped(name: str, lost: str) -> Path:
+    # A wheel carries files inside the package; a checkout has them beside the package.
+    for folder in (_PACKAGE / "_data", _PACKAGE.parent):
+        if (folder / name).exists():
+            return folder / name
+    raise PPDMError(f"{_PACKAGE}: {lost}; install the package again", _PACKAGE)
 
 
 def _names(folder: Path) -> list[str]:

@@ -87,9 +87,7 @@ class Within(Rule):
         held = all(each.margin >= 0 and 2 * each.error <= 1 for each, _ in comparisons)
         status = "differs" if against else "reproduced" if held else "undecided"
         n = len(comparisons)
-        where = f" at {worst.label}" if worst.label else ""
-        rest = f"; the furthest of {n}" if n > 1 else ""
-        verdict = Verdict(status, f"{worst.text}{where}{rest}", worst.figure, error, n, against)
+        verdict = Verdict(status, _furthest(worst, n), worst.figure, error, n, against)
         return verdict.with_rows(rows)
 
     @property
@@ -102,6 +100,11 @@ class Within(Rule):
         ]
         at = self.quantities[0].words().partition(" (")[2]
         return ", ".join(parts) + (f" ({at}" if at else "")
+
+
+def _furthest(worst: Comparison, n: int) -> str:
+    """The comparison that speaks least for a claim, one of n, in words."""
+    return worst.told + (f"; the furthest of {n}" if n > 1 else "")
 
 
 def _rest(table: Table) -> dict[str, Any]:
@@ -193,10 +196,8 @@ class Equal(Rule):
         against = sum(each.against for each in comparisons)
         worst = min(comparisons, key=lambda each: each.margin / (each.error + ROUNDING))
         n = len(comparisons)
-        where = f" at {worst.label}" if worst.label else ""
-        rest = f"; the furthest of {n}" if n > 1 else ""
         status = "differs" if against else "reproduced"
-        text = f"{worst.text}{where}{rest}"
+        text = _furthest(worst, n)
         return Verdict(status, text, worst.figure, worst.error, n, against, of=_of(self.than))
 
     @property

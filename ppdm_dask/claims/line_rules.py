@@ -106,13 +106,12 @@ class Monotone(Rule):
             return found
         weakest = min(ends, key=lambda each: each.margin)
         status = "reproduced" if all(each.clear for each in ends) else "undecided"
-        told = f"{weakest.text}{f' at {weakest.label}' if weakest.label else ''}"
         many = f"; the least of {len(ends)} lines" if len(ends) > 1 else ""
         n = len(steps)
         others = f", {found.against} of {n} steps clearly the other way" if found.against else ""
         return Verdict(
             status,
-            f"{told}{many}{others}",
+            f"{weakest.told}{many}{others}",
             weakest.figure,
             weakest.error,
             n,

@@ -46,6 +46,11 @@ class Comparison:
     figure: float
 
     @property
+    def told(self) -> str:
+        """The numbers, and where they are."""
+        return f"{self.text} at {self.label}" if self.label else self.text
+
+    @property
     def _doubt(self) -> float:
         return ERRORS * self.error + ROUNDING if np.isfinite(self.error) else np.inf
 
@@ -131,9 +136,8 @@ def decide(
         status = "reproduced"
     else:
         status = "undecided"
-    where = f" at {worst.label}" if worst.label else ""
     least = "" if n == 1 else f"; {_count(n, clear, against)}"
-    text = f"{worst.text}{where}{least}"
+    text = f"{worst.told}{least}"
     return Verdict(status, text, worst.figure, worst.error, n, against, of=of)
 
 

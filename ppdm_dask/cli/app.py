@@ -24,6 +24,15 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Worker processes; 0 computes in this process.",
+        show_default="as many as help",
+    ),
+]
 
 
 class Kind(StrEnum):
@@ -100,15 +109,7 @@ def run(
         int | None,
         typer.Option(min=0, metavar="S", help="Seed of the run.", show_default="the recipe's"),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Worker processes; 0 computes in this process.",
-            show_default="as many as help",
-        ),
-    ] = None,
+    workers: Workers = None,
     cluster: Annotated[
         str | None,
         typer.Option(

@@ -40,11 +40,13 @@ def reproduce_recipes(
     from ppdm_dask.experiments.reproduce import documents
     from ppdm_dask.experiments.reproduce.notify import check_hook, notify
     from ppdm_dask.experiments.reproduce.reproduce import reproduce
+    from ppdm_dask.experiments.rundir import now
 
     if hook is not None:
         check_hook(hook)
-    started = documents.now()
-    with _occupied(out, _grade(against, grade, recipes), fresh) as chosen:
+    started = now()
+    chosen = _grade(against, grade, recipes)
+    with _occupied(out, fresh):
         results = reproduce(chosen, out, workers=workers, progress=_progress)
         whole = documents.make_reproduction(chosen, results, started)
         drift = out / documents.DRIFT
@@ -84,7 +86,8 @@ def renew_goldens(
         if not as_json:
             print(f"{renewed.path}: {renewed.what}, digest {renewed.digest}", flush=True)
 
-    with _occupied(out, _grade(against, grade, recipes), fresh) as chosen:
+    chosen = _grade(against, grade, recipes)
+    with _occupied(out, fresh):
         found = renew(chosen, out, reason, workers=workers, progress=_progress, done=tell)
     if as_json:
         print_json(
@@ -103,7 +106,7 @@ def _grade(against: Path | None, grade: str, recipes: Sequence[str]) -> Grade:
 
 
 @contextmanager
-def _occupied(out: Path, grade: Grade, fresh: bool) -> Iterator[Grade]:
+def _occupied(out: Path, fresh: bool) -> Iterator[None]:
     """Context in which no other reproduction uses the folder."""
     from ppdm_dask.errors import RunFolderError
     from ppdm_dask.experiments.reproduce.fresh import forget
@@ -117,7 +120,7 @@ def _occupied(out: Path, grade: Grade, fresh: bool) -> Iterator[Grade]:
     try:
         if fresh:
             forget(out)
-        yield grade
+        yield
     finally:
         lock.release()
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ppdm_dask.cli.app import Json, app
+from ppdm_dask.cli.app import Json, Workers, app
 
 __all__ = ["reproduce"]
 
@@ -43,15 +43,7 @@ def reproduce(
             show_default="runs/reproduce-GRADE",
         ),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Worker processes; 0 computes in this process.",
-            show_default="as many as help",
-        ),
-    ] = None,
+    workers: Workers = None,
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Compute anew what an earlier, whole reproduction computed."),

@@ -138,7 +138,7 @@ def run(
                 folder.finish("partial", quarantined=given_up)
             raise
         dataset = plan.collect(ledger)
-        spent = sum(ledger.cost(cell)[0] for cell in plan.cells)
+        spent, *_ = ledger.work()
     found = findings(dataset)
     total = digest(dataset) if not outcome.quarantined else None
     write_netcdf(dataset, folder.result)

@@ -17,7 +17,7 @@ from ppdm_dask.experiments.environment import environment
 from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
 
-__all__ = ["RunFolder", "code_version", "read_manifest", "run_id"]
+__all__ = ["RunFolder", "code_version", "now", "read_manifest", "run_id"]
 
 Status = Literal["running", "partial", "finished"]
 
@@ -172,7 +172,7 @@ class RunFolder:
                     "digest": None,
                     "findings": [],
                     "quarantined": [],
-                    "started": before["started"] if before else _now(),
+                    "started": before["started"] if before else now(),
                     "finished": None,
                 }
             )
@@ -209,7 +209,7 @@ class RunFolder:
             "digest": digest,
             "findings": list(findings),
             "quarantined": list(quarantined),
-            "finished": _now() if status == "finished" else None,
+            "finished": now() if status == "finished" else None,
             **facts,
         }
         self._write(found)
@@ -257,5 +257,6 @@ def _remove(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time, to the second, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")

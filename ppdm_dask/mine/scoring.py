@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.designs.stratified import Strata
     from ppdm_dask.randomness import Stream
-    from ppdm_dask.records import Reports
 
 __all__ = ["score_disguised", "score_strata"]
 

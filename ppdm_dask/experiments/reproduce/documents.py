@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.reproduce.fingerprint import fingerprint
 from ppdm_dask.experiments.reproduce.grades import Grade
 from ppdm_dask.experiments.reproduce.reproduce import Reproduced
-from ppdm_dask.experiments.rundir import code_version
+from ppdm_dask.experiments.rundir import code_version, now
 
 __all__ = [
     "DRIFT",
@@ -21,17 +20,11 @@ __all__ = [
     "drift_keys",
     "make_drift",
     "make_reproduction",
-    "now",
     "write_json",
 ]
 
 REPRODUCTION, DRIFT = "reproduction.json", "drift.json"
 WRONG = ("drifted", "failed")
-
-
-def now() -> str:
-    """Return the time, to the second, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def make_reproduction(grade: Grade, results: Sequence[Reproduced], started: str) -> dict[str, Any]:
@@ -42,7 +35,7 @@ def make_reproduction(grade: Grade, results: Sequence[Reproduced], started: str)
     grade : Grade
     results : sequence of Reproduced
     started : str
-        As of :func:`now`.
+        As of :func:`~ppdm_dask.experiments.rundir.now`.
     """
     return {
         "schema": "ppdm reproduction 1",

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ppdm_dask.errors import InputError, RunFolderError
-from ppdm_dask.experiments.reproduce.documents import now, write_json
+from ppdm_dask.experiments.reproduce.documents import write_json
+from ppdm_dask.experiments.rundir import now
 
 __all__ = ["Notice", "check_hook", "notify"]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.kinds import AnyRecipe
-from ppdm_dask.experiments.reproduce.fingerprint import fingerprint
+from ppdm_dask.experiments.reproduce.fingerprint import Fingerprint, fingerprint
 from ppdm_dask.experiments.reproduce.golden import Golden, golden_path
 from ppdm_dask.experiments.reproduce.grades import Grade
 from ppdm_dask.experiments.reproduce.reproduce import Finished, compute, own_folder
@@ -99,7 +99,7 @@ def renew(
     found = []
     for recipe in grade.recipes:
         finished = compute(recipe, own_folder(out, own), workers=workers, progress=progress)
-        renewed = _write(recipe, grade, before[recipe.name], finished, reason)
+        renewed = _write(recipe, grade, before[recipe.name], finished, reason, own)
         if done is not None:
             done(renewed)
         found.append(renewed)
@@ -107,11 +107,15 @@ def renew(
 
 
 def _write(
-    recipe: AnyRecipe, grade: Grade, before: Golden | None, finished: Finished, reason: str
+    recipe: AnyRecipe,
+    grade: Grade,
+    before: Golden | None,
+    finished: Finished,
+    reason: str,
+    own: Fingerprint,
 ) -> Renewed:
     from ppdm_dask import __version__
 
-    own = fingerprint()
     path = golden_path(grade.folder, recipe.name, grade.name)
     entry = {
         "date": datetime.now(UTC).date().isoformat(),
