@@ -106,6 +106,14 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
+def command_of(process: psutil.Process) -> list[str]:
+    """A process's command line; empty for one that has ended meanwhile, a zombie too."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
 def stored(folder: Path) -> Counter[tuple[str, int]]:
     with Ledger(folder / "ledger.sqlite", readonly=True) as ledger:
         return Counter((cell.id, int(r)) for cell in CELLS for r in ledger.finished(cell))

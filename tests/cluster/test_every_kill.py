@@ -20,7 +20,7 @@ from machines import (
     network_namespaces,
     ssh_server,
 )
-from runs import CELLS, REPEATS, Run, check_finished, check_gone, performed, stored
+from runs import CELLS, REPEATS, Run, check_finished, check_gone, command_of, performed, stored
 
 from ppdm_dask.parallel.security import make_certificates, write_certificates
 
@@ -67,7 +67,7 @@ def committed(folder: Path) -> set[tuple[object, ...]]:
 def remote(server: int) -> list[psutil.Process]:
     """What runs over SSH, the scheduler first."""
     found = psutil.Process(server).children(recursive=True)
-    ours = [each for each in found if "ppdm_dask.parallel.remote" in each.cmdline()]
+    ours = [each for each in found if "ppdm_dask.parallel.remote" in command_of(each)]
     pythons = [each for each in ours if "python" in each.name()]
     return sorted(pythons, key=lambda each: each.create_time())
 
@@ -78,7 +78,7 @@ def workers(server: int) -> list[psutil.Process]:
         child
         for nanny in remote(server)[1:]
         for child in nanny.children()
-        if "spawn_main" in " ".join(child.cmdline())
+        if "spawn_main" in " ".join(command_of(child))
     ]
 
 

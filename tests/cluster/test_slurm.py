@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from machines import listening
-from runs import CELLS, REPEATS, Run, check_finished, check_gone, performed, stored
+from runs import CELLS, REPEATS, Run, check_finished, check_gone, command_of, performed, stored
 from slurm_site import Site, reason_to_skip
 from small_recipe import CONFIG, write_recipe
 from toy_works import Draws, make_cells
@@ -202,7 +202,7 @@ def test_killed_driver_leaves_nothing(
     first.process.kill()
     if not watched:
         for process in processes:
-            if "ppdm_dask.parallel.jobs" in process.cmdline():
+            if "ppdm_dask.parallel.jobs" in command_of(process):
                 process.kill()
     check_gone([*processes, *children], 10.0)
     while site.names():
