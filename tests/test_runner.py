@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,43 @@ class Signalled:
         return {}
 
 
+class Target:
+    """What a weak reference can point to."""
+
+
+@dataclass(frozen=True)
+class Swallowing:
+    """Trials in which the first exception that SIGINT raises never arrives."""
+
+    how: str
+    lost: list[str] = field(default_factory=list)
+
+    def signalled(self) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        except BaseException as error:
+            self.lost.append(type(error).__name__)
+            raise
+
+    def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
+        if self.how == "dropped":
+            target = Target()
+            reference = weakref.ref(target, lambda _: self.signalled())
+            del target
+            assert reference() is None
+        elif self.how == "caught":
+            with suppress(BaseException):
+                self.signalled()
+        else:
+            try:
+                self.signalled()
+            except BaseException:
+                raise ValueError("a callback failed") from None
+        time.sleep(10)
+        return {"x": np.zeros(stop - start)}
+
+
 class TestInterrupts:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_signal_in_a_long_trial(self, path: Path, number: signal.Signals) -> None:
@@ -203,6 +242,21 @@ class TestInterrupts:
             "the same command goes on from there"
         )
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+    @pytest.mark.parametrize("how", ["dropped", "caught", "translated"])
+    def test_signal_whose_exception_is_lost(
+        self, path: Path, how: str, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        work = Swallowing(how)
+        before = sys.unraisablehook
+        with Ledger(path) as ledger:
+            began = time.monotonic()
+            with pytest.raises(RunInterrupted, match="stopped by SIGINT with 0 of 3"):
+                execute(work, make_cells(1, 3), ledger, workers=0)
+            assert time.monotonic() - began < 5
+        assert work.lost == ["Stopped"]
+        assert sys.unraisablehook == before
+        assert capfd.readouterr().err == ""
 
     def test_signal_while_a_batch_is_stored(
         self, path: Path, monkeypatch: pytest.MonkeyPatch

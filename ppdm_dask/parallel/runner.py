@@ -162,6 +162,8 @@ def _run_here(tally: Tally, work: Work, stop: Interruption, *, may_leave: bool) 
                 with stop.at_once():
                     result = performer.perform(batch.cell, batch.start, batch.stop)
             except Exception as error:
+                # A library may have made another error of the interruption.
+                stop.check()
                 raise TrialError(f"{batch}: {summarise(error)}", batch) from error
             tally.store(batch, result)
 
