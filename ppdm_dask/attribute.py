@@ -225,12 +225,14 @@ class Attribute:
 
     def _undeclared(self, row: int, value: object, need: str) -> CodebookError:
         text = canonical_text(value)
-        return CodebookError(f"attribute {self.name!r}, row {row}: value {text!r} {need}", value)
+        what = f"attribute {self.name!r}, row {row}: value {text!r} {need}"
+        return CodebookError.at(row, what, value)
 
     def _missing(self, row: int) -> CodebookError:
-        return CodebookError(
+        return CodebookError.at(
+            row,
             f"attribute {self.name!r}, row {row}: the value is missing, and the codebook declares "
-            "no category for that (`missing`)"
+            "no category for that (`missing`)",
         )
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.object_]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 __all__ = [
     "ClusterError",
     "ClusterUnreachable",
@@ -45,7 +47,22 @@ class InputError(PPDMError, ValueError):
 
 
 class CodebookError(InputError):
-    """A codebook that contradicts itself, or a value it does not declare."""
+    """A codebook that contradicts itself, or a value it does not declare.
+
+    Attributes
+    ----------
+    row : int or None
+        Where a value is at fault: its record, counted over the whole data set from 0.
+    """
+
+    row: int | None = None
+
+    @classmethod
+    def at(cls, row: int, message: str, subject: object = None) -> Self:
+        """Return the error of a value in a record."""
+        error = cls(message, subject)
+        error.row = row
+        return error
 
 
 class DataError(InputError):

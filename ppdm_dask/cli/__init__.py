@@ -47,6 +47,7 @@ def _call(arguments: list[str]) -> int:
         clusters,
         reproducing,
         searching,
+        surveying,
     )
     from ppdm_dask.cli.app import UsageProblem, app
     from ppdm_dask.errors import InputError, PPDMError, RunInterrupted

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["UsageProblem", "app"]
+__all__ = ["UsageProblem", "app", "listed"]
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
 UsageProblem: Any = next(
@@ -274,8 +274,8 @@ def perturb(
         data,
         out,
         parameters=parameters | {key: value for key, value in given.items() if value is not None},
-        columns=_listed(columns),
-        keep=_listed(keep),
+        columns=listed(columns),
+        keep=listed(keep),
         interval=interval,
         simulate=simulate,
         workers=workers,
@@ -283,5 +283,6 @@ def perturb(
     )
 
 
-def _listed(names: str) -> list[str]:
+def listed(names: str) -> list[str]:
+    """Names between commas."""
     return [name.strip() for name in names.split(",") if name.strip()]

@@ -1,0 +1,89 @@
+"""``ppdm disguise``: answers in, reports out; the true answers go no further."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from ppdm_dask.cli.output import print_json
+from ppdm_dask.errors import InputError
+
+__all__ = ["disguise_answers", "require_new"]
+
+
+def disguise_answers(
+    data: Path,
+    codebook: Path,
+    design: Path,
+    out: Path,
+    *,
+    keep: Sequence[str],
+    drop: Sequence[str],
+    simulate: int | None,
+    block: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the reports of a file, and say what was done and how far it protects."""
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.files import read_design
+    from ppdm_dask.randomness import Stream
+    from ppdm_dask.survey.disguise import disguise_file
+
+    book, plan = Codebook.from_toml(codebook), read_design(design)
+    require_new(out, force)
+    stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
+    done = disguise_file(data, book, plan, stream, out, keep=keep, drop=drop, block=block)
+    blocks = [
+        {"attributes": list(part.attributes), "id": part.id, "epsilon": part.epsilon()}
+        for part in plan.blocks
+    ]
+    if as_json:
+        for part in blocks:  # JSON knows no infinity
+            part["epsilon"] = _finite(part["epsilon"])
+        print_json(
+            {
+                "data": str(data),
+                "out": str(out),
+                "records": done.records,
+                "simulated": done.simulated,
+                "disguised": list(done.disguised),
+                "undisguised": list(done.undisguised),
+                "dropped": list(done.dropped),
+                "blocks": blocks,
+            }
+        )
+        return
+    for part in plan.blocks:
+        print(f"{', '.join(part.attributes)}: {part.id}, {_protection(part.epsilon())}")
+    for name in done.undisguised:
+        print(f"{name}: undisguised; the file of reports holds the truth")
+    if done.dropped:
+        print(f"left out: {', '.join(done.dropped)}")
+    if done.simulated:
+        print("simulated: whoever knows the seed can undo the disguise; it protects nobody")
+    print(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {out}")
+
+
+def require_new(out: Path | None, force: bool) -> None:
+    """Raise InputError where a file would be replaced that nobody asked to replace."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise InputError(f"--out: got {str(out)!r}, which is a folder; a file is needed", out)
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
+
+
+def _finite(value: object) -> object:
+    return "infinite" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _protection(epsilon: float) -> str:
+    if math.isinf(epsilon):
+        return "epsilon infinite: some reports rule an answer out"
+    times = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
+    return f"epsilon {epsilon:.4g}: a report is at most {times} times likelier for one answer than another"

@@ -1,0 +1,1 @@
+"""A survey team's own files: data by blocks, reports and counts that say what made them."""
