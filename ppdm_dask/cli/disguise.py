@@ -9,7 +9,7 @@ from pathlib import Path
 from ppdm_dask.cli.output import print_json
 from ppdm_dask.errors import InputError
 
-__all__ = ["disguise_answers", "require_new"]
+__all__ = ["disguise_answers", "plain", "require_new"]
 
 
 def disguise_answers(
@@ -35,13 +35,11 @@ def disguise_answers(
     require_new(out, force)
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
     done = disguise_file(data, book, plan, stream, out, keep=keep, drop=drop, block=block)
-    blocks = [
-        {"attributes": list(part.attributes), "id": part.id, "epsilon": part.epsilon()}
-        for part in plan.blocks
-    ]
     if as_json:
-        for part in blocks:  # JSON knows no infinity
-            part["epsilon"] = _finite(part["epsilon"])
+        blocks = [
+            {"attributes": list(part.attributes), "id": part.id, "epsilon": plain(part.epsilon())}
+            for part in plan.blocks
+        ]
         print_json(
             {
                 "data": str(data),
@@ -78,12 +76,14 @@ def require_new(out: Path | None, force: bool) -> None:
         raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
 
 
-def _finite(value: object) -> object:
-    return "infinite" if isinstance(value, float) and math.isinf(value) else value
+def plain(value: float) -> float | str:
+    """A number for JSON, which knows no infinity."""
+    return "infinite" if math.isinf(value) else value
 
 
 def _protection(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "epsilon infinite: some reports rule an answer out"
     times = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
-    return f"epsilon {epsilon:.4g}: a report is at most {times} times likelier for one answer than another"
+    most = f"a report is at most {times} times likelier for one answer than another"
+    return f"epsilon {epsilon:.4g}: {most}"

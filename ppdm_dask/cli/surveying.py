@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,23 @@ import typer
 
 from ppdm_dask.cli.app import Json, app, listed
 
-__all__ = ["disguise"]
+__all__ = ["count", "disguise", "estimate"]
+
+
+class Estimator(StrEnum):
+    """How ``ppdm estimate`` estimates."""
+
+    INVERT = "invert"
+    MLE = "mle"
+    EM = "em"
+
+
+class About(StrEnum):
+    """What an estimate is about."""
+
+    POPULATION = "population"
+    FILE = "file"
+
 
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A .csv or .parquet file.", show_default=False)
@@ -24,6 +41,12 @@ DesignFile = Annotated[
     Path,
     typer.Option(
         "--design", metavar="D", help="Design: how answers are disguised.", show_default=False
+    ),
+]
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...", help="Files of reports, of counts, or of both.", show_default=False
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
@@ -77,6 +100,84 @@ def disguise(
         drop=listed(drop),
         simulate=simulate,
         block=block,
+        force=force,
+        as_json=json,
+    )
+
+
+@app.command()
+def count(
+    files: Sources,
+    codebook: CodebookFile,
+    design: DesignFile,
+    out: Annotated[
+        Path, typer.Option(metavar="COUNTS", help="The counts: .parquet.", show_default=False)
+    ],
+    over: Annotated[
+        str, typer.Option(metavar="A,B", help="Attributes to count.", show_default="all")
+    ] = "",
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Count reports; files of counts add up like files of reports."""
+    from ppdm_dask.cli.count import count_reports
+
+    count_reports(files, codebook, design, out, over=listed(over), force=force, as_json=json)
+
+
+@app.command()
+def estimate(
+    files: Sources,
+    codebook: CodebookFile,
+    design: DesignFile,
+    over: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B", help="Attributes whose proportions are asked for.", show_default=False
+        ),
+    ],
+    method: Annotated[
+        Estimator, typer.Option(help="Unbiased inversion, or most likely proportions.")
+    ] = Estimator.INVERT,
+    level: Annotated[float, typer.Option(metavar="P", help="Level of the intervals.")] = 0.95,
+    estimand: Annotated[
+        About, typer.Option(help="The population behind the reports, or their records alone.")
+    ] = About.POPULATION,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=VALUE,B=VALUE", help="Proportions within this.", show_default=False
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Undisguised survey weights.", show_default=False),
+    ] = None,
+    strata: Annotated[
+        str | None, typer.Option(metavar="COL", help="Undisguised strata.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The estimate: .csv or .json.", show_default=False),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Estimate proportions with intervals, and say what cannot be known."""
+    from ppdm_dask.cli.estimate import estimate_answers
+
+    estimate_answers(
+        files,
+        codebook,
+        design,
+        out,
+        over=listed(over),
+        method=method.value,
+        level=level,
+        estimand=estimand.value,
+        where=where or [],
+        weights=weights,
+        strata=strata,
         force=force,
         as_json=json,
     )

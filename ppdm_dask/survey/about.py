@@ -35,6 +35,8 @@ class About:
         Whether draws came from a seed, so that the disguise protects nobody.
     undisguised : tuple of str
         Columns of true values, which someone asked to keep.
+    batches : tuple of str
+        A random name for each disguise whose reports are in the file, so that none counts twice.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class About:
     design: Design
     simulated: bool
     undisguised: tuple[str, ...] = ()
+    batches: tuple[str, ...] = ()
 
     def text(self) -> str:
         """JSON that :meth:`read` reads back."""
@@ -57,6 +60,7 @@ class About:
             "codebook": self.codebook.config(),
             "codebook_digest": self.codebook.digest,
             "undisguised": list(self.undisguised),
+            "batches": list(self.batches),
         }
         return json.dumps(config, ensure_ascii=False)
 
@@ -95,6 +99,7 @@ class About:
                 design,
                 bool(config["simulated"]),
                 tuple(map(str, config["undisguised"])),
+                tuple(map(str, config["batches"])),
             )
         except DataError:
             raise

@@ -36,18 +36,22 @@ def open_sources(
     Raises
     ------
     DataError
-        One line that names the file which does not belong, or which is given twice.
+        One line that names the file which does not belong, or whose reports are in another one too.
     """
     if not paths:
         raise InputError("no file is given; reports or counts are needed", paths)
     found: Sources = []
-    seen: dict[Path, Path] = {}
+    seen: dict[str, Path] = {}
     for path in paths:
         about = about_file(path)
         about.require(path, codebook, design, names)
-        if path.resolve() in seen:
-            raise DataError(f"{path}: is given twice; its records would be counted twice", path)
-        seen[path.resolve()] = path
+        for batch in about.batches:
+            if batch in seen:
+                raise DataError(
+                    f"{path}: holds reports that {seen[batch]} holds too; they would count twice",
+                    path,
+                )
+            seen[batch] = path
         found.append((path, about))
     return found
 
@@ -80,7 +84,6 @@ def count_files(
                 raise DataError(
                     f"{path}: holds no attribute {name!r}{why}; there are {there}", name
                 )
-        # The target is no matter of counts.
         try:
             for table in _tables(path, about, design, names):
                 total = table if total is None else total + table
@@ -142,7 +145,7 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
         what = str(error).splitlines()[0]
         raise DataError(f"{path}: cannot be read as Parquet: {what}", path) from None
     names = about.codebook.names
-    counts = frame.iloc[:, -1].to_numpy() if len(frame.columns) else np.zeros(0)
+    counts: Any = frame.iloc[:, -1].to_numpy() if len(frame.columns) else np.zeros(0)
     if tuple(frame.columns[:-1]) != names or counts.dtype != np.int64 or (counts < 0).any():
         raise DataError(
             f"{path}: is damaged: a column for each attribute and counts are needed", path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,10 +95,9 @@ def disguise_file(
     file = open_data(data)
     names, others = _columns(file, codebook, design, keep, drop)
     book = Codebook(codebook.select(names).attributes)
-    about = About(
-        "reports", book, design, stream.simulated, tuple(n for n in file.columns if n in keep)
-    )
-    if set(out.suffixes[-1:]) - {".csv", ".parquet"} or not out.suffix:
+    kept = tuple(name for name in file.columns if name in keep)
+    about = About("reports", book, design, stream.simulated, kept, (os.urandom(16).hex(),))
+    if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: a name that ends in .parquet or .csv is needed", out)
     total = 0
     with writing(out, about, others) as append:

@@ -1,0 +1,64 @@
+"""``ppdm count``: files of reports and counts, added up in one file of counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ppdm_dask.cli.output import print_json
+from ppdm_dask.errors import InputError
+
+__all__ = ["count_reports"]
+
+
+def count_reports(
+    files: Sequence[Path],
+    codebook: Path,
+    design: Path,
+    out: Path,
+    *,
+    over: Sequence[str],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the counts of some attributes, and say what was counted."""
+    from ppdm_dask.cli.disguise import require_new
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.files import read_design
+    from ppdm_dask.survey.about import About
+    from ppdm_dask.survey.counts import count_files, open_sources, write_counts
+
+    book, plan = Codebook.from_toml(codebook), read_design(design)
+    require_new(out, force)
+    if out.suffix != ".parquet":
+        raise InputError(f"--out: got {str(out)!r}; a name that ends in .parquet is needed", out)
+    sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    names = list(over) or list(sources[0][1].codebook.names)
+    table = count_files(sources, book, plan, names)
+    kept = {name for _, about in sources for name in about.undisguised}
+    shown = tuple(name for name in table.attributes if name in kept)
+    batches = tuple(batch for _, about in sources for batch in about.batches)
+    made = About("counts", table.codebook, plan, table.simulated, shown, batches)
+    write_counts(out, table, made)
+    cells = len(table.sparse().counts)
+    along = [name for name in table.attributes if name not in names]
+    if as_json:
+        print_json(
+            {
+                "files": [str(path) for path, _ in sources],
+                "out": str(out),
+                "over": list(table.attributes),
+                "counted_along": along,
+                "reports": table.n,
+                "cells": cells,
+                "simulated": table.simulated,
+            }
+        )
+        return
+    for path, about in sources:
+        print(f"{path}: {about.kind} of {', '.join(about.codebook.names)}")
+    if along:
+        print(f"counted along, as its block does not marginalise: {', '.join(along)}")
+    if table.simulated:
+        print("simulated: some of the reports protect nobody")
+    print(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")

@@ -1,0 +1,155 @@
+"""``ppdm estimate``: proportions with intervals, and what cannot be known."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.errors import InputError
+
+if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.survey.estimate import SurveyEstimate
+
+__all__ = ["estimate_answers", "parse_where"]
+
+ROWS = 100
+"""Cells that the table shows."""
+
+
+def estimate_answers(
+    files: Sequence[Path],
+    codebook: Path,
+    design: Path,
+    out: Path | None,
+    *,
+    over: Sequence[str],
+    method: str,
+    level: float,
+    estimand: Any,
+    where: Sequence[str],
+    weights: str | None,
+    strata: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Print the estimate and its limits; write it to a file where one is named."""
+    from ppdm_dask.cli.disguise import require_new
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.files import read_design
+    from ppdm_dask.experiments.files import write_text
+    from ppdm_dask.survey.counts import open_sources
+    from ppdm_dask.survey.estimate import Question, estimate_files
+    from ppdm_dask.survey.statements import statements
+
+    book, plan = Codebook.from_toml(codebook), read_design(design)
+    require_new(out, force)
+    if out is not None and out.suffix not in (".csv", ".json"):
+        raise InputError(f"--out: got {str(out)!r}; a name that ends in .csv or .json is needed")
+    question = Question(
+        tuple(over), method, level, estimand, parse_where(where, book), weights, strata
+    )
+    question.check(book, plan)
+    sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    found = estimate_files(sources, book, plan, question)
+    said = statements(found)
+    if out is not None:
+        text = _csv(found) if out.suffix == ".csv" else json.dumps(_json(found, said), indent=2)
+        write_text(out, text if out.suffix == ".csv" else text + "\n")
+    if as_json:
+        print_json(_json(found, said))
+        return
+    _print(found)
+    print()
+    print_lines(said)
+    if out is not None:
+        print(f"written: {out}")
+
+
+def parse_where(texts: Sequence[str], codebook: Codebook) -> dict[str, list[str]]:
+    """Labels by attribute of conditions such as ``sex=Male,race=Black``; labels may have commas.
+
+    An attribute that is named twice may have either label.
+    """
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name = ""
+        for piece in text.split(","):
+            key, equals, label = piece.partition("=")
+            if equals and key.strip() in codebook.names:
+                name = key.strip()
+                found.setdefault(name, []).append(label.strip())
+            elif name:
+                found[name][-1] += f",{piece}"
+            else:
+                known = ", ".join(codebook.names)
+                raise InputError(
+                    f"--where: got {text!r}; attribute=label is needed, with one of {known}", text
+                )
+    return found
+
+
+def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
+    question = found.question
+    return {
+        "over": list(question.over),
+        "n": found.n,
+        "estimand": question.estimand,
+        "method": question.method,
+        "level": question.level,
+        "intervals": found.intervals or None,
+        "where": {name: list(labels) for name, labels in question.where.items()},
+        "weights": question.weights,
+        "strata": question.strata,
+        "simulated": found.simulated,
+        "negative": found.negative,
+        "counted_along": list(found.whole),
+        "cells": [
+            {**dict(zip(question.over, cell.labels, strict=True)), **_numbers(asdict(cell))}
+            for cell in found.cells
+        ],
+        "statements": said,
+    }
+
+
+def _numbers(cell: dict[str, Any]) -> dict[str, Any]:
+    del cell["labels"]
+    return cell
+
+
+def _csv(found: SurveyEstimate) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*found.question.over, "proportion", "standard_error", "lower", "upper"])
+    for cell in found.cells:
+        numbers = (cell.proportion, cell.standard_error, cell.lower, cell.upper)
+        writer.writerow([*cell.labels, *("" if v is None else repr(v) for v in numbers)])
+    return file.getvalue()
+
+
+def _print(found: SurveyEstimate) -> None:
+    from ppdm_dask.report.tables import plain_table
+
+    over = found.question.over
+    rows = [
+        [
+            *cell.labels,
+            f"{cell.proportion:.4f}",
+            "undefined" if cell.standard_error is None else f"{cell.standard_error:.4f}",
+            "undefined"
+            if cell.lower is None or cell.upper is None
+            else f"{cell.lower:.4f} to {cell.upper:.4f}",
+        ]
+        for cell in found.cells[:ROWS]
+    ]
+    level = f"{100 * found.question.level:.4g} % interval"
+    header = [*over, "proportion", "standard error", level]
+    print_table(plain_table(header, rows, right=range(len(over), len(header))))
+    if len(found.cells) > ROWS:
+        print(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")

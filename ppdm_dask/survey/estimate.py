@@ -1,0 +1,298 @@
+"""Proportions with intervals from files of reports and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
+from ppdm_dask.estimate import em, event_interval, invert, mle, sum_weights
+from ppdm_dask.estimate.inversion import Estimate
+from ppdm_dask.events import check_estimand, normal_quantile, standard_error_of
+from ppdm_dask.matching import covering
+from ppdm_dask.survey.counts import Sources, count_files, expand
+from ppdm_dask.survey.reports import read_reports
+
+if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs import Design
+    from ppdm_dask.estimate import WeightSums
+    from ppdm_dask.events import Estimand
+    from ppdm_dask.records import Reports
+    from ppdm_dask.tables import ContingencyTable
+
+__all__ = ["Cell", "Question", "SurveyEstimate", "estimate_files"]
+
+MAX_LIKELIHOOD = 100
+"""Cells above which no interval is made from the likelihood, one by one."""
+
+Where = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the files.
+
+    Parameters
+    ----------
+    over : tuple of str
+        Attributes of the cells.
+    method : {"invert", "mle", "em"}
+    level : float in (0, 1)
+    estimand : {"population", "file"}
+    where : mapping of attribute to labels
+        Condition within which proportions are asked for.
+    weights, strata : str, optional
+        Columns that were kept undisguised.
+    """
+
+    over: tuple[str, ...]
+    method: str = "invert"
+    level: float = 0.95
+    estimand: Estimand = "population"
+    where: Where = field(default_factory=dict)
+    weights: str | None = None
+    strata: str | None = None
+
+    def check(self, codebook: Codebook, design: Design) -> None:
+        """Raise InputError where the question cannot be answered, whatever the files hold."""
+        check_estimand(self.estimand)
+        normal_quantile(self.level)
+        if not self.over or len(set(self.over)) < len(self.over):
+            raise InputError(f"--over: got {', '.join(self.over)!r}; distinct names are needed")
+        for name in self.over:
+            codebook.index(name)
+        codebook.masks(self.where)
+        for name in self.where:
+            if name in self.over:
+                raise InputError(
+                    f"--where: {name!r} is in --over too; name it in one of them", name
+                )
+        for block in design.blocks:
+            if {*self.over, *self.where} & {*block.attributes}:
+                block.require_inverse()
+        if self.method == "invert":
+            return
+        for option, given in (
+            ("where", self.where),
+            ("weights", self.weights),
+            ("strata", self.strata),
+        ):
+            if given:
+                raise InputError(
+                    f"--method {self.method}: takes plain counts, no --{option}; use invert", given
+                )
+        if self.estimand == "file":
+            raise InputError(
+                f"--method {self.method}: is about the population; use invert for this file"
+            )
+        if self.needs_sums(design):
+            raise InputError(f"--method {self.method}: takes no reports that are sets; use invert")
+        if rest := [name for name in covering(design, self.over) if name not in self.over]:
+            raise InputError(
+                f"--over: {', '.join(rest)} was disguised together with what is asked for; "
+                f"--method {self.method} needs all of the block, or use invert",
+                rest,
+            )
+
+    def needs_sums(self, design: Design) -> bool:
+        """Whether event weights are summed report by report, and no table is inverted."""
+        sets = any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
+        return sets or bool(self.where or self.weights or self.strata)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One joint category: its estimate, and what there is of its error."""
+
+    labels: tuple[str, ...]
+    proportion: float
+    standard_error: float | None
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True)
+class SurveyEstimate:
+    """The answer to a question.
+
+    Parameters
+    ----------
+    question : Question
+    cells : list of Cell
+        All of them, in the order of the codebook.
+    n : int
+        Reports.
+    intervals : str
+        How they were made; empty where there are none.
+    negative : int
+        Cells whose unbiased estimate is below 0.
+    simulated : bool
+    whole : tuple of str
+        Attributes that were counted along, as their block is not lumpable.
+    reason : str
+        Why there is no standard error.
+    """
+
+    question: Question
+    cells: list[Cell]
+    n: int
+    intervals: str
+    negative: int
+    simulated: bool
+    whole: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def estimate_files(
+    sources: Sources, codebook: Codebook, design: Design, question: Question
+) -> SurveyEstimate:
+    """Estimate joint proportions from files of reports and counts.
+
+    Raises
+    ------
+    InputError
+        One line on what cannot be answered, or what is wrong with a file.
+    """
+    question.check(codebook, design)
+    simulated = any(about.simulated for _, about in sources)
+    if question.needs_sums(design):
+        sums = _sum_files(sources, codebook, design, question)
+        found, table = sums.estimate(question.estimand), None
+    else:
+        table = count_files(sources, codebook, design, question.over)
+        if question.method == "invert":
+            found = invert(table, design, estimand=question.estimand).marginal(question.over)
+        else:
+            found = (mle if question.method == "mle" else em)(table, design)
+    whole = covering(design, question.over)[len(question.over) :]
+    cells, intervals = _cells(found, table, design, question)
+    negative = round(found.negative_share * found.values.size)
+    return SurveyEstimate(
+        question, cells, found.n, intervals, negative, simulated, whole, found.reason
+    )
+
+
+def _cells(
+    found: Estimate, table: ContingencyTable | None, design: Design, question: Question
+) -> tuple[list[Cell], str]:
+    values = found.values.ravel().tolist()
+    labels = list(product(*(a.categories for a in found.codebook.attributes)))
+    errors: list[float | None] = [None] * len(values)
+    if found.variance is not None:
+        errors = [_number(e) for e in standard_error_of(found.variance).ravel()]
+    half = normal_quantile(question.level)
+    ends: list[Any] = [
+        None if e is None else (v - half * e, v + half * e)
+        for v, e in zip(values, errors, strict=True)
+    ]
+    name = "Wald" if any(ends) else ""
+    if question.method != "invert" and table is not None and len(values) <= MAX_LIKELIHOOD:
+        made = [
+            event_interval(
+                table,
+                design,
+                dict(zip(found.codebook.names, label, strict=True)),
+                level=question.level,
+            )
+            for label in labels
+        ]
+        ends = [(interval.lower, interval.upper) for interval in made]
+        name = made[0].method
+    cells = [
+        Cell(label, value, error, *(end or (None, None)))
+        for label, value, error, end in zip(labels, values, errors, ends, strict=True)
+    ]
+    return cells, name
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _sum_files(
+    sources: Sources, codebook: Codebook, design: Design, question: Question
+) -> WeightSums:
+    total: WeightSums | None = None
+    strata: dict[str, int] = {}
+    for source in sources:
+        try:
+            for reports in _surveyed(source, codebook, design, question, strata):
+                sums = sum_weights(reports, design, question.over, question.where)
+                total = sums if total is None else total + sums
+        except (NotLumpable, RecordsError) as error:
+            raise DataError(f"{source[0]}: {error}", error.subject) from None
+    if total is None:
+        raise DataError(f"{sources[0][0]}: there are no reports; at least one is needed", sources)
+    return total
+
+
+def _surveyed(
+    source: tuple[Path, Any],
+    codebook: Codebook,
+    design: Design,
+    question: Question,
+    strata: dict[str, int],
+) -> Iterator[Reports]:
+    """Reports of a file, block by block, with survey weights and strata."""
+    path, about = source
+    names = covering(design, (*question.over, *question.where))
+    if about.kind == "counts":
+        for option in ("weights", "strata"):
+            if getattr(question, option):
+                raise DataError(
+                    f"{path}: counts keep no column for --{option}; give the reports", path
+                )
+        yield from expand(count_files([source], codebook, design, names))
+        return
+    extra = [name for name in (question.weights, question.strata) if name]
+    for name in extra:
+        if name not in about.undisguised:
+            kept = ", ".join(about.undisguised) or "none"
+            raise DataError(
+                f"{path}: column {name!r} was not kept undisguised; columns that were: {kept}", name
+            )
+    for name in names:
+        if name not in about.codebook.names:
+            there = ", ".join(about.codebook.names)
+            raise DataError(f"{path}: holds no attribute {name!r}; there are {there}", name)
+    for block in read_reports(path, about, names, list(dict.fromkeys(extra))):
+        reports, offset = block.reports, block.reports.offset
+        if question.weights:
+            values = _weights(path, block.others[question.weights], offset)
+            reports = reports.surveyed(values, reports.strata)
+        if question.strata:
+            codes = _strata(path, block.others[question.strata], offset, strata)
+            reports = reports.surveyed(reports.weights, codes)
+        yield reports
+
+
+def _weights(path: Path, values: Any, offset: int) -> Any:
+    from ppdm_dask.coding import read_numbers
+
+    numbers, wrong = read_numbers(values, None)
+    wrong = wrong | ~(numbers > 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"{path}: column {values.name!r}, row {row + offset}: {values.iloc[row]!r}; survey "
+            "weights are positive numbers",
+            path,
+        )
+    return numbers
+
+
+def _strata(path: Path, values: Any, offset: int, known: dict[str, int]) -> Any:
+    from ppdm_dask.coding import factorise
+
+    positions, texts = factorise(values)
+    if (positions < 0).any():
+        row = int(np.argmax(positions < 0)) + offset
+        raise DataError(f"{path}: column {values.name!r}, row {row}: no stratum is given", path)
+    codes = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
+    return codes[positions]
