@@ -229,13 +229,17 @@ class Codebook:
             raise CodebookError(f"{path}: is no TOML file: {error}", path) from None
         return cls.from_config(config, str(path))
 
+    def as_toml(self) -> str:
+        """Text of a codebook file; `from_toml` reads it back."""
+        return _toml(self.config())
+
     def to_toml(self, path: str | os.PathLike[str]) -> None:
         """Write a codebook file, which replaces an older one only when it is complete."""
         path = Path(path)
         aside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with aside.open("w", encoding="utf-8") as file:
-                file.write(_toml(self.config()))
+                file.write(self.as_toml())
                 file.flush()
                 os.fsync(file.fileno())
             aside.replace(path)

@@ -10,7 +10,7 @@ import typer
 
 from ppdm_dask.cli.app import Json, app, listed
 
-__all__ = ["count", "disguise", "estimate"]
+__all__ = ["audit", "codebook", "count", "disguise", "estimate"]
 
 
 class Estimator(StrEnum):
@@ -19,6 +19,13 @@ class Estimator(StrEnum):
     INVERT = "invert"
     MLE = "mle"
     EM = "em"
+
+
+class Order(StrEnum):
+    """How ``ppdm codebook`` orders categories."""
+
+    SORTED = "sorted"
+    APPEARANCE = "appearance"
 
 
 class About(StrEnum):
@@ -50,6 +57,33 @@ Sources = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+
+
+@app.command()
+def codebook(
+    data: Data,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The codebook: .toml.", show_default="print it"),
+    ] = None,
+    order: Annotated[Order, typer.Option(help="Of categories.")] = Order.SORTED,
+    most: Annotated[
+        int,
+        typer.Option(
+            "--max-categories",
+            min=2,
+            metavar="N",
+            help="Of more, numbers are cut into bins, and texts left out and said to be.",
+        ),
+    ] = 20,
+    bins: Annotated[int, typer.Option(min=2, metavar="K", help="Bins of numbers.")] = 4,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Propose a codebook from a file, for you to edit."""
+    from ppdm_dask.cli.codebook import propose
+
+    propose(data, out, order=order.value, most=most, bins=bins, force=force, as_json=json)
 
 
 @app.command()
@@ -181,3 +215,28 @@ def estimate(
         force=force,
         as_json=json,
     )
+
+
+@app.command()
+def audit(
+    design: DesignFile,
+    prior: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML: a table [prior.ATTRIBUTE] of categories and proportions each.",
+            show_default="equal",
+        ),
+    ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="C", help="Codebook to check names and categories by.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say what a report gives away: every privacy measure of a design, in words."""
+    from ppdm_dask.cli.audit import audit_design
+
+    audit_design(design, prior, codebook, as_json=json)

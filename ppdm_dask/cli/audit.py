@@ -1,0 +1,57 @@
+"""``ppdm audit``: what a report gives away, in numbers and words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.errors import InputError
+
+__all__ = ["audit_design"]
+
+
+def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_json: bool) -> None:
+    """Print every privacy measure of a design."""
+    from ppdm_dask.cli.disguise import plain
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.disguise import check_fit
+    from ppdm_dask.designs.files import read_design
+    from ppdm_dask.survey.audit import audit, read_priors
+
+    plan = read_design(design)
+    book = None if codebook is None else Codebook.from_toml(codebook)
+    if book is not None:
+        try:
+            check_fit(plan, book)
+        except InputError as error:
+            raise InputError(f"{design}: does not fit {codebook}: {error}", error) from None
+    priors = {} if prior is None else read_priors(prior, book)
+    try:
+        subjects = audit(plan, priors)
+    except InputError as error:
+        raise InputError(f"{prior}: {error}", error) from None
+    if as_json:
+        found = [asdict(subject) for subject in subjects]
+        for finding in (each for subject in found for each in subject["findings"]):
+            if finding["value"] is not None:
+                finding["value"] = plain(finding["value"])
+        print_json({"design": str(design), "undefined": plan.undefined, "subjects": found})
+        return
+    from ppdm_dask.report.tables import plain_table
+
+    for subject in subjects:
+        rows = [[f.measure, _value(f.value), f.sentence] for f in subject.findings]
+        print(f"{subject.name}: {subject.prior}")
+        print_table(plain_table(["measure", "value", "in words"], rows, right=(1,)))
+        print()
+    print("epsilon and gamma hold for any prior; the others for the prior that is named")
+    if plan.undefined:
+        print(f"nothing can be estimated of all of it: {plan.undefined}")
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "infinite" if math.isinf(value) else f"{value:.4g}"
