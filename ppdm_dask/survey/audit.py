@@ -65,8 +65,8 @@ def read_priors(path: Path, codebook: Codebook | None) -> dict[str, Floats]:
     """Prior proportions by attribute.
 
     The file is TOML: ``attribute = "..."`` and a table ``[prior]`` of category and proportion, as
-    for ``ppdm optimize``, or a table ``[prior.ATTRIBUTE]`` for each attribute.  Categories are those
-    of the codebook; without one they are taken in the order of the file.
+    for ``ppdm optimize``, or a table ``[prior.ATTRIBUTE]`` for each attribute.  Categories are
+    those of the codebook; without one they are taken in the order of the file.
 
     Raises
     ------
@@ -224,7 +224,8 @@ def _with_prior(design: Design, prior: Floats) -> Iterator[Finding]:
         try:
             value = compute(design, prior)
         except DesignError as error:
-            yield Finding(measure, None, f"not computed: {error}")
+            why = str(error).partition(";")[0]
+            yield Finding(measure, None, f"not computed: {why}")
             continue
         yield Finding(measure, value, sentence(value, largest))
 
@@ -233,7 +234,8 @@ _MEASURES: dict[str, tuple[Callable[[Design, Floats], float], Callable[[float, f
     "MAP privacy": (
         lambda design, prior: design.privacy(prior),
         lambda value, most: (
-            f"the best guess from a report is wrong {_share(value)} of the time, {_share(1 - most)} without"
+            f"the best guess from a report is wrong {_share(value)} of the time, "
+            f"{_share(1 - most)} without"
         ),
     ),
     "worst posterior": (
@@ -241,7 +243,8 @@ _MEASURES: dict[str, tuple[Callable[[Design, Floats], float], Callable[[float, f
         lambda value, most: (
             "an answer is certain after some report"
             if value > 1 - 1e-12
-            else f"no answer is more than {_share(value)} likely after a report, {_share(most)} before"
+            else f"no answer is more than {_share(value)} likely after a report, "
+            f"{_share(most)} before"
         ),
     ),
     "PSE": (
