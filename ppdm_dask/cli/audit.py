@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.cli.survey_files import plain, read_both
 from ppdm_dask.errors import InputError
 
 __all__ = ["audit_design"]
@@ -14,19 +15,13 @@ __all__ = ["audit_design"]
 
 def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_json: bool) -> None:
     """Print every privacy measure of a design."""
-    from ppdm_dask.cli.disguise import plain
-    from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.disguise import check_fit
     from ppdm_dask.designs.files import read_design
     from ppdm_dask.survey.audit import audit, read_priors
 
-    plan = read_design(design)
-    book = None if codebook is None else Codebook.from_toml(codebook)
-    if book is not None:
-        try:
-            check_fit(plan, book)
-        except InputError as error:
-            raise InputError(f"{design}: does not fit {codebook}: {error}", error) from None
+    if codebook is None:
+        book, plan = None, read_design(design)
+    else:
+        book, plan = read_both(codebook, design)
     priors = {} if prior is None else read_priors(prior, book)
     try:
         subjects = audit(plan, priors)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.cli.survey_files import require_new
 from ppdm_dask.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ def propose(
     as_json: bool,
 ) -> None:
     """Write the proposal, or print it where no file is named."""
-    from ppdm_dask.cli.disguise import require_new
     from ppdm_dask.experiments.files import write_text
     from ppdm_dask.survey.proposal import propose_codebook
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ppdm_dask.cli.output import print_json
+from ppdm_dask.cli.survey_files import read_both, require_new
 from ppdm_dask.errors import InputError
 
 __all__ = ["count_reports"]
@@ -22,13 +23,10 @@ def count_reports(
     as_json: bool,
 ) -> None:
     """Write the counts of some attributes, and say what was counted."""
-    from ppdm_dask.cli.disguise import require_new
-    from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.files import read_design
     from ppdm_dask.survey.about import About
     from ppdm_dask.survey.counts import count_files, open_sources, write_counts
 
-    book, plan = Codebook.from_toml(codebook), read_design(design)
+    book, plan = read_both(codebook, design)
     require_new(out, force)
     if out.suffix != ".parquet":
         raise InputError(f"--out: got {str(out)!r}; a name that ends in .parquet is needed", out)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ppdm_dask.cli.output import print_json
-from ppdm_dask.errors import InputError
+from ppdm_dask.cli.survey_files import plain, read_both, require_new
 
-__all__ = ["disguise_answers", "plain", "require_new"]
+__all__ = ["disguise_answers"]
 
 
 def disguise_answers(
@@ -26,12 +26,10 @@ def disguise_answers(
     as_json: bool,
 ) -> None:
     """Write the reports of a file, and say what was done and how far it protects."""
-    from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.files import read_design
     from ppdm_dask.randomness import Stream
     from ppdm_dask.survey.disguise import disguise_file
 
-    book, plan = Codebook.from_toml(codebook), read_design(design)
+    book, plan = read_both(codebook, design)
     require_new(out, force)
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
     done = disguise_file(data, book, plan, stream, out, keep=keep, drop=drop, block=block)
@@ -62,23 +60,6 @@ def disguise_answers(
     if done.simulated:
         print("simulated: whoever knows the seed can undo the disguise; it protects nobody")
     print(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {out}")
-
-
-def require_new(out: Path | None, force: bool) -> None:
-    """Raise InputError where a file would be replaced that nobody asked to replace."""
-    if out is None:
-        return
-    if out.is_dir():
-        raise InputError(f"--out: got {str(out)!r}, which is a folder; a file is needed", out)
-    if out.exists() and not force:
-        raise InputError(f"--out: {out} is there already; --force replaces it", out)
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
-
-
-def plain(value: float) -> float | str:
-    """A number for JSON, which knows no infinity."""
-    return "infinite" if math.isinf(value) else value
 
 
 def _protection(epsilon: float) -> str:

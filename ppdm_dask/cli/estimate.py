@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.cli.survey_files import read_both, require_new
 from ppdm_dask.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,15 +41,12 @@ def estimate_answers(
     as_json: bool,
 ) -> None:
     """Print the estimate and its limits; write it to a file where one is named."""
-    from ppdm_dask.cli.disguise import require_new
-    from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.files import read_design
     from ppdm_dask.experiments.files import write_text
     from ppdm_dask.survey.counts import open_sources
     from ppdm_dask.survey.estimate import Question, estimate_files
     from ppdm_dask.survey.statements import statements
 
-    book, plan = Codebook.from_toml(codebook), read_design(design)
+    book, plan = read_both(codebook, design)
     require_new(out, force)
     if out is not None and out.suffix not in (".csv", ".json"):
         raise InputError(f"--out: got {str(out)!r}; a name that ends in .csv or .json is needed")

@@ -1,0 +1,46 @@
+"""What the commands of a survey have in common: their files, read and not to be replaced."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ppdm_dask.errors import InputError
+
+if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs import Design
+
+__all__ = ["plain", "read_both", "require_new"]
+
+
+def read_both(codebook: Path, design: Path) -> tuple[Codebook, Design]:
+    """Read a codebook and a design; InputError, with both names, where they do not fit."""
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.disguise import check_fit
+    from ppdm_dask.designs.files import read_design
+
+    book, plan = Codebook.from_toml(codebook), read_design(design)
+    try:
+        check_fit(plan, book)
+    except InputError as error:
+        raise InputError(f"{design}: does not fit {codebook}: {error}", error.subject) from None
+    return book, plan
+
+
+def require_new(out: Path | None, force: bool) -> None:
+    """Raise InputError where a file would be replaced that nobody asked to replace."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise InputError(f"--out: got {str(out)!r}, which is a folder; a file is needed", out)
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
+
+
+def plain(value: float) -> float | str:
+    """A number for JSON, which knows no infinity."""
+    return "infinite" if math.isinf(value) else value

@@ -1,0 +1,566 @@
+"""The commands of a survey: what they print, and one line for each mistake with nothing written."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ppdm_dask as pp
+from ppdm_dask.cli import main
+from ppdm_dask.designs.files import write_design
+
+Capture = pytest.CaptureFixture[str]
+BOTH = ("--codebook", "c.toml", "--design", "d.toml")
+OUT = ("--out", "r.parquet")
+
+CODEBOOK = """
+[[attribute]]
+name = "smokes"
+categories = ["no", "yes"]
+
+[[attribute]]
+name = "drug"
+categories = ["(none given)", "never", "once", "often"]
+missing = "(none given)"
+"""
+
+DESIGN = """
+id = "product"
+
+[[blocks]]
+id = "warner"
+attribute = "smokes"
+theta = 0.8
+
+[[blocks]]
+id = "kary"
+attribute = "drug"
+n = 4
+epsilon = 1.5
+"""
+
+SURVEY = "name,smokes,drug\n" + "Ann,no,never\nBob,yes,often\nCem,no,\nDan,no,once\n" * 100
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.toml").write_text(CODEBOOK)
+    Path("d.toml").write_text(DESIGN)
+    Path("s.csv").write_text(SURVEY)
+
+
+def done(capsys: Capture, *arguments: str) -> str:
+    code = main(list(arguments))
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    return out
+
+
+def refused(capsys: Capture, *arguments: str) -> str:
+    """The one line with which a command is refused; no file is new, gone or another one."""
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ppdm: error: ")
+    assert err.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    return err.removeprefix("ppdm: error: ").rstrip("\n")
+
+
+def disguise(data: str, *more: str) -> tuple[str, ...]:
+    return ("disguise", data, *BOTH, *OUT, *more)
+
+
+def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
+    said = done(capsys, *disguise("s.csv", "--drop", "name", "--simulate", "1"))
+    assert "smokes: warner, epsilon 1.386: a report is at most 4 times likelier" in said
+    assert "left out: name" in said
+    assert "simulated: whoever knows the seed can undo the disguise" in said
+    assert said.endswith("400 reports: r.parquet\n")
+    said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--out", "e.csv")
+    assert "estimated: proportions in the population behind 400 reports" in said
+    assert "intervals: 95 %, Wald" in said
+    assert "cannot be known: anyone's own answer" in said
+    assert "simulated: a seed drew the disguise" in said
+    table = pd.read_csv("e.csv", index_col="drug")
+    assert list(table.index) == ["(none given)", "never", "once", "often"]
+    assert table["proportion"].sum() == pytest.approx(1, abs=1e-12)
+    assert (abs(table["proportion"] - 0.25) < 4 * table["standard_error"]).all()
+    half = 1.959963984540054 * table["standard_error"].to_numpy()
+    assert (table["upper"] - table["proportion"]).to_numpy() == pytest.approx(half)
+    found = json.loads(
+        done(
+            capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes", "--method", "mle", "--json"
+        )
+    )
+    assert (found["n"], found["estimand"], found["simulated"]) == (400, "population", True)
+    assert found["intervals"] == "likelihood-ratio ordering"
+    assert [cell["smokes"] for cell in found["cells"]] == ["no", "yes"]
+
+
+def test_true_answers_stay_in_their_file(capsys: Capture) -> None:
+    """A column that is left out, and one that is disguised to nothing, leave no trace."""
+    Path("d.toml").write_text('id = "kary"\nattribute = "drug"\nn = 4\np = 0.25\n')
+    Path("secret.csv").write_text("name,drug\n" + "Zebulon,often\n" * 40)
+    for out in ("r.parquet", "r.csv"):
+        done(capsys, "disguise", "secret.csv", *BOTH, "--out", out, "--drop", "name")
+    for path in (*Path().glob("r.*"), *Path().glob(".r*")):
+        assert b"Zebulon" not in path.read_bytes()
+    counts = pd.read_csv("r.csv")["drug"].value_counts()
+    assert len(counts) == 4
+    assert counts.max() < 25  # ten each, on average
+
+
+def test_surprising_columns_are_refused(capsys: Capture) -> None:
+    line = refused(capsys, *disguise("s.csv"))
+    assert line.startswith("s.csv: column 'name': the design does not disguise what is there;")
+    assert "--keep-undisguised" in line
+    assert "--drop" in line
+    line = refused(capsys, *disguise("s.csv", "--drop", "nmae"))
+    assert line == "s.csv: --drop: column 'nmae' is absent; the columns are name, smokes, drug"
+    line = refused(capsys, *disguise("s.csv", "--drop", "name", "--keep-undisguised", "name"))
+    assert line == "column 'name': either keep it or drop it, not both"
+    line = refused(capsys, *disguise("s.csv", "--drop", "name", "--keep-undisguised", "drug"))
+    assert line == "column 'drug': the design disguises it, so it cannot be told to keep"
+    said = done(capsys, *disguise("s.csv", "--keep-undisguised", "name"))
+    assert "name: undisguised; the file of reports holds the truth" in said
+    assert pd.read_parquet("r.parquet")["name"].tolist() == ["Ann", "Bob", "Cem", "Dan"] * 100
+
+
+def test_a_block_that_hides_nothing_must_be_meant(capsys: Capture) -> None:
+    Path("d.toml").write_text(DESIGN.replace("0.8", "1.0"))
+    line = refused(capsys, *disguise("s.csv", "--drop", "name"))
+    assert line.startswith("s.csv: column 'smokes': the design reports the truth of it; name it in")
+    said = done(capsys, *disguise("s.csv", "--drop", "name", "--keep-undisguised", "smokes"))
+    assert "smokes: undisguised" in said
+    assert "epsilon infinite" in said
+
+
+VALUES = [
+    (SURVEY.replace("yes", "Yes", 1), "attribute 'smokes', row 1: value 'Yes' is not declared", 3),
+    (SURVEY.replace("yes", "ｙｅｓ", 1), "attribute 'smokes', row 1: value 'ｙｅｓ' is not", 3),
+    (SURVEY.replace("Dan,no", 'Dan," no"', 1), "row 3: value ' no' is not declared", 5),
+    (SURVEY.replace("Dan,no", "Dan,", 1), "row 3: the value is missing, and the codebook", 5),
+    ('name,smokes,drug\n"A\nnn",no,never\nBob,1.0,once\n', "row 1: value '1.0' is not", 4),
+]
+
+
+@pytest.mark.parametrize(("text", "words", "line"), VALUES)
+def test_undeclared_values_name_file_column_value_and_row(
+    capsys: Capture, text: str, words: str, line: int
+) -> None:
+    Path("s.csv").write_text(text)
+    said = refused(capsys, *disguise("s.csv", "--drop", "name"))
+    assert said.startswith("s.csv: attribute 'smokes', row")
+    assert words in said
+    assert said.endswith(f"(line {line} of the file)")
+
+
+def test_the_first_wrong_row_is_counted_over_all_blocks(capsys: Capture) -> None:
+    Path("s.csv").write_text(SURVEY + "Eve,maybe,once\n" + SURVEY.partition("\n")[2])
+    line = refused(capsys, *disguise("s.csv", "--drop", "name", "--block", "64"))
+    assert "attribute 'smokes', row 400: value 'maybe'" in line
+    assert line.endswith("(line 402 of the file)")
+    pd.read_csv("s.csv").to_parquet("s.parquet")
+    line = refused(capsys, *disguise("s.parquet", "--drop", "name", "--block", "64"))
+    assert line == (
+        "s.parquet: attribute 'smokes', row 400: value 'maybe' is not declared; there are 'no', "
+        "'yes'"
+    )
+
+
+FILES = [
+    (b"", "s.csv: the file is empty; a header and records are needed"),
+    (b"name,smokes,drug\n", "s.csv: there are no records; at least one is needed"),
+    (b"name,drug\nAnn,once\n", "s.csv: the design's column 'smokes' is absent; the columns are na"),
+    (b"name;smokes;drug\nA;no;once\n", "(separated by semicolons? commas are needed)"),
+    (b"name,smokes,drug\nAnn,no\n", "s.csv: line 2: 2 fields; the header has 3"),
+    (b"name,smokes,drug\nAnn,no,once,often\n", "s.csv: line 2: 4 fields; the header has 3"),
+    (b"name,smokes,drug\n\nAnn,no,once\n", "s.csv: line 2: an empty line among records"),
+    (b'name,smokes,drug\nAnn,"no,once\n', "s.csv: line 2: this is no CSV: unexpected end of data"),
+    (b"name,smokes,smokes\nAnn,no,no\n", "s.csv: column 'smokes' occurs 2 times"),
+    (b",smokes,drug\n0,no,once\n", "s.csv: column 1 of 3 has no name; name it or leave it out"),
+    (b"name,smokes,drug\nJos\xe9,no,once\n", "this is no UTF-8 text; save the file as UTF-8"),
+    ("name,smokes,drug\nA,no,once\n".encode("utf-16"), "this is no UTF-8 text"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), FILES)
+def test_damaged_csv_files(capsys: Capture, content: bytes, words: str) -> None:
+    Path("s.csv").write_bytes(content)
+    assert words in refused(capsys, *disguise("s.csv", "--drop", "name"))
+
+
+def test_what_spreadsheets_write_is_read(capsys: Capture) -> None:
+    """A mark at the beginning, quotes, lines that end in CR LF, line breaks in a cell."""
+    rows = ['"Ann, B.","no","never"', '"Bo\r\nb",yes,"often"', '"C ""x""",no,""', "D,no,once"] * 50
+    text = "\r\n".join(['"name","smokes","drug"', *rows, "", ""])
+    Path("s.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    done(capsys, *disguise("s.csv", "--drop", "name", "--simulate", "2"))
+    records = pp.Codebook.from_toml("c.toml").encode(pd.read_csv("s.csv", encoding="utf-8-sig"))
+    from ppdm_dask.designs.files import read_design
+
+    expected = read_design("d.toml").disguise(records, pp.Stream.from_seed(2))
+    assert len(expected) == 200
+    frame = records.codebook.decode(expected).fillna("(none given)")  # type: ignore[arg-type]
+    assert pd.read_parquet("r.parquet").astype(object).equals(frame.astype(object))
+
+
+def test_every_dtype_of_a_parquet_file(capsys: Capture) -> None:
+    """Floats with gaps, nullable integers, categoricals, booleans, in one codebook."""
+    Path("c.toml").write_text(
+        "".join(
+            f'[[attribute]]\nname = "{name}"\ncategories = {categories}\n'
+            for name, categories in (
+                ("a", '["?", "1", "2"]\nmissing = "?"'),
+                ("b", '["?", "1", "2"]\nmissing = "?"'),
+                ("c", '["x", "ｙ"]'),
+                ("d", '["?", "False", "True"]\nmissing = "?"'),
+            )
+        )
+    )
+    sizes = {"a": 3, "b": 3, "c": 2, "d": 3}
+    design = pp.Product([pp.KaryResponse(name, n, p=0.999) for name, n in sizes.items()])
+    write_design(design, "d.toml")
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, math.nan, 2.0],
+            "b": pd.array([1, None, 2], dtype="Int64"),
+            "c": pd.Categorical(["x", "ｙ", "x"]),
+            "d": pd.array([True, None, False], dtype="boolean"),
+        }
+    )
+    pd.concat([frame] * 20).to_parquet("s.parquet", index=False)
+    done(capsys, *disguise("s.parquet", "--simulate", "0", "--block", "7"))
+    expected = design.disguise(
+        pp.Codebook.from_toml("c.toml").encode(pd.concat([frame] * 20)), pp.Stream.from_seed(0)
+    )
+    found = pd.read_parquet("r.parquet")
+    for name, categories in (("a", "?12"), ("b", "?12"), ("c", "xｙ")):
+        assert [categories.index(v) for v in found[name]] == expected.column(name).tolist()
+
+
+def test_other_bad_input(capsys: Capture) -> None:
+    rest = ("--drop", "name")
+    line = refused(capsys, *disguise("gone.csv"))
+    assert line == "gone.csv: there is no such file"
+    assert refused(capsys, *disguise("gone.parquet")) == "gone.parquet: there is no such file"
+    Path("s.parquet").write_bytes(b"PAR1 and then nothing of the kind PAR1")
+    assert refused(capsys, *disguise("s.parquet")).startswith("s.parquet: cannot be read as Parq")
+    Path("s.txt").write_text(SURVEY)
+    assert refused(capsys, *disguise("s.txt")) == (
+        "s.txt: a file that ends in .csv or .parquet is needed"
+    )
+    nested = pa.table({"smokes": [["no"]], "drug": ["once"]})
+    pq.write_table(nested, "n.parquet")
+    assert "column 'smokes' holds list<" in refused(capsys, *disguise("n.parquet"))
+    line = refused(capsys, "disguise", "s.csv", *BOTH, "--out", "r.xlsx", *rest)
+    assert line == "r.xlsx: a name that ends in .parquet or .csv is needed"
+    line = refused(capsys, "disguise", "s.csv", *BOTH, "--out", "no/r.csv", *rest)
+    assert line == "--out: there is no folder 'no'"
+    Path("d.toml").write_text(DESIGN.replace("n = 4", "n = 3"))
+    line = refused(capsys, *disguise("s.csv", *rest))
+    assert line == (
+        "d.toml: does not fit c.toml: attribute 'drug' has 4 categories; the design expects 3"
+    )
+    Path("d.toml").write_text(DESIGN)
+    done(capsys, *disguise("s.csv", *rest))
+    line = refused(capsys, *disguise("s.csv", *rest))
+    assert line == "--out: r.parquet is there already; --force replaces it"
+    before = Path("r.parquet").read_bytes()
+    done(capsys, *disguise("s.csv", *rest, "--force"))
+    assert Path("r.parquet").read_bytes() != before
+
+
+def test_reports_of_another_design_or_codebook(capsys: Capture) -> None:
+    done(capsys, *disguise("s.csv", "--drop", "name"))
+    done(capsys, "disguise", "s.csv", *BOTH, "--out", "r.csv", "--drop", "name")
+    asked = ("--over", "drug")
+    for command in ("count", "estimate"):
+        out = ("--out", "n.parquet") if command == "count" else ("--out", "n.json")
+        Path("other.toml").write_text(DESIGN.replace("0.8", "0.7"))
+        other = ("--codebook", "c.toml", "--design", "other.toml")
+        line = refused(capsys, command, "r.parquet", *other, *asked, *out)
+        assert line.startswith("r.parquet: was made under another design than other.toml: ")
+        assert '"theta": 0.8} there' in line
+        assert '"theta": 0.7} here' in line
+        Path("words.toml").write_text(CODEBOOK.replace("often", "daily"))
+        words = ("--codebook", "words.toml", "--design", "d.toml")
+        line = refused(capsys, command, "r.csv", *words, *asked, *out)
+        assert line.startswith("r.csv: was made under another codebook than words.toml: attribute.")
+        assert line.endswith('not ["(none given)", "never", "once", "daily"]')
+        line = refused(capsys, command, "s.csv", *BOTH, *asked, *out)
+        assert (
+            line
+            == "s.csv: the file s.csv.about.json that `ppdm disguise` wrote beside it is needed"
+        )
+        line = refused(capsys, command, "r.parquet", "r.parquet", *BOTH, *asked, *out)
+        assert line == ("r.parquet: holds reports that r.parquet holds too; they would count twice")
+        line = refused(capsys, command, "r.parquet", *BOTH, "--over", "name", *out)
+        assert line == "there is no attribute 'name'; there are smokes, drug"
+    pd.read_csv("s.csv").to_parquet("s.parquet")
+    line = refused(capsys, "estimate", "s.parquet", *BOTH, *asked)
+    assert line.startswith("s.parquet: does not say what made it; reports of `ppdm disguise`")
+
+
+def test_damaged_reports_and_counts(capsys: Capture) -> None:
+    done(capsys, "disguise", "s.csv", *BOTH, "--out", "r.csv", "--drop", "name")
+    text = Path("r.csv").read_text()
+    Path("r.csv").write_text(text + "no,twice\n")
+    line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "drug")
+    assert line == "r.csv: column 'drug', row 400: 'twice' is no report of the design"
+    Path("r.csv").write_text(text.replace("smokes,", "smoked,"))
+    line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
+    assert line == "r.csv: column 'smokes' is absent; the columns are smoked, drug"
+    Path("r.csv").write_text("smokes,drug\n")
+    line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
+    assert line == "r.csv: there are no reports; at least one is needed"
+    Path("r.csv").write_text(text)
+    done(capsys, "count", "r.csv", *BOTH, "--out", "n.parquet")
+    table = pq.read_table("n.parquet")
+    damaged = table.set_column(2, "count", pa.array(-table["count"].to_numpy()))
+    pq.write_table(damaged, "n.parquet")
+    line = refused(capsys, "estimate", "n.parquet", *BOTH, "--over", "smokes")
+    assert line.startswith("n.parquet: is damaged: ")
+    about = json.loads(Path("r.csv.about.json").read_text())
+    about["design"]["blocks"][0]["theta"] = 0.9
+    Path("r.csv.about.json").write_text(json.dumps(about))
+    line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
+    assert line == "r.csv.about.json: what it says of its design is damaged"
+
+
+QUESTIONS = [
+    (["--over", "smokes,smokes"], "--over: got 'smokes, smokes'; distinct names are needed"),
+    (["--over", ""], "--over: got ''; distinct names are needed"),
+    (["--over", "drug", "--level", "95"], "level: got 95.0; a number between 0 and 1 is needed"),
+    (["--over", "drug", "--where", "smoke=yes"], "--where: got 'smoke=yes'; attribute=label is ne"),
+    (["--over", "drug", "--where", "smokes=si"], "attribute 'smokes': 'si' is not a category"),
+    (["--over", "drug", "--where", "drug=once"], "--where: 'drug' is in --over too"),
+    (["--over", "drug", "--weights", "w"], "r.csv: column 'w' was not kept undisguised"),
+    (["--over", "drug", "--strata", "smokes"], "r.csv: column 'smokes' was not kept undisguised"),
+    (
+        ["--over", "drug", "--weights", "name"],
+        "r.csv: column 'name', row 0: 'Ann'; survey weights are positive numbers",
+    ),
+    (
+        ["--over", "drug", "--method", "mle", "--where", "smokes=yes"],
+        "--method mle: takes plain counts, no --where; use invert",
+    ),
+    (["--over", "drug", "--method", "em", "--estimand", "file"], "--method em: is about the popul"),
+    (["--over", "drug", "--out", "e.xlsx"], "--out: got 'e.xlsx'; a name that ends in .csv or .js"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), QUESTIONS)
+def test_questions_that_cannot_be_answered(capsys: Capture, options: list[str], words: str) -> None:
+    keep = ("--keep-undisguised", "name")
+    done(capsys, "disguise", "s.csv", *BOTH, "--out", "r.csv", *keep)
+    assert refused(capsys, "estimate", "r.csv", *BOTH, *options).startswith(words)
+
+
+def test_a_design_without_an_inverse_is_undefined_with_its_reason(capsys: Capture) -> None:
+    Path("d.toml").write_text(DESIGN.replace("0.8", "0.5"))
+    done(capsys, *disguise("s.csv", "--drop", "name"))
+    line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes")
+    assert line.startswith("warner on smokes is not invertible: ")
+    said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug")
+    assert "estimated: proportions" in said
+
+
+def test_what_cannot_be_known_is_said(capsys: Capture) -> None:
+    """Nobody answers "once": estimates are negative or cannot be told from 0, and it says so."""
+    Path("s.csv").write_text("smokes,drug\n" + "no,never\n" * 97 + "yes,never\n" * 3)
+    seen = set()
+    for seed in range(6):
+        done(capsys, *disguise("s.csv", "--simulate", str(seed), "--force"))
+        text = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--json")
+        found = json.loads(text)
+        negative = [c["drug"] for c in found["cells"] if c["proportion"] < 0]
+        zero = [c["drug"] for c in found["cells"] if c["lower"] <= 0]
+        said = {text.partition(":")[0]: text for text in found["statements"]}
+        assert ("negative" in said) == bool(negative)
+        assert found["negative"] == len(negative)
+        assert ("cannot be told from 0" in said) == bool(zero)
+        for label in negative:
+            assert f"drug = {label}" in said["negative"]
+        for label in zero:
+            assert f"drug = {label}" in said["cannot be told from 0"]
+        assert "few reports" in said
+        text = done(
+            capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--method", "mle", "--json"
+        )
+        likely = json.loads(text)
+        assert min(cell["proportion"] for cell in likely["cells"]) >= 0
+        assert likely["negative"] == len(negative)
+        if negative:
+            assert any(text.startswith("no standard errors: ") for text in likely["statements"])
+        assert all(0 <= c["lower"] <= c["upper"] <= 1 for c in likely["cells"])
+        seen.add(bool(negative))
+    assert seen == {True} or seen == {True, False}
+
+
+def test_labels_with_commas_in_conditions(capsys: Capture) -> None:
+    from ppdm_dask.cli.estimate import parse_where
+
+    book = pp.Codebook(
+        (pp.Attribute("age", ("<= 3", "(3, 5]", "> 5"), cuts=(3, 5)), pp.Attribute("b", ("x", "y")))
+    )
+    assert parse_where(["age=(3, 5],b=x"], book) == {"age": ["(3, 5]"], "b": ["x"]}
+    assert parse_where(["age=<= 3", "age=> 5"], book) == {"age": ["<= 3", "> 5"]}
+
+
+def test_a_codebook_is_proposed_that_fits_its_file(capsys: Capture) -> None:
+    rng = np.random.default_rng(2)
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "name": [f"person {i}" for i in range(n)],
+            "always": "x",
+            "never": pd.Series([None] * n, dtype=object),
+            "score": pd.array(rng.choice([1, 2, 10, None], n), dtype="Int64"),
+            "vote": rng.choice(["Yes", "yes ", "ＹＥＳ", "NA", 'say "no"'], n),
+            "age": rng.integers(18, 90, n).astype(float),
+            "flag": pd.array(rng.choice([True, False, None], n), dtype="boolean"),
+        }
+    )
+    frame.to_parquet("m.parquet")
+    frame.to_csv("m.csv", index=False)
+    for file in ("m.parquet", "m.csv"):
+        found = json.loads(done(capsys, "codebook", file, "--out", "m.toml", "--force", "--json"))
+        columns = {column["name"]: column for column in found["columns"]}
+        assert found["records"] == n
+        assert list(columns) == list(frame)
+        left = {name: c["left_out"] for name, c in columns.items() if c["left_out"]}
+        assert left == {
+            "name": "300 different texts: free text, or an identifier?",
+            "always": "every value is 'x'",
+            "never": "every value is missing",
+        }
+        text = Path("m.toml").read_text()
+        assert all(f"#   {name!r}: {why}" in text for name, why in left.items())
+        assert done(capsys, "check", "m.toml").startswith("m.toml: codebook, 4 attributes")
+        book = pp.Codebook.from_toml("m.toml")
+        assert book["score"].categories == ("(missing)", "1", "2", "10")
+        assert book["flag"].categories == ("(missing)", "False", "True")
+        assert book["age"].rule == "quantiles(4)"
+        notes = " ".join(columns["vote"]["notes"])
+        assert "'Yes' and 'yes ' and 'ＹＥＳ': one answer?" in notes
+        assert "does 'NA' stand for a missing value?" in notes
+        data = (
+            pd.read_parquet(file)
+            if file == "m.parquet"
+            else pd.read_csv(file, dtype=str, keep_default_na=False, na_values=[""])
+        )
+        missing = book.encode(data).column("score") == 0
+        assert missing.sum() == columns["score"]["missing"] == int(frame["score"].isna().sum())
+    printed = done(capsys, "codebook", "m.csv", "--order", "appearance", "--bins", "3")
+    Path("printed.toml").write_text(printed)
+    book = pp.Codebook.from_toml("printed.toml")
+    assert list(book["vote"].categories) == list(dict.fromkeys(frame["vote"]))
+    assert len(book["age"]) == 3
+    line = refused(capsys, "codebook", "m.csv", "--out", "m.toml")
+    assert line == "--out: m.toml is there already; --force replaces it"
+    Path("one.csv").write_text("a,b\nx,\nx,\n")
+    line = refused(capsys, "codebook", "one.csv")
+    assert line == (
+        "one.csv: nothing can be proposed for any column: 'a': every value is 'x'; "
+        "'b': every value is missing"
+    )
+
+
+def measures(capsys: Capture, *arguments: str) -> dict[tuple[str, str], Any]:
+    found = json.loads(done(capsys, "audit", *arguments, "--json"))
+    return {
+        (subject["name"], finding["measure"]): finding["value"]
+        for subject in found["subjects"]
+        for finding in subject["findings"]
+    }
+
+
+def test_an_audit_has_every_measure(capsys: Capture) -> None:
+    """Warner's design by hand, and the one-coin scheme that one known answer gives away."""
+    found = measures(capsys, "--design", "d.toml")
+    expected = {
+        "epsilon": math.log(4),
+        "gamma": 4,
+        "MAP privacy": 0.2,
+        "worst posterior": 0.8,
+        "PSE": 0.32,
+    }
+    for measure, value in expected.items():
+        assert found["smokes (warner)", measure] == pytest.approx(value)
+    assert found["all answers together", "epsilon"] == pytest.approx(math.log(4) + 1.5)
+    Path("p.toml").write_text("[prior.smokes]\nyes = 0.3\nno = 0.7\n")
+    given = measures(capsys, "--design", "d.toml", "--prior", "p.toml", "--codebook", "c.toml")
+    # No: .7 * .8 = .56 against .3 * .2; yes: .3 * .8 = .24 against .7 * .2.
+    assert given["smokes (warner)", "worst posterior"] == pytest.approx(0.56 / 0.62)
+    assert given["smokes (warner)", "MAP privacy"] == pytest.approx(1 - 0.56 - 0.24)
+    Path("f.toml").write_text('id = "flip"\nattributes = ["a", "b"]\ntheta = 0.8\n')
+    found = measures(capsys, "--design", "f.toml")
+    assert found["a, b (flip)", "epsilon"] == found["a, b (flip)", "gamma"] == "infinite"
+    assert found["a alone", "epsilon"] == pytest.approx(math.log(4))
+    assert found["a alone", "hint attack"] == 0
+    said = done(capsys, "audit", "--design", "f.toml")
+    assert "infinite" in said
+    assert "some report rules out an answer for certain" in " ".join(said.split())
+
+
+def test_bad_priors(capsys: Capture) -> None:
+    for text, words in (
+        (
+            "[prior.smokes]\nyes = 0.3\nno = 0.6\n",
+            "p.toml: prior.smokes: proportions sum to 0.9; 1",
+        ),
+        (
+            "[prior.smokes]\nyes = 0.3\nnope = 0.7\n",
+            "p.toml: prior.smokes.nope: no category of the",
+        ),
+        ("[prior.smokes]\nyes = 1\n", "p.toml: prior.smokes.no: absent; all are needed, no others"),
+        ("[prior.smokes]\nyes = -1\nno = 2\n", "p.toml: prior.smokes.yes: got -1; a proportion"),
+        (
+            "[prior]\nsmokes = 0.3\n",
+            "p.toml: prior.smokes: got 0.3; a table of categories is needed",
+        ),
+        ("[priors]\n", 'p.toml: priors: got {}; there is no such key, did you mean "prior"?'),
+    ):
+        Path("p.toml").write_text(text)
+        line = refused(
+            capsys, "audit", "--design", "d.toml", "--prior", "p.toml", "--codebook", "c.toml"
+        )
+        assert line.startswith(words)
+    Path("p.toml").write_text("[prior.sex]\nf = 1\n")
+    line = refused(capsys, "audit", "--design", "d.toml", "--prior", "p.toml")
+    assert line == "p.toml: prior.sex: the design has no such attribute; it has smokes, drug"
+
+
+def test_an_interrupt_leaves_nothing_half_written(capsys: Capture) -> None:
+    """A long disguise that is stopped by a signal: what was there is there, and nothing else."""
+    rows = SURVEY.partition("\n")[2] * 2_500
+    Path("big.csv").write_text("name,smokes,drug\n" + rows)
+    done(capsys, *disguise("s.csv", "--drop", "name"))
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    command = [sys.executable, "-W", "error", "-m", "ppdm_dask", *disguise("big.csv")]
+    command += ["--drop", "name", "--force", "--block", "500"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not list(Path().glob(".r.*")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"ppdm: interrupted\n")
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
