@@ -284,6 +284,11 @@ def test_other_bad_input(capsys: Capture) -> None:
     before = Path("r.parquet").read_bytes()
     done(capsys, *disguise("s.csv", *rest, "--force"))
     assert Path("r.parquet").read_bytes() != before
+    line = refused(capsys, "disguise", "s.csv", *BOTH, "--out", "s.csv", *rest, "--force")
+    assert line == "--out: s.csv is read by this command, and would be lost"
+    Path("q.csv.about.json").write_text("{}")
+    line = refused(capsys, "disguise", "s.csv", *BOTH, "--out", "q.csv", *rest)
+    assert line == "--out: q.csv.about.json is there already; --force replaces it"
 
 
 def test_reports_of_another_design_or_codebook(capsys: Capture) -> None:
@@ -545,6 +550,65 @@ def test_bad_priors(capsys: Capture) -> None:
     Path("p.toml").write_text("[prior.sex]\nf = 1\n")
     line = refused(capsys, "audit", "--design", "d.toml", "--prior", "p.toml")
     assert line == "p.toml: prior.sex: the design has no such attribute; it has smokes, drug"
+
+
+def test_a_block_of_many_attributes_is_no_matter_of_its_joint_categories(
+    capsys: Capture,
+) -> None:
+    """Forty answers behind one coin: 2^40 joint categories, of which nothing is listed."""
+    names = [f"a{i}" for i in range(40)]
+    tables = [f'[[attribute]]\nname = "{name}"\ncategories = ["n", "y"]\n' for name in names]
+    Path("c.toml").write_text("".join(tables))
+    write_design(pp.UnrelatedQuestion(names, q=0.6), "d.toml")
+    frame = pd.DataFrame(dict.fromkeys(names, ["y", "n", "n", "n"] * 100))
+    frame.to_parquet("s.parquet")
+    said = done(capsys, *disguise("s.parquet", "--simulate", "1"))
+    assert "epsilon not computed: the block is too large" in said
+    found = json.loads(done(capsys, "estimate", "r.parquet", *BOTH, "--over", "a7,a31", "--json"))
+    truth = {("n", "n"): 0.75, ("y", "y"): 0.25}
+    for cell in found["cells"]:
+        error = abs(cell["proportion"] - truth.get((cell["a7"], cell["a31"]), 0))
+        assert error < 4 * cell["standard_error"]
+    audited = measures(capsys, "--design", "d.toml")
+    assert audited["a7 alone", "MAP privacy"] == pytest.approx(0.2)
+    assert audited[f"{', '.join(names)} (unrelated)", "epsilon"] is None
+
+
+def test_sets_are_estimated_from_reports_and_not_counted(capsys: Capture) -> None:
+    Path("d.toml").write_text('id = "unary"\nattribute = "drug"\nn = 4\nepsilon = 3.0\n')
+    done(capsys, *disguise("s.csv", "--drop", "name", "--keep-undisguised", "smokes"))
+    line = refused(capsys, "count", "r.parquet", *BOTH, "--out", "n.parquet")
+    assert line.startswith("reports of 'drug' are sets of answers, which are not counted: estimate")
+    done(capsys, "count", "r.parquet", *BOTH, "--over", "smokes", "--out", "n.parquet")
+    for where in ([], ["--where", "smokes=no"]):
+        said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", *where, "--json")
+        assert sum(cell["proportion"] for cell in json.loads(said)["cells"]) == pytest.approx(
+            1, abs=0.5
+        )
+    said = done(capsys, "estimate", "n.parquet", *BOTH, "--over", "smokes", "--json")
+    assert [cell["proportion"] for cell in json.loads(said)["cells"]] == [0.75, 0.25]
+
+
+def test_kept_columns_keep_their_type(capsys: Capture) -> None:
+    frame = pd.DataFrame(
+        {
+            "smokes": ["no", "yes"] * 4,
+            "drug": "once",
+            "a.b": pd.Categorical(["x", None, "y", "x"] * 2),
+            "k": pd.array([1, None, 2**60 + 1, 3] * 2, dtype="Int64"),
+            "t": pd.to_datetime(["2026-01-01", None] * 4),
+        }
+    )
+    frame.to_parquet("s.parquet", index=False)
+    keep = ("--keep-undisguised", "a.b,k,t", "--block", "3")
+    for out in ("r.parquet", "r.csv"):
+        done(capsys, "disguise", "s.parquet", *BOTH, "--out", out, *keep)
+    found = pq.read_table("r.parquet").select(["a.b", "k", "t"])
+    data = pq.read_table("s.parquet").select(["a.b", "k", "t"])
+    assert [c.to_pylist() for c in found.columns] == [c.to_pylist() for c in data.columns]
+    texts = pd.read_csv("r.csv", dtype=str, keep_default_na=False)
+    assert texts["k"].tolist() == ["1", "", str(2**60 + 1), "3"] * 2
+    assert texts["a.b"].tolist() == ["x", "", "y", "x"] * 2
 
 
 def test_an_interrupt_leaves_nothing_half_written(capsys: Capture) -> None:

@@ -30,8 +30,7 @@ def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_
     if as_json:
         found = [asdict(subject) for subject in subjects]
         for finding in (each for subject in found for each in subject["findings"]):
-            if finding["value"] is not None:
-                finding["value"] = plain(finding["value"])
+            finding["value"] = plain(finding["value"])
         print_json({"design": str(design), "undefined": plan.undefined, "subjects": found})
         return
     from ppdm_dask.report.tables import plain_table

@@ -65,7 +65,8 @@ def _check_codebook(path: Path) -> str:
     from ppdm_dask.codebook import Codebook
 
     book = Codebook.from_toml(path)
-    return f"{len(book.names)} attributes, target {book.target}"
+    target = "no target" if book.target is None else f"target {book.target}"
+    return f"{len(book.names)} {'attribute' if len(book.names) == 1 else 'attributes'}, {target}"
 
 
 def _check_design(path: Path) -> str:

@@ -32,7 +32,7 @@ def propose(
     from ppdm_dask.experiments.files import write_text
     from ppdm_dask.survey.proposal import propose_codebook
 
-    require_new(out, force)
+    require_new(out, force, (data,))
     if out is not None and out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; a name that ends in .toml is needed", out)
     found = propose_codebook(data, most=most, bins=bins, order=order)

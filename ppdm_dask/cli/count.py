@@ -27,7 +27,7 @@ def count_reports(
     from ppdm_dask.survey.counts import count_files, open_sources, write_counts
 
     book, plan = read_both(codebook, design)
-    require_new(out, force)
+    require_new(out, force, (*files, codebook, design))
     if out.suffix != ".parquet":
         raise InputError(f"--out: got {str(out)!r}; a name that ends in .parquet is needed", out)
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})

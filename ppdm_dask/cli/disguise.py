@@ -27,15 +27,19 @@ def disguise_answers(
 ) -> None:
     """Write the reports of a file, and say what was done and how far it protects."""
     from ppdm_dask.randomness import Stream
+    from ppdm_dask.survey.audit import epsilon_of
     from ppdm_dask.survey.disguise import disguise_file
+    from ppdm_dask.survey.reports import beside
 
     book, plan = read_both(codebook, design)
-    require_new(out, force)
+    require_new(out, force, (data, codebook, design))
+    if out.suffix == ".csv":
+        require_new(beside(out), force, (data, codebook, design))
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
     done = disguise_file(data, book, plan, stream, out, keep=keep, drop=drop, block=block)
     if as_json:
         blocks = [
-            {"attributes": list(part.attributes), "id": part.id, "epsilon": plain(part.epsilon())}
+            {"attributes": list(part.attributes), "id": part.id, "epsilon": plain(epsilon_of(part))}
             for part in plan.blocks
         ]
         print_json(
@@ -52,7 +56,7 @@ def disguise_answers(
         )
         return
     for part in plan.blocks:
-        print(f"{', '.join(part.attributes)}: {part.id}, {_protection(part.epsilon())}")
+        print(f"{', '.join(part.attributes)}: {part.id}, {_protection(epsilon_of(part))}")
     for name in done.undisguised:
         print(f"{name}: undisguised; the file of reports holds the truth")
     if done.dropped:
@@ -62,7 +66,9 @@ def disguise_answers(
     print(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {out}")
 
 
-def _protection(epsilon: float) -> str:
+def _protection(epsilon: float | None) -> str:
+    if epsilon is None:
+        return "epsilon not computed: the block is too large"
     if math.isinf(epsilon):
         return "epsilon infinite: some reports rule an answer out"
     times = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"

@@ -47,7 +47,7 @@ def estimate_answers(
     from ppdm_dask.survey.statements import statements
 
     book, plan = read_both(codebook, design)
-    require_new(out, force)
+    require_new(out, force, (*files, codebook, design))
     if out is not None and out.suffix not in (".csv", ".json"):
         raise InputError(f"--out: got {str(out)!r}; a name that ends in .csv or .json is needed")
     question = Question(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,18 +30,30 @@ def read_both(codebook: Path, design: Path) -> tuple[Codebook, Design]:
     return book, plan
 
 
-def require_new(out: Path | None, force: bool) -> None:
-    """Raise InputError where a file would be replaced that nobody asked to replace."""
+def require_new(out: Path | None, force: bool, inputs: Iterable[Path] = ()) -> None:
+    """Raise InputError where a file would be replaced that nobody asked to replace.
+
+    Parameters
+    ----------
+    out : Path or None
+    force : bool
+        Whether a file that is there may be replaced.
+    inputs : iterable of Path
+        What the command reads, which is never replaced.
+    """
     if out is None:
         return
     if out.is_dir():
         raise InputError(f"--out: got {str(out)!r}, which is a folder; a file is needed", out)
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise InputError(f"--out: {out} is read by this command, and would be lost", out)
     if out.exists() and not force:
         raise InputError(f"--out: {out} is there already; --force replaces it", out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
 
 
-def plain(value: float) -> float | str:
+def plain(value: float | None) -> float | str | None:
     """A number for JSON, which knows no infinity."""
-    return "infinite" if math.isinf(value) else value
+    return "infinite" if value is not None and math.isinf(value) else value

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["Finding", "Subject", "audit", "read_priors"]
+__all__ = ["Finding", "Subject", "audit", "epsilon_of", "read_priors"]
 
 MAX_JOINT = 1 << 16
 """Joint categories of a block above which its joint measures are not computed."""
+
+MAX_RATIO = 1 << 22
+"""Joint symbols of a block above which the ratios of its likelihoods are not looked through."""
 
 MAX_HINT = 1_024
 """Joint categories of a block above which no hint is tried: its matrix is dense."""
@@ -193,12 +196,23 @@ def _attributes(
         yield Subject(f"{name} alone", "attribute", _told((name,), priors), findings)
 
 
+def epsilon_of(design: Design) -> float | None:
+    """Epsilon of a design; None where a block is too large to look through."""
+    large = any(b.kind == "symbol" and b.n_reported > MAX_RATIO for b in design.blocks)
+    return None if large else design.epsilon()
+
+
 def _share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
 def _ratios(design: Design) -> Iterator[Finding]:
-    epsilon = design.epsilon()
+    epsilon = epsilon_of(design)
+    if epsilon is None:
+        why = "not computed: a block is too large"
+        yield Finding("epsilon", None, why)
+        yield Finding("gamma", None, why)
+        return
     if math.isinf(epsilon):
         yield Finding("epsilon", math.inf, "some report rules out an answer for certain")
         yield Finding("gamma", math.inf, "no bound holds for every prior: see the worst posterior")

@@ -75,6 +75,14 @@ def count_files(
     for name in over:
         codebook.index(name)
     names = covering(design, over)
+    for block in design.blocks:
+        if block.kind == "set" and block.attributes[0] in names:
+            name = block.attributes[0]
+            raise InputError(
+                f"reports of {name!r} are sets of answers, which are not counted: estimate from "
+                "the reports themselves, and name others in --over to count those",
+                name,
+            )
     total: ContingencyTable | None = None
     for path, about in sources:
         for name in names:

@@ -13,6 +13,7 @@ import numpy as np
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs.disguise import check_fit
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
+from ppdm_dask.privacy import attribute_channel
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.data import BLOCK, DataFile, open_data
 from ppdm_dask.survey.reports import writing
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs import Design
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Disguised", "disguise_file", "open_blocks"]
+__all__ = ["Disguised", "bare_attributes", "disguise_file"]
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,19 @@ class Disguised:
     simulated: bool
 
 
-def open_blocks(design: Design) -> tuple[str, ...]:
-    """Attributes of blocks that hide nothing: a report of theirs tells the truth for certain."""
+def bare_attributes(design: Design) -> tuple[str, ...]:
+    """Attributes whose own report tells the truth for certain: the design hides nothing of them."""
     found: list[str] = []
     for block in design.blocks:
-        uniform = np.full(block.n_true, 1 / block.n_true)
-        if block.kind == "symbol" and block.n_true > 1 and block.privacy(uniform) <= 1e-12:
-            found += block.attributes
+        for name, size in zip(block.attributes, block.shape, strict=True):
+            if block.kind == "set" or size == 1:
+                continue
+            seen, prior = block.marginal([name]), np.full(size, 1 / size)
+            if seen is None:  # a block with a dense matrix
+                uniform = np.full(block.n_true, 1 / block.n_true)
+                seen, prior = attribute_channel(block, name, uniform)
+            if seen.privacy(prior) <= 1e-12:
+                found.append(name)
     return tuple(found)
 
 
@@ -123,7 +130,7 @@ def _columns(
     file.require(design.attributes, "the design's column")
     file.require(keep, "--keep-undisguised: column")
     file.require(drop, "--drop: column")
-    bare = open_blocks(design)
+    bare = bare_attributes(design)
     for name in (*keep, *drop):
         if name in keep and name in drop:
             raise InputError(f"column {name!r}: either keep it or drop it, not both", name)

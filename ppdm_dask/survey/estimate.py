@@ -203,7 +203,7 @@ def _cells(
             for label in labels
         ]
         ends = [(interval.lower, interval.upper) for interval in made]
-        name = made[0].method
+        name = " and ".join(dict.fromkeys(interval.method for interval in made))
     cells = [
         Cell(label, value, error, *(end or (None, None)))
         for label, value, error, end in zip(labels, values, errors, ends, strict=True)
