@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import signal
@@ -333,7 +334,10 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     assert line == "r.csv: column 'smokes' is absent; the columns are smoked, drug"
     Path("r.csv").write_text("smokes,drug\n")
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
-    assert line == "r.csv: there are no reports; at least one is needed"
+    assert line == "r.csv: holds 0 reports; 400 were written"
+    Path("r.csv").write_text("".join(text.splitlines(keepends=True)[:-7]))
+    line = refused(capsys, "count", "r.csv", *BOTH, "--out", "n.parquet")
+    assert line == "r.csv: holds 393 reports; 400 were written"
     Path("r.csv").write_text(text)
     done(capsys, "count", "r.csv", *BOTH, "--out", "n.parquet")
     table = pq.read_table("n.parquet")
@@ -346,6 +350,25 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     Path("r.csv.about.json").write_text(json.dumps(about))
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
     assert line == "r.csv.about.json: what it says of its design is damaged"
+    done(capsys, *disguise("s.csv", "--drop", "name"))
+    whole = Path("r.parquet").read_bytes()
+    Path("r.parquet").write_bytes(whole[:-30])
+    line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes")
+    assert line.startswith("r.parquet: cannot be read as Parquet: ")
+    start = pq.ParquetFile(io.BytesIO(whole)).metadata.row_group(0).column(0).data_page_offset
+    turned = bytearray(whole)
+    for place in range(start + 40, start + 44):  # within the page of answers
+        turned[place] ^= 0xFF
+    Path("r.parquet").write_bytes(turned)
+    line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes")
+    assert line.startswith("r.parquet: cannot be read as Parquet: ")
+
+
+def test_reports_are_not_disguised_again(capsys: Capture) -> None:
+    for out in ("r.parquet", "r.csv"):
+        done(capsys, "disguise", "s.csv", *BOTH, "--out", out, "--drop", "name")
+        line = refused(capsys, "disguise", out, *BOTH, "--out", "again.parquet")
+        assert line.startswith(f"{out}: holds reports already; disguising a person again adds up")
 
 
 QUESTIONS = [

@@ -37,6 +37,8 @@ class About:
         Columns of true values, which someone asked to keep.
     batches : tuple of str
         A random name for each disguise whose reports are in the file, so that none counts twice.
+    n : int, optional
+        Reports, where it stands beside a CSV of them, which may have been cut short.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class About:
     simulated: bool
     undisguised: tuple[str, ...] = ()
     batches: tuple[str, ...] = ()
+    n: int | None = None
 
     def text(self) -> str:
         """JSON that :meth:`read` reads back."""
@@ -61,6 +64,7 @@ class About:
             "codebook_digest": self.codebook.digest,
             "undisguised": list(self.undisguised),
             "batches": list(self.batches),
+            "reports": self.n,
         }
         return json.dumps(config, ensure_ascii=False)
 
@@ -100,6 +104,7 @@ class About:
                 bool(config["simulated"]),
                 tuple(map(str, config["undisguised"])),
                 tuple(map(str, config["batches"])),
+                None if config["reports"] is None else int(config["reports"]),
             )
         except DataError:
             raise

@@ -133,7 +133,7 @@ def write_counts(path: Path, table: ContingencyTable, about: About) -> None:
     written = pa.Table.from_arrays(columns, [*names, last])
     written = written.replace_schema_metadata({KEY: about.text().encode()})
     with replacing(path) as aside:
-        pq.write_table(written, aside)
+        pq.write_table(written, aside, write_page_checksum=True)
 
 
 def read_counts(path: Path, about: About) -> ContingencyTable:
@@ -148,7 +148,7 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
     import pyarrow.parquet as pq
 
     try:
-        frame = pq.read_table(path).to_pandas(ignore_metadata=True)
+        frame = pq.read_table(path, page_checksum_verification=True).to_pandas(ignore_metadata=True)
     except (OSError, pa.ArrowException) as error:
         what = str(error).splitlines()[0]
         raise DataError(f"{path}: cannot be read as Parquet: {what}", path) from None

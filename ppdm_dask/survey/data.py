@@ -141,7 +141,7 @@ def _parquet_blocks(path: Path, columns: list[str], size: int) -> Iterator[Block
 
     offset = 0
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for name in columns:
                 kind = file.schema_arrow.field(name).type
                 if pa.types.is_nested(kind):

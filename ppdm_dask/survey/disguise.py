@@ -16,7 +16,7 @@ from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.privacy import attribute_channel
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.data import BLOCK, DataFile, open_data
-from ppdm_dask.survey.reports import writing
+from ppdm_dask.survey.reports import is_made, writing
 
 if TYPE_CHECKING:
     from ppdm_dask.designs import Design
@@ -100,6 +100,12 @@ def disguise_file(
     """
     check_fit(design, codebook)
     file = open_data(data)
+    if is_made(data):
+        raise DataError(
+            f"{data}: holds reports already; disguising a person again adds up, and no estimate "
+            "knows",
+            data,
+        )
     names, others = _columns(file, codebook, design, keep, drop)
     book = Codebook(codebook.select(names).attributes)
     kept = tuple(name for name in file.columns if name in keep)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,15 +76,18 @@ def writing(path: Path, about: About, kept: dict[str, Any]) -> Iterator[Append]:
         with aside.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([*about.codebook.names, *kept])
+            total = 0
 
             def append_rows(reports: Reports, others: pd.DataFrame) -> None:
+                nonlocal total
+                total += len(reports)
                 columns = [_texts(reports, about, name) for name in about.codebook.names]
                 columns += [["" if v is None or v != v else v for v in others[n]] for n in kept]
                 writer.writerows(zip(*columns, strict=True))
 
             yield append_rows
         # Before the reports: without it they cannot be told from others.
-        write_text(beside(path), about.text() + "\n")
+        write_text(beside(path), replace(about, n=total).text() + "\n")
 
 
 def _texts(reports: Reports, about: About, name: str) -> Sequence[object]:
@@ -107,7 +110,7 @@ def _parquet(aside: Path, about: About, kept: dict[str, Any]) -> Iterator[Append
         fields.append(pa.field(name, pa.binary(sets[name]) if name in sets else kind))
     fields += [pa.field(name, kind) for name, kind in kept.items()]
     schema = pa.schema(fields, metadata={KEY: about.text().encode()})
-    with pq.ParquetWriter(aside, schema) as writer:
+    with pq.ParquetWriter(aside, schema, write_page_checksum=True) as writer:
 
         def append(reports: Reports, others: pd.DataFrame) -> None:
             columns: list[pa.Array] = []
@@ -153,6 +156,13 @@ def about_file(path: Path) -> About:
     return About.read(path, (open_parquet(path).metadata or {}).get(KEY))
 
 
+def is_made(path: Path) -> bool:
+    """Whether a data file holds reports or counts already."""
+    if path.suffix == ".csv":
+        return beside(path).exists()
+    return KEY in (open_parquet(path).metadata or {})
+
+
 @dataclass(frozen=True, eq=False)
 class ReportBlock:
     """Consecutive reports of a file, with the columns asked for that are no attributes."""
@@ -173,7 +183,8 @@ def read_reports(
     Raises
     ------
     DataError
-        If a column is absent or holds what the design cannot report; names file, column and row.
+        If a column is absent or holds what the design cannot report, which names column and row; or
+        if reports are missing from a CSV.
     """
     names = list(names)
     file = open_data(path)
@@ -186,8 +197,10 @@ def read_reports(
         _labels(part),
         _set_sizes(about.design),
     )
+    total = 0
     for block in file.blocks([*names, *others], size):
         n = len(block.frame)
+        total += n
         codes = np.zeros((n, len(names)), np.int64, order="F")
         packed = {}
         for j, (name, symbols) in enumerate(zip(names, sizes, strict=True)):
@@ -200,6 +213,8 @@ def read_reports(
             codes, book, block.offset, about.design.digest, about.simulated, sizes, packed
         )
         yield ReportBlock(reports, block.frame[list(others)])
+    if about.n is not None and total != about.n:
+        raise DataError(f"{path}: holds {total:,} reports; {about.n:,} were written", path)
 
 
 def _codes(
