@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
     from ppdm_dask.designs import Design
 
-__all__ = ["ReportBlock", "about_file", "beside", "read_reports", "reported_sizes", "writing"]
+__all__ = [
+    "ReportBlock",
+    "about_file",
+    "beside",
+    "is_made",
+    "read_reports",
+    "reported_sizes",
+    "writing",
+]
 
 Append = Callable[["Reports", "pd.DataFrame"], None]
 

@@ -1,0 +1,114 @@
+"""Event weights summed over files of reports and counts, with survey weights and strata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.errors import DataError, NotLumpable, RecordsError
+from ppdm_dask.estimate import sum_weights
+from ppdm_dask.matching import covering
+from ppdm_dask.survey.counts import Sources, count_files, expand
+from ppdm_dask.survey.reports import read_reports
+
+if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs import Design
+    from ppdm_dask.estimate import WeightSums
+    from ppdm_dask.records import Reports
+    from ppdm_dask.survey.estimate import Question
+
+__all__ = ["sum_files"]
+
+
+def sum_files(
+    sources: Sources, codebook: Codebook, design: Design, question: Question
+) -> WeightSums:
+    """Add up the event weights that a question asks for, block by block.
+
+    Raises
+    ------
+    DataError
+        One line that names the file, the column and the row at fault.
+    """
+    total: WeightSums | None = None
+    strata: dict[str, int] = {}
+    for source in sources:
+        try:
+            for reports in _surveyed(source, codebook, design, question, strata):
+                sums = sum_weights(reports, design, question.over, question.where)
+                total = sums if total is None else total + sums
+        except (NotLumpable, RecordsError) as error:
+            raise DataError(f"{source[0]}: {error}", error.subject) from None
+    if total is None:
+        raise DataError(f"{sources[0][0]}: there are no reports; at least one is needed", sources)
+    return total
+
+
+def _surveyed(
+    source: tuple[Path, Any],
+    codebook: Codebook,
+    design: Design,
+    question: Question,
+    strata: dict[str, int],
+) -> Iterator[Reports]:
+    """Reports of a file, block by block, with survey weights and strata."""
+    path, about = source
+    names = covering(design, (*question.over, *question.where))
+    if about.kind == "counts":
+        for option in ("weights", "strata"):
+            if getattr(question, option):
+                raise DataError(
+                    f"{path}: counts keep no column for --{option}; give the reports", path
+                )
+        yield from expand(count_files([source], codebook, design, names))
+        return
+    extra = [name for name in (question.weights, question.strata) if name]
+    for name in extra:
+        if name not in about.undisguised:
+            kept = ", ".join(about.undisguised) or "none"
+            raise DataError(
+                f"{path}: column {name!r} was not kept undisguised; columns that were: {kept}", name
+            )
+    for name in names:
+        if name not in about.codebook.names:
+            there = ", ".join(about.codebook.names)
+            raise DataError(f"{path}: holds no attribute {name!r}; there are {there}", name)
+    for block in read_reports(path, about, names, list(dict.fromkeys(extra))):
+        reports, offset = block.reports, block.reports.offset
+        if question.weights:
+            values = _weights(path, block.others[question.weights], offset)
+            reports = reports.surveyed(values, reports.strata)
+        if question.strata:
+            codes = _strata(path, block.others[question.strata], offset, strata)
+            reports = reports.surveyed(reports.weights, codes)
+        yield reports
+
+
+def _weights(path: Path, values: Any, offset: int) -> Any:
+    from ppdm_dask.coding import read_numbers
+
+    numbers, wrong = read_numbers(values, None)
+    wrong = wrong | ~(numbers > 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"{path}: column {values.name!r}, row {row + offset}: {values.iloc[row]!r}; survey "
+            "weights are positive numbers",
+            path,
+        )
+    return numbers
+
+
+def _strata(path: Path, values: Any, offset: int, known: dict[str, int]) -> Any:
+    from ppdm_dask.coding import factorise
+
+    positions, texts = factorise(values)
+    if (positions < 0).any():
+        row = int(np.argmax(positions < 0)) + offset
+        raise DataError(f"{path}: column {values.name!r}, row {row}: no stratum is given", path)
+    codes = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
+    return codes[positions]
