@@ -101,7 +101,7 @@ def test_ssh(recipe: Path, expected: str, tmp_path: Path) -> None:
         assert watch.addresses == {"127.0.0.1"}
         # What was started over SSH has ended with the run, or does so at once.
         left = psutil.Process(server.process.pid).children(recursive=True)
-        assert psutil.wait_procs(left, timeout=5)[1] == []
+        assert psutil.wait_procs(left, timeout=20)[1] == []
 
 
 @contextmanager
