@@ -19,8 +19,6 @@ GRADE := small
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Those that can be run; the others are parts of them.
-BENCHMARKS := $(sort $(shell grep -l __main__ benchmarks/*.py))
 
 # The stamp's name is keyed on what the environment is built from, and on the folder: a copied
 # checkout must not run the sources of the original.
@@ -80,7 +78,7 @@ type: $(STAMP) ## Check the types
 	$(BIN)/mypy --strict ppdm_dask
 
 bench: $(STAMP) ## Measure the speed against other ways, as ratios
-	@set -e; for benchmark in $(BENCHMARKS); do \
+	@set -e; for benchmark in $$(grep -l __main__ benchmarks/*.py); do \
 	echo "$$benchmark"; $(BIN)/python "$$benchmark"; done
 
 clean: ## Remove the environment, caches and build products; runs stay
