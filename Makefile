@@ -48,8 +48,8 @@ sweep: $(STAMP) ## Run the main job [RECIPE=name|file] [PROFILE=name|file] [REPE
 fronts: $(STAMP) ## Search for randomization matrices: the OptRR experiments [PROFILE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
 	$(BIN)/ppdm run optrr optrr-adult --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
 
-reproduce: $(STAMP) ## Run all recipes and compare them with their goldens [GRADE=small|full] [WORKERS=n] [OUT=runs]
-	$(BIN)/ppdm reproduce --grade $(GRADE) --out $(OUT)/reproduce-$(GRADE) $(if $(WORKERS),--workers $(WORKERS))
+reproduce: $(STAMP) ## Run all recipes and compare them with their goldens [GRADE=small|full] [PROFILE=name|file] [WORKERS=n] [OUT=runs]
+	$(BIN)/ppdm reproduce --grade $(GRADE) --out $(OUT)/reproduce-$(GRADE) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
 
 figures: $(STAMP) ## Draw the figures of a run again, the newest if none is named [RUN=folder]
 	@run="$(RUN)"; \
