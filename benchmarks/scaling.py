@@ -203,6 +203,8 @@ def gains() -> dict[str, list[float]]:
     """Seconds by who and how many, round by round, in turns; the pools are up before."""
     from distributed import Client, LocalCluster
 
+    # A cluster's own silence ends before its last messages.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     grid = cells(4, 60)
     spawn = get_context("spawn")
     contestants: dict[str, Callable[[], float]] = {}

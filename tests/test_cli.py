@@ -220,7 +220,7 @@ def test_ctrl_c_in_a_real_run_then_show_then_the_same_command(
         began = time.monotonic()
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert out == b""
     assert b"Traceback" not in err
     assert b"resume with the same command: ppdm run" in err

@@ -113,6 +113,16 @@ def test_only_reliable_measurements_count_as_remaining_work() -> None:
     )
 
 
+def test_a_cell_not_begun_will_take_what_others_took_to_begin() -> None:
+    # Such as searches: many cells of one long repeat, whose first call is all there is.
+    planner = Planner(whole(make_cells(10, 1)), 0.5)
+    for seconds, remaining in [(30.0, 0.0), (2.0, 0.0), (4.0, 7 * 4.0), (2.0, 6 * 2.0)]:
+        batch = planner.next()
+        assert batch is not None
+        planner.done(batch, seconds, fresh=True)
+        assert planner.remaining_seconds() == remaining
+
+
 def test_one_pilot_of_a_cell_at_a_time() -> None:
     planner = Planner(whole(make_cells(2, 100)), 0.5)
     assert planner.next() is not None

@@ -202,7 +202,7 @@ class Swallowing:
     def signalled(self) -> None:
         try:
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(10)
+            time.sleep(60)
         except BaseException as error:
             self.lost.append(type(error).__name__)
             raise
@@ -221,7 +221,7 @@ class Swallowing:
                 self.signalled()
             except BaseException:
                 raise ValueError("a callback failed") from None
-        time.sleep(10)
+        time.sleep(60)
         return {"x": np.zeros(stop - start)}
 
 
@@ -235,7 +235,7 @@ class TestInterrupts:
             began = time.monotonic()
             with pytest.raises(RunInterrupted) as caught:
                 execute(Signalled(number), cells, ledger, workers=0)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
             assert ledger.finished(cells[0]).size == 4
         assert str(caught.value) == (
             f"stopped by {number.name} with 4 of 10 repeats stored; "
@@ -253,7 +253,7 @@ class TestInterrupts:
             began = time.monotonic()
             with pytest.raises(RunInterrupted, match="stopped by SIGINT with 0 of 3"):
                 execute(work, make_cells(1, 3), ledger, workers=0)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
         assert work.lost == ["Stopped"]
         assert sys.unraisablehook == before
         assert capfd.readouterr().err == ""

@@ -98,9 +98,7 @@ class Recipe(RecipeBase):
         root = Table(config, source)
         about = About.read(root.table("about", "a table [about] with a title is needed"))
         need = "at least one table [[data]] is needed"
-        data = read_each(root, "data", need, DataEntry.read)
-        if not data:
-            raise root.error("data", None, need)
+        data = read_each(root, "data", need, DataEntry.read, least=1)
         ids = tuple(entry.id for entry in data)
         sweep = Sweep.read(root.table("sweep", "a table [sweep] is needed"))
         need = "a table [design] with a family is needed"

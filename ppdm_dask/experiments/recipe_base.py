@@ -90,14 +90,14 @@ class RecipeBase(ABC):
 
 
 def read_each(
-    root: Table, key: str, need: str, read: Callable[[Table], Entry]
+    root: Table, key: str, need: str, read: Callable[[Table], Entry], least: int = 0
 ) -> tuple[Entry, ...]:
     """Read a list of tables whose ids differ.
 
     Raises
     ------
     RecipeError
-        If two have the same id, or one cannot be read.
+        If two have the same id, one cannot be read, or there are fewer than `least`.
     """
     found: dict[str, Entry] = {}
     for table in root.tables(key, need):
@@ -105,4 +105,6 @@ def read_each(
         if entry.id in found:
             raise table.error("id", entry.id, "another entry has this id; ids must differ")
         found[entry.id] = entry
+    if len(found) < least:
+        raise root.error(key, None, need)
     return tuple(found.values())

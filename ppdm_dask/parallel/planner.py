@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ __all__ = ["Planner"]
 # A pilot is grown by this factor until its time means something, and no batch is larger than this
 # many times the largest one measured.
 GROWTH = 8
+# So many cells must have been begun before they tell what beginning another takes.
+TELLING = 3
 
 
 @dataclass
@@ -60,6 +63,7 @@ class Planner:
     ) -> None:
         self.batch_seconds = batch_seconds
         self._states: dict[str, _State] = {}
+        self._first_calls: list[float] = []
         for gap in missing:
             state = self._states.setdefault(gap.cell.id, _State(gap.cell))
             state.open.append((gap.start, gap.stop))
@@ -129,6 +133,8 @@ class Planner:
         """
         state = self._states[batch.cell.id]
         state.in_flight -= 1
+        if not state.measured:
+            self._first_calls.append(seconds)
         state.measured += 1
         state.largest = max(state.largest, batch.size)
         cheapest = seconds / batch.size
@@ -170,10 +176,16 @@ class Planner:
         """Seconds of work that are to be handed out, as far as reliable measurements tell.
 
         Neither a first call, which may compile, nor a few milliseconds, which another process may
-        have taken, are reliable.
+        have taken, are reliable. But a cell that is not begun will make a first call, as long as
+        those of other cells were: the lower median of at least three.
         """
-        return sum(
-            state.left * (state.seconds or 0.0)
-            for state in self._states.values()
-            if state.warm and state.settled
-        )
+        begin = 0.0
+        if len(self._first_calls) >= TELLING:
+            begin = statistics.median_low(self._first_calls)
+        seconds = 0.0
+        for state in self._states.values():
+            if state.seconds is None and state.open:
+                seconds += begin
+            elif state.warm and state.settled:
+                seconds += state.left * (state.seconds or 0.0)
+        return seconds

@@ -56,7 +56,7 @@ def test_interrupt_then_resume(
         run.process.send_signal(number)
     assert run.end() == 130
     assert time.monotonic() - began < 5
-    check_gone(children, 1.0)
+    check_gone(children, 5.0)
     (message,) = run.errors.read_text().splitlines()
     assert message.startswith(f"stopped by {number.name} with ")
     assert message.endswith(" of 800 repeats stored; the same command goes on from there")

@@ -156,9 +156,9 @@ class FrontRecipe(RecipeBase):
         search = SearchSpec.read(root.table("search", "a table [search] is needed"))
         sweep = FrontSweep.read(root.table("sweep", "a table [sweep] is needed"))
         need = "at least one table [[prior]] is needed"
-        priors = read_each(root, "prior", need, lambda table: PriorSpec.read(table, search.methods))
-        if not priors:
-            raise root.error("prior", None, need)
+        priors = read_each(
+            root, "prior", need, lambda table: PriorSpec.read(table, search.methods), least=1
+        )
         named = {name: spec for spec in priors for name in _cases(spec)}
         need = "figures are tables [[figure]]"
         figures = read_each(root, "figure", need, lambda table: FrontFigure.read(table, named))

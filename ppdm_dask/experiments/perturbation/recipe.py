@@ -84,14 +84,10 @@ class PerturbationRecipe(RecipeBase):
         root = Table(config, source)
         about = About.read(root.table("about", "a table [about] with a title is needed"))
         need = "at least one table [[data]] is needed"
-        data = read_each(root, "data", need, DataEntry.read)
-        if not data:
-            raise root.error("data", None, need)
+        data = read_each(root, "data", need, DataEntry.read, least=1)
         ids = tuple(entry.id for entry in data)
         need = "at least one table [[perturb]] is needed"
-        perturb = read_each(root, "perturb", need, lambda table: PerturbSpec.read(table, ids))
-        if not perturb:
-            raise root.error("perturb", None, need)
+        perturb = read_each(root, "perturb", need, lambda t: PerturbSpec.read(t, ids), least=1)
         usability = Usability.read(root.table("usability", "a table [usability] is needed"))
         metrics = root.take("metrics")
         sweep = Resampling.read(root.table("sweep", "a table [sweep] is needed"))
