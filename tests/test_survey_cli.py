@@ -138,7 +138,7 @@ def test_surprising_columns_are_refused(capsys: Capture) -> None:
     line = refused(capsys, *disguise("s.csv", "--drop", "name", "--keep-undisguised", "drug"))
     assert line == "column 'drug': the design disguises it, so it cannot be told to keep"
     said = done(capsys, *disguise("s.csv", "--keep-undisguised", "name"))
-    assert "name: undisguised; the file of reports holds the truth" in said
+    assert "name: undisguised, as it is; the file of reports holds the truth" in said
     assert pd.read_parquet("r.parquet")["name"].tolist() == ["Ann", "Bob", "Cem", "Dan"] * 100
 
 
@@ -573,6 +573,19 @@ def test_bad_priors(capsys: Capture) -> None:
     Path("p.toml").write_text("[prior.sex]\nf = 1\n")
     line = refused(capsys, "audit", "--design", "d.toml", "--prior", "p.toml")
     assert line == "p.toml: prior.sex: the design has no such attribute; it has smokes, drug"
+
+
+def test_weights_in_categories_are_told_apart(capsys: Capture) -> None:
+    Path("c.toml").write_text(
+        CODEBOOK + '[[attribute]]\nname = "w"\ncategories = ["low", "high"]\ncuts = [1]\n'
+    )
+    Path("s.csv").write_text("smokes,drug,w\n" + "no,once,0.5\nyes,once,1.5\n" * 20)
+    said = done(capsys, *disguise("s.csv", "--keep-undisguised", "w"))
+    assert "w: undisguised, in 2 categories; the file of reports holds the truth" in said
+    line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--weights", "w")
+    assert line.startswith("r.parquet: column 'w' holds categories of the codebook, no numbers;")
+    said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--strata", "w")
+    assert "survey: strata from 'w'" in said
 
 
 def test_a_block_of_many_attributes_is_no_matter_of_its_joint_categories(

@@ -58,7 +58,8 @@ def disguise_answers(
     for part in plan.blocks:
         print(f"{', '.join(part.attributes)}: {part.id}, {_protection(epsilon_of(part))}")
     for name in done.undisguised:
-        print(f"{name}: undisguised; the file of reports holds the truth")
+        how = f"in {len(book[name])} categories" if name in book.names else "as it is"
+        print(f"{name}: undisguised, {how}; the file of reports holds the truth")
     if done.dropped:
         print(f"left out: {', '.join(done.dropped)}")
     if done.simulated:

@@ -30,7 +30,7 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
     if question.estimand == "population":
         yield f"estimated: proportions in the population behind {reports}"
     else:
-        yield f"estimated: proportions among the {found.n:,} records of this file alone"
+        yield f"estimated: proportions among these {found.n:,} records, in no wider population"
     if question.where:
         within = " and ".join(f"{k} = {' or '.join(v)}" for k, v in question.where.items())
         yield f"within: {within}; its size is itself an estimate, and enters the intervals"
@@ -43,8 +43,9 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
         "em": "method: expectation-maximisation, within 0 and 1; close to maximum likelihood",
     }[question.method]
     if found.intervals:
+        good = f"; good from about {FEW} reports, away from 0 and 1"
         what = f"intervals: {100 * question.level:.4g} %, {found.intervals}"
-        yield what + (f"; good from about {FEW} reports" if found.intervals == "Wald" else "")
+        yield what + (good if found.intervals == "Wald" else "")
     if (factor := _widening(found)) is not None:
         yield (
             f"price: these intervals are about {factor:.2g} times as wide as those of the same "

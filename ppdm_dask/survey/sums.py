@@ -73,6 +73,12 @@ def _surveyed(
             raise DataError(
                 f"{path}: column {name!r} was not kept undisguised; columns that were: {kept}", name
             )
+    if question.weights in about.codebook.names:
+        raise DataError(
+            f"{path}: column {question.weights!r} holds categories of the codebook, no numbers; "
+            "survey weights are kept as numbers where the codebook does not name them",
+            path,
+        )
     for name in names:
         if name not in about.codebook.names:
             there = ", ".join(about.codebook.names)
