@@ -138,7 +138,7 @@ class Attribute:
             number = isinstance(value, (int, float, np.integer, np.floating))
             if not number or isinstance(value, bool) or not math.isfinite(value):
                 raise self._error(field, value, "must be a finite number")
-        return tuple(float(value) for value in values)
+        return tuple(float(value) + 0.0 for value in values)  # -0.0 is 0
 
     def __len__(self) -> int:
         """Return the number of categories."""

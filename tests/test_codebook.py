@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from dataclasses import FrozenInstanceError
 from decimal import Decimal
 from typing import Any
@@ -341,6 +342,13 @@ def test_masks_of_an_event() -> None:
 
 
 # Files
+
+
+def test_zero_has_one_sign(tmp_path: Path) -> None:
+    """A file cannot tell -0.0 from 0, so a codebook that it gives back has the same digest."""
+    book = Codebook((Attribute("a", ("low", "high"), cuts=(-0.0,), range=(-0.0, 1)),))
+    book.to_toml(tmp_path / "book.toml")
+    assert Codebook.from_toml(tmp_path / "book.toml").digest == book.digest
 
 
 @given(st.data())
