@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from dataclasses import FrozenInstanceError
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
