@@ -116,14 +116,14 @@ def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
 def test_true_answers_stay_in_their_file(capsys: Capture) -> None:
     """A column that is left out, and one that is disguised to nothing, leave no trace."""
     Path("d.toml").write_text('id = "kary"\nattribute = "drug"\nn = 4\np = 0.25\n')
-    Path("secret.csv").write_text("name,drug\n" + "Zebulon,often\n" * 40)
+    Path("secret.csv").write_text("name,drug\n" + "Zebulon,often\n" * 200)
     for out in ("r.parquet", "r.csv"):
         done(capsys, "disguise", "secret.csv", *BOTH, "--out", out, "--drop", "name")
     for path in (*Path().glob("r.*"), *Path().glob(".r*")):
         assert b"Zebulon" not in path.read_bytes()
     counts = pd.read_csv("r.csv")["drug"].value_counts()
     assert len(counts) == 4
-    assert counts.max() < 25  # ten each, on average
+    assert counts.max() < 100  # fifty each, on average
 
 
 def test_surprising_columns_are_refused(capsys: Capture) -> None:
