@@ -74,6 +74,15 @@ def test_csv_parquet_and_parts_give_one_release(capsys: Capture) -> None:
     assert found["columns"][1] == {"name": "glucose", "low": 0, "high": 199, "missing": 0}
 
 
+def test_an_option_of_columns_may_be_given_again(capsys: Capture) -> None:
+    original = datasets.load("pima")
+    common = ("pima.csv", "--method", "aibr", "--k", "4", "--simulate", "3", "--out", "r.csv")
+    perturb(capsys, *common, "--keep", "diabetes", "--keep", "age, mass")
+    released = pd.read_csv("r.csv")
+    kept = [name for name in original if (released[name] == original[name]).all()]
+    assert sorted(kept) == ["age", "diabetes", "mass"]
+
+
 @pytest.mark.cluster
 def test_two_workers_write_the_same_parts(capsys: Capture) -> None:
     for out, workers in (("here", "0"), ("there", "2")):

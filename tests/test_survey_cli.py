@@ -113,6 +113,18 @@ def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
     assert [cell["smokes"] for cell in found["cells"]] == ["no", "yes"]
 
 
+def test_an_option_of_columns_may_be_given_again(capsys: Capture) -> None:
+    # What is named first must not be forgotten: it would be released, or refused, unasked.
+    pd.read_csv("s.csv", keep_default_na=False).assign(city="Rome").to_csv("s2.csv", index=False)
+    common = disguise("s2.csv", "--simulate", "1")
+    together = done(capsys, *common, "--drop", "name,city")
+    one_by_one = done(capsys, *common, "--force", "--drop", "name", "--drop", "city")
+    assert one_by_one == together
+    assert "left out: name, city" in together
+    said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes", "--over", "drug")
+    assert said.splitlines()[0].split()[:2] == ["smokes", "drug"]
+
+
 def test_true_answers_stay_in_their_file(capsys: Capture) -> None:
     """A column that is left out, and one that is disguised to nothing, leave no trace."""
     Path("d.toml").write_text('id = "kary"\nattribute = "drug"\nn = 4\np = 0.25\n')

@@ -228,15 +228,15 @@ def perturb(
         typer.Option(metavar="E", help="Share of entries set to 0 (ssvd).", show_default=False),
     ] = None,
     columns: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="A,B", help="Columns to perturb.", show_default="all that are not kept"
         ),
-    ] = "",
+    ] = None,
     keep: Annotated[
-        str,
+        list[str] | None,
         typer.Option(metavar="A,B", help="Columns to release as they are.", show_default="none"),
-    ] = "",
+    ] = None,
     integers: Annotated[
         bool, typer.Option("--integers", help="Whole numbers stay whole (aibr).")
     ] = False,
@@ -284,6 +284,6 @@ def perturb(
     )
 
 
-def listed(names: str) -> list[str]:
-    """Names between commas."""
-    return [name.strip() for name in names.split(",") if name.strip()]
+def listed(given: list[str] | None) -> list[str]:
+    """Names between commas, of an option that may be given several times."""
+    return [name.strip() for names in given or [] for name in names.split(",") if name.strip()]

@@ -96,17 +96,18 @@ def disguise(
         typer.Option(metavar="R", help="The reports: .parquet or .csv.", show_default=False),
     ],
     keep: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             "--keep-undisguised",
             metavar="A,B",
             help="Columns to report as they are, in truth.",
             show_default="none",
         ),
-    ] = "",
+    ] = None,
     drop: Annotated[
-        str, typer.Option(metavar="A,B", help="Columns to leave out.", show_default="none")
-    ] = "",
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Columns to leave out.", show_default="none"),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(
@@ -148,8 +149,9 @@ def count(
         Path, typer.Option(metavar="COUNTS", help="The counts: .parquet.", show_default=False)
     ],
     over: Annotated[
-        str, typer.Option(metavar="A,B", help="Attributes to count.", show_default="all")
-    ] = "",
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Attributes to count.", show_default="all"),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -165,7 +167,7 @@ def estimate(
     codebook: CodebookFile,
     design: DesignFile,
     over: Annotated[
-        str,
+        list[str],
         typer.Option(
             metavar="A,B", help="Attributes whose proportions are asked for.", show_default=False
         ),
