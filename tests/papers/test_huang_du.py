@@ -136,27 +136,3 @@ def test_a_million_records_through_the_package(subset_design):
         errors.append(((estimate.values - p) ** 2).mean())
     expected = float(limit.mse(limit.loss)[0]) * N_RECORDS / n
     assert abs(np.mean(errors) - expected) < 4 * np.std(errors) / math.sqrt(20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PRIORS)
-def test_optimised_matrices_are_not_below_the_limit(limits, name):
-    """Whatever is evaluated on the way: some 10^5 matrices of populations under selection."""
-    from ppdm_dask.search.polish import Polisher
-    from ppdm_dask.search.spea2 import Evolution, Settings
-
-    limit = limits[name]
-    polisher = Polisher(limit.problem, 10)
-    seen = 0
-    least = math.inf
-
-    def watch(state: Evolution) -> None:
-        nonlocal seen, least
-        polisher.after_generation(state, 50)
-        found = state.found
-        least = min(least, float((found.mse / limit.mse(1 - found.privacy)).min()))
-        seen += len(found.mse)
-
-    Evolution(limit.problem, Settings(generations=150), SimulationStream(4)).run(watch)
-    assert seen > 30_000
-    assert least > 1
