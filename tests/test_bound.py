@@ -54,9 +54,9 @@ def test_every_ray_of_the_cone_is_a_sum_of_listed_rays():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "delta"), CASES)
-def test_gap_at_all_levels(name, delta):
-    problem = Problem(PRIORS[name], N_RECORDS, delta)
-    limit = Limit.compute(problem)
+def test_gap_at_all_levels(limit_of, name, delta):
+    limit = limit_of(name, delta)
+    problem = limit.problem
     found = [evaluate(problem, level.matrix(problem.prior)) for level in limit.solved]
     mse = np.array([f.mse[0] for f in found])
     loss = np.array([1 - f.privacy[0] for f in found])
