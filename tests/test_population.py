@@ -5,11 +5,14 @@ On real workers: tests/cluster/test_population_workers.py.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.parallel import population
+from ppdm_dask.parallel.losses import PoolLost
 from ppdm_dask.parallel.population import cut, population_map
 from ppdm_dask.search.given import BLOCK
 
@@ -78,6 +81,38 @@ def test_one_core_needs_no_worker(clock, monkeypatch):
     with population_map() as mapped:
         assert len(np.concatenate(mapped(Costly(clock, 9.0, 9.0), [stack(20)]))) == 20
         assert not mapped.away
+
+
+class Shaky:
+    """A session whose pool is lost after each chunk, or before any."""
+
+    pool = SimpleNamespace(workers=3)
+
+    def __init__(self, chunks):
+        self.chunks = chunks
+        self.times = 0
+
+    def evaluate(self, chunks, found, stop):
+        self.times += 1
+        waiting = [i for i in range(len(chunks)) if i not in found]
+        for i in waiting[: self.chunks]:
+            found[i] = chunks[i][:, 0, 0]
+        if waiting[self.chunks :]:
+            raise PoolLost("the scheduler is gone")
+
+
+def test_lost_pools_are_replaced_while_chunks_are_finished(clock, monkeypatch):
+    monkeypatch.setattr(population.PopulationMap, "_connect", lambda self, stop: session)
+    for chunks, times in ((1, 3), (0, 4)):
+        session = Shaky(chunks)
+        with population_map(workers=3) as mapped:
+            if chunks:
+                found = mapped(Costly(clock, 9.0, 9.0), [stack(100)])
+                np.testing.assert_array_equal(np.concatenate(found), stack(100)[:, 0, 0])
+            else:
+                with pytest.raises(PPDMError, match=r"^workers were lost 4 times in a row .*gone$"):
+                    mapped(Costly(clock, 9.0, 9.0), [stack(100)])
+        assert session.times == times
 
 
 @pytest.mark.parametrize("m", [1, 7, 8, 9, 184, 200, 3_984])

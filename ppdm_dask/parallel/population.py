@@ -97,7 +97,9 @@ def population_map(
     if workers is not None and workers < 0:
         raise InputError(f"workers is {workers}; it must be 0 or more", workers)
     if not 0 <= worth_seconds < float("inf"):
-        raise InputError(f"worth_seconds: got {worth_seconds!r}; 0 or more is needed", log)
+        raise InputError(
+            f"worth_seconds: got {worth_seconds!r}; 0 or more is needed", worth_seconds
+        )
     population = PopulationMap(client, workers, log, worth_seconds)
     try:
         yield population
@@ -201,8 +203,15 @@ class PopulationMap:
         return [found[i] for i in range(len(chunks))]
 
     def _connect(self, stop: Interruption) -> ChunkSession:
-        if self._session is not None:
-            return self._session
+        if self._session is None:
+            try:
+                self._session = self._begin(stop)
+            except BaseException:
+                self.close()
+                raise
+        return self._session
+
+    def _begin(self, stop: Interruption) -> ChunkSession:
         # Loading Dask takes half a second, which a cheap objective need not spend.
         from dask.system import CPU_COUNT
 
@@ -224,7 +233,6 @@ class PopulationMap:
         if pool.shared:
             self._open.callback(session.leave)
         session.greet(stop)
-        self._session = session
         return session
 
 

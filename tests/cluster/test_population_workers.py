@@ -149,11 +149,11 @@ def test_what_cannot_be_sent_is_told_in_one_line():
         with lock:
             return objective(P)
 
-    with (
-        population_map(workers=1, worth_seconds=0) as population,
-        pytest.raises(InputError, match=r"^this objective cannot be sent to other processes"),
-    ):
-        search(locked, map=population)
+    with population_map(workers=1, worth_seconds=0) as population:
+        with pytest.raises(InputError, match=r"^this objective cannot be sent to other processes"):
+            search(locked, map=population)
+        # Another is taken after it.
+        assert len(search(objective, 1, map=population)["error"])
 
 
 def test_a_client_of_one_s_own_is_used_and_left_as_it_was(serial):
