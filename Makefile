@@ -19,7 +19,6 @@ GRADE := small
 
 VENV := .venv
 BIN := $(VENV)/bin
-BENCHMARKS := $(sort $(wildcard benchmarks/*.py))
 
 # The stamp's name is keyed on what the environment is built from, and on the folder: a copied
 # checkout must not run the sources of the original.
@@ -49,8 +48,8 @@ sweep: $(STAMP) ## Run the main job [RECIPE=name|file] [PROFILE=name|file] [REPE
 fronts: $(STAMP) ## Search for randomization matrices: the OptRR experiments [PROFILE=name|file] [REPEATS=n] [WORKERS=n] [OUT=runs]
 	$(BIN)/ppdm run optrr optrr-adult --out $(OUT) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
 
-reproduce: $(STAMP) ## Run all recipes and compare them with their goldens [GRADE=small|full] [WORKERS=n] [OUT=runs]
-	$(BIN)/ppdm reproduce --grade $(GRADE) --out $(OUT)/reproduce-$(GRADE) $(if $(WORKERS),--workers $(WORKERS))
+reproduce: $(STAMP) ## Run all recipes and compare them with their goldens [GRADE=small|full] [PROFILE=name|file] [WORKERS=n] [OUT=runs]
+	$(BIN)/ppdm reproduce --grade $(GRADE) --out $(OUT)/reproduce-$(GRADE) $(if $(WORKERS),--workers $(WORKERS)) $(if $(PROFILE),--cluster $(PROFILE))
 
 figures: $(STAMP) ## Draw the figures of a run again, the newest if none is named [RUN=folder]
 	@run="$(RUN)"; \
@@ -79,7 +78,7 @@ type: $(STAMP) ## Check the types
 	$(BIN)/mypy --strict ppdm_dask
 
 bench: $(STAMP) ## Measure the speed against other ways, as ratios
-	@set -e; for benchmark in $(BENCHMARKS); do \
+	@set -e; for benchmark in $$(grep -l __main__ benchmarks/*.py); do \
 	echo "$$benchmark"; $(BIN)/python "$$benchmark"; done
 
 clean: ## Remove the environment, caches and build products; runs stay

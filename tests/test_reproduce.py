@@ -260,6 +260,10 @@ def test_user_errors_are_one_line(site, capsys, monkeypatch):
     assert "--renew: nothing is compared" in refused(
         site, capsys, "--renew", "a good reason", "--hook", "true"
     )
+    assert "--renew: goldens are made on this machine" in refused(
+        site, capsys, "--renew", "a good reason", "--cluster", "local"
+    )
+    assert "local: says how many workers there are" in refused(site, capsys, "--cluster", "local")
     assert "--hook: got '\"'; No closing quotation" in refused(site, capsys, "--hook", '"')
     assert "--hook: got nothing" in refused(site, capsys, "--hook", " ")
     assert "got recipe 'survey'" in refused(site, capsys, "survey")

@@ -33,6 +33,14 @@ Workers = Annotated[
         show_default="as many as help",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROFILE",
+        help="Where to compute: a cluster profile, in place of --workers.",
+        show_default="this machine",
+    ),
+]
 
 
 class Kind(StrEnum):
@@ -110,14 +118,7 @@ def run(
         typer.Option(min=0, metavar="S", help="Seed of the run.", show_default="the recipe's"),
     ] = None,
     workers: Workers = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROFILE",
-            help="Where to compute: a cluster profile, in place of --workers.",
-            show_default="this machine",
-        ),
-    ] = None,
+    cluster: Cluster = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder in which the run's folder is made.")
     ] = Path("runs"),

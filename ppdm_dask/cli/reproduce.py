@@ -31,6 +31,7 @@ def reproduce_recipes(
     against: Path | None,
     out: Path,
     workers: int | None,
+    cluster: str | None,
     fresh: bool,
     hook: str | None,
     page: bool,
@@ -47,7 +48,7 @@ def reproduce_recipes(
     started = now()
     chosen = _grade(against, grade, recipes)
     with _occupied(out, fresh):
-        results = reproduce(chosen, out, workers=workers, progress=_progress)
+        results = reproduce(chosen, out, workers=workers, cluster=cluster, progress=_progress)
         whole = documents.make_reproduction(chosen, results, started)
         drift = out / documents.DRIFT
         documents.write_json(drift, documents.make_drift(chosen, results))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ppdm_dask.cli.app import Json, Workers, app
+from ppdm_dask.cli.app import Cluster, Json, Workers, app
 
 __all__ = ["reproduce"]
 
@@ -44,6 +44,7 @@ def reproduce(
         ),
     ] = None,
     workers: Workers = None,
+    cluster: Cluster = None,
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Compute anew what an earlier, whole reproduction computed."),
@@ -77,6 +78,9 @@ def reproduce(
     if renew is not None:
         if hook is not None:
             raise InputError("--renew: nothing is compared, so there is no --hook to call", hook)
+        if cluster is not None:
+            what = "--renew: goldens are made on this machine, whose processor they name; leave out"
+            raise InputError(f"{what} --cluster", cluster)
         renew_goldens(
             recipes or [],
             renew,
@@ -94,6 +98,7 @@ def reproduce(
         against=against,
         out=folder,
         workers=workers,
+        cluster=cluster,
         fresh=fresh,
         hook=hook,
         page=page,

@@ -26,6 +26,7 @@ from machines import (
     network_namespaces,
     ssh_server,
 )
+from reproduce_site import Site
 from small_recipe import CONFIG, many, write_recipe
 
 from ppdm_dask.cli import main
@@ -137,6 +138,27 @@ def test_separate_processes_with_tls(
     assert result.digest == expected
     assert watch.addresses | listening(pids) == {"127.0.0.1"}
     assert all(psutil.pid_exists(pid) for pid in pids), "others' processes go on"
+
+
+def test_a_reproduction_on_a_cluster(
+    there: tuple[Path, list[int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Site(tmp_path)
+    assert site.reproduce("--renew", "to compare a cluster with this process") == 0
+    command = ["reproduce", "--against", str(site.golden), "--out", str(site.out), "--no-page"]
+    assert main([*command, "--cluster", str(there[0])]) == 0
+    # The bits are the same; on a foreign cluster nobody may ask for that.
+    assert f"workers: none in the golden, {there[0]} here" in capsys.readouterr().out
+    for recipe in site.read("reproduction.json")["recipes"]:
+        assert recipe["status"] == "within tolerance"
+        assert recipe["reasons"][-1] == "the digest is the same"
+        assert not recipe["reused"]
+    # Workers of this machine have its processor.
+    local = tmp_path / "local.toml"
+    local.write_text('kind = "local"\nworkers = 1\nmemory = "1 GiB"\n')
+    assert main([*command, "--fresh", "--cluster", str(local)]) == 0
+    for recipe in site.read("reproduction.json")["recipes"]:
+        assert (recipe["status"], recipe["comparison"]) == ("same", "exact")
 
 
 class TestStrangers:

@@ -18,10 +18,11 @@ PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "pandas", "scikit-learn", "cl
 """Whose arithmetic goes into results; the others read, write or carry them."""
 
 
-def fingerprint() -> Fingerprint:
+def fingerprint(cluster: str | None = None) -> Fingerprint:
     """Return the versions and processor features that results are computed with.
 
-    The package's own version is left out, for it is what a comparison is about.
+    The package's own version is left out, for it is what a comparison is about.  Of a cluster's
+    workers nothing is known but the versions, which are those here: its profile stands for them.
     """
     # Loaded here, since only libraries that are loaded can be asked for their kernels.
     import scipy.linalg  # noqa: F401
@@ -43,6 +44,8 @@ def fingerprint() -> Fingerprint:
         ),
         "linear algebra": sorted({_kernel(info) for info in found["blas"]}),
     }
+    if cluster is not None:
+        own["workers"] = cluster
     return own
 
 

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,7 @@ def reproduce(
     out: Path,
     *,
     workers: int | None = None,
+    cluster: str | Path | None = None,
     progress: Callable[[AnyRecipe], Any] | None = None,
 ) -> list[Reproduced]:
     """Run the recipes of a grade and compare them with their goldens, which are only read.
@@ -118,8 +120,9 @@ def reproduce(
     grade : Grade
     out : Path
         The runs go below it; what is finished there is not computed again.
-    workers : int, optional
-        As of :func:`~ppdm_dask.experiments.run.run`.
+    workers, cluster
+        As of :func:`~ppdm_dask.experiments.run.run`.  Nobody knows the processors of a cluster, so
+        what is not the same to the bit there is compared within tolerances.
     progress : callable, optional
         Given a recipe, returns a context manager that gives a callable for its progress.
 
@@ -131,7 +134,8 @@ def reproduce(
     Raises
     ------
     InputError
-        If a golden is missing or damaged, before anything is run, or the folder cannot be used.
+        If a golden is missing or damaged or the profile is wrong, before anything is run, or the
+        folder cannot be used.
     RunInterrupted
         If it was stopped; the same call goes on.
     """
@@ -139,11 +143,24 @@ def reproduce(
         recipe.name: Golden.read(golden_path(grade.folder, recipe.name, grade.name))
         for recipe in grade.recipes
     }
-    own = fingerprint()
+    own = fingerprint(_elsewhere(cluster, workers))
+    runs = own_folder(out, own)
+    run_one = partial(compute, out=runs, workers=workers, cluster=cluster, progress=progress)
     return [
-        _reproduce(recipe, goldens[recipe.name], own_folder(out, own), own, workers, progress)
-        for recipe in grade.recipes
+        _reproduce(recipe, goldens[recipe.name], runs, own, run_one) for recipe in grade.recipes
     ]
+
+
+def _elsewhere(cluster: str | Path | None, workers: int | None) -> str | None:
+    """Name of a cluster that may compute on other machines than this; None without."""
+    if cluster is None:
+        return None
+    from ppdm_dask.parallel.profiles import load_profile
+
+    if workers is not None:
+        what = f"{cluster}: says how many workers there are; leave the number of workers out"
+        raise InputError(what, workers)
+    return None if load_profile(cluster).kind == "local" else str(cluster)
 
 
 def _reproduce(
@@ -151,13 +168,12 @@ def _reproduce(
     golden: Golden,
     out: Path,
     own: Fingerprint,
-    workers: int | None,
-    progress: Callable[[AnyRecipe], Any] | None,
+    run_one: Callable[[AnyRecipe], Finished],
 ) -> Reproduced:
     folder = RunFolder.plan(recipe, out).path
     trace = ""
     try:
-        done = compute(recipe, out, workers=workers, progress=progress)
+        done = run_one(recipe)
     except (RunInterrupted, RunFolderError):
         raise
     except PPDMError as error:
@@ -176,6 +192,7 @@ def compute(
     out: Path,
     *,
     workers: int | None = None,
+    cluster: str | Path | None = None,
     progress: Callable[[AnyRecipe], Any] | None = None,
 ) -> Finished:
     """Run a recipe, or read its run where it is finished.
@@ -190,7 +207,12 @@ def compute(
     dataset = _stored(folder)
     reused = dataset is not None
     if dataset is None:
-        result = _run(recipe, out, workers, progress)
+        run_it = partial(run, recipe, workers=workers, cluster=cluster, out=out)
+        if progress is None:
+            result = run_it()
+        else:
+            with progress(recipe) as report:
+                result = run_it(progress=report)
         if result.digest is None:
             given_up = "; ".join(str(trial) for trial in result.outcome.quarantined)
             raise PPDMError(f"trials were quarantined: {given_up}", recipe.name)
@@ -205,18 +227,6 @@ def compute(
         float(manifest.get("seconds", 0.0)),
         reused,
     )
-
-
-def _run(
-    recipe: AnyRecipe,
-    out: Path,
-    workers: int | None,
-    progress: Callable[[AnyRecipe], Any] | None,
-) -> Any:
-    if progress is None:
-        return run(recipe, workers=workers, out=out)
-    with progress(recipe) as report:
-        return run(recipe, workers=workers, out=out, progress=report)
 
 
 def _stored(folder: RunFolder) -> xr.Dataset | None:
