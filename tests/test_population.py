@@ -107,11 +107,11 @@ def test_lost_pools_are_replaced_while_chunks_are_finished(clock, monkeypatch):
         session = Shaky(chunks)
         with population_map(workers=3) as mapped:
             if chunks:
-                found = mapped(Costly(clock, 9.0, 9.0), [stack(100)])
+                found = mapped(Costly(clock, 9.0, 0.1), [stack(100)])
                 np.testing.assert_array_equal(np.concatenate(found), stack(100)[:, 0, 0])
             else:
                 with pytest.raises(PPDMError, match=r"^workers were lost 4 times in a row .*gone$"):
-                    mapped(Costly(clock, 9.0, 9.0), [stack(100)])
+                    mapped(Costly(clock, 9.0, 0.1), [stack(100)])
         assert session.times == times
 
 
