@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from ppdm_dask.mine import ID3, NaiveBayes
     from ppdm_dask.randomness import Stream
     from ppdm_dask.records import Records, Reports
-    from ppdm_dask.search.optimize import chosen_design, optimize
+    from ppdm_dask.search.front import chosen_design
+    from ppdm_dask.search.optimize import optimize
     from ppdm_dask.tables import ContingencyTable, count
 
 __version__ = "0.1.0"
@@ -122,7 +123,8 @@ _HOMES = {
         "mine": ("ID3", "NaiveBayes"),
         "randomness": ("Stream",),
         "records": ("Records", "Reports"),
-        "search.optimize": ("chosen_design", "optimize"),
+        "search.front": ("chosen_design",),
+        "search.optimize": ("optimize",),
         "tables": ("ContingencyTable", "count"),
     }.items()
     for name in names

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -28,6 +30,17 @@ def report_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     from report_runs import make_pages
 
     return make_pages(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture(scope="session")
+def limit_of() -> Callable[[str, float], Any]:
+    """The certified limit at 98 levels of a prior of the paper and a delta; solved once."""
+    from search_priors import N_RECORDS, PRIORS
+
+    from ppdm_dask.search.limit import Limit
+    from ppdm_dask.search.problem import Problem
+
+    return cache(lambda name, delta: Limit.compute(Problem(PRIORS[name], N_RECORDS, delta)))
 
 
 @pytest.fixture

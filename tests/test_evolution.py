@@ -11,7 +11,7 @@ from search_priors import PRIORS, random_matrices
 
 from ppdm_dask import InputError
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search import methods, operators
+from ppdm_dask.search import checkpoints, operators
 from ppdm_dask.search.archive import Omega, nondominated
 from ppdm_dask.search.draws import Draws
 from ppdm_dask.search.limit import levels
@@ -196,7 +196,7 @@ def test_a_polished_search_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path
     stream = SimulationStream(1)
     at = levels(PROBLEM)[::10]
     whole = refine(PROBLEM, settings, stream, at=at)
-    monkeypatch.setattr(methods, "CHECKPOINT", 30)
+    monkeypatch.setattr(checkpoints, "GENERATIONS", 30)
 
     class Killed(Exception):
         pass

@@ -8,6 +8,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ppdm_dask
@@ -33,14 +34,31 @@ def test_some_modules_have_examples():
     assert sum(bool(test.examples) for test in found) >= 8
 
 
-def test_readme_examples(capsys):
-    """Both Python blocks, in one interpreter as a reader would type them."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 2
+def run_blocks(page: str, number: int) -> dict[str, object]:
+    """Names after all Python blocks of a page, in one interpreter as a reader would type them."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    assert len(blocks) == number
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, page, "exec"), names)
+    return names
+
+
+def test_readme_examples(capsys):
+    names = run_blocks("README.md", 2)
     printed = capsys.readouterr().out
     assert "education" in printed
     model = names["model"]
     assert 0.79 < model.score(names["test"]) < 0.82  # type: ignore[attr-defined]
+
+
+def test_search_examples():
+    names = run_blocks("docs/search.md", 3)
+    front, design, score = names["front"], names["design"], names["rare_categories"]
+    assert score(design.matrix()[None])[0, 0] >= 0.3  # type: ignore[operator, attr-defined]
+    np.testing.assert_array_equal(
+        score(front["matrix"].to_numpy())[:, 1],  # type: ignore[operator, index]
+        front["error"],  # type: ignore[index]
+    )
+    assert names["population"].away is False  # type: ignore[attr-defined]
+    assert names["same"].identical(front)  # type: ignore[attr-defined]

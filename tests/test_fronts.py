@@ -29,7 +29,7 @@ from ppdm_dask.report.front_figures import draw_fronts
 from ppdm_dask.report.fronts import front_json, front_notes, front_tables
 from ppdm_dask.report.html.alternatives import describe
 from ppdm_dask.report.html.numbers import undefined_cells
-from ppdm_dask.search import methods
+from ppdm_dask.search import checkpoints
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import warner_matrices
 from ppdm_dask.search.objectives import evaluate
@@ -278,7 +278,7 @@ def test_a_repeat_goes_on_from_its_checkpoint_and_leaves_nothing(result, tmp_pat
         steps.append(self.generation)
         step(self)
 
-    monkeypatch.setattr(methods, "CHECKPOINT", 25)
+    monkeypatch.setattr(checkpoints, "GENERATIONS", 25)
     monkeypatch.setattr(Evolution, "step", counted)
     cell = next(cell for cell in plan.cells if cell.params["method"] == "spea2")
     with pytest.raises(KeyboardInterrupt):

@@ -36,8 +36,9 @@ def optimize_prior(
     """Search, write ``front.nc`` and, if one is chosen, ``design.toml``, and print the front."""
     from ppdm_dask.designs.files import write_design
     from ppdm_dask.experiments.results import write_netcdf
-    from ppdm_dask.search.optimize import choose as choose_point
-    from ppdm_dask.search.optimize import chosen_design, optimize
+    from ppdm_dask.search.front import choose as choose_point
+    from ppdm_dask.search.front import chosen_design
+    from ppdm_dask.search.optimize import optimize
 
     attribute, categories, prior = read_prior(file)
     wanted = _parse_choice(choose)

@@ -13,15 +13,13 @@ import numpy.typing as npt
 
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.logarithm import xlogx
+from ppdm_dask.kernels.ties import ENTROPY_TIE
 
-__all__ = ["TIE", "grow"]
+__all__ = ["grow"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Count = int | np.integer[Any]
-
-TIE = 1e-10
-"""Scores (nats a record) closer than this tie, and the attribute that comes first wins."""
 
 # Columns of a node on the stack: bounds of its two classes in the training cells, of the disguised
 # test cells and of the clean ones, then the node itself.
@@ -118,7 +116,7 @@ def _best(
         y[i] = score
         least = min(least, score)
     for i in range(size):
-        if y[i] <= least + TIE:
+        if y[i] <= least + ENTROPY_TIE:
             best = i
             break
     return best

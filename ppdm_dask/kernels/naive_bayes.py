@@ -20,19 +20,14 @@ import numpy.typing as npt
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.bits import popcount
 from ppdm_dask.kernels.split import draw_test_plane
+from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
 from ppdm_dask.kernels.unrelated import draw_reports
 
-__all__ = ["TIE", "pair_counts", "trials"]
+__all__ = ["pair_counts", "trials"]
 
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-TIE = 1e-9
-"""Scores closer than this tie, and the class that comes first wins."""
-
-ROUNDING = 1e-12
-"""An estimate this little below the floor is at it, and not counted as raised."""
 
 
 @kernel
@@ -61,7 +56,7 @@ def _fit(
     part is added to the first table.
     """
     floored = 0
-    below = floor - ROUNDING
+    below = floor - FLOOR_ROUNDING
     shift = (1.0 - q) / q
     prior0 = (n - n_ones[0]) / n / q - shift * (1.0 - law[0])
     prior1 = n_ones[0] / n / q - shift * law[0]
@@ -98,7 +93,7 @@ def _predict_cells(
         score = tables[0, cells[i, 0]]
         for t in range(1, tables.shape[0]):
             score += tables[t, cells[i, t]]
-        predicted[i] = score > TIE
+        predicted[i] = score > SCORE_TIE
 
 
 @kernel
@@ -137,7 +132,7 @@ def _score_reports(reports: Words, test: Words, n_features: int, tables: Floats)
                         scores[8 * group + r] += value
         predicted = np.uint64(0)
         for r in range(64):
-            predicted |= np.uint64(scores[r] > TIE) << np.uint64(r)
+            predicted |= np.uint64(scores[r] > SCORE_TIE) << np.uint64(r)
         correct += popcount(~(predicted ^ reports[i, 0]) & test[i])
     return int(correct)
 
@@ -165,7 +160,7 @@ def _personal_share(law: Floats, tables: Floats) -> float:
         inner = 0.0
         for low in range(256):
             score = tables[0, low] + (tables[1, high] if second else 0.0)
-            if score > TIE:
+            if score > SCORE_TIE:
                 inner += weights[0, low]
         positive += weights[1, high] * inner
     share: float = law[0] * positive + (1.0 - law[0]) * (1.0 - positive)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.kernels.ties import ENTROPY_TIE
 from ppdm_dask.mine.signed_cells import ROUNDING, SignedCells, signed_cells
 from ppdm_dask.mine.significance import split_z
 from ppdm_dask.mine.tree import Tree
@@ -22,15 +23,12 @@ from ppdm_dask.mine.tree_export import check_depth
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Evidence
 
-__all__ = ["TIE", "Rules", "grow", "mean_entropy"]
+__all__ = ["Rules", "grow", "mean_entropy"]
 
 Counts = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-TIE = 1e-10
-"""Scores (nats a record) within this of the best tie, and the attribute that comes first wins."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +257,7 @@ def _split(
         wanted = path[nodes, column] < 0
         tables.append(counter.split(column, wanted, path[nodes]))
         scores[wanted, j] = mean_entropy(tables[-1][wanted])
-    position = first_best(scores, TIE, largest=False)
+    position = first_best(scores, ENTROPY_TIE, largest=False)
     rows = np.arange(len(nodes))
     if rules.min_z is not None:
         candidates = np.isfinite(scores).sum(axis=1)

@@ -14,6 +14,7 @@ from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate import Estimate, estimate_proportions, invert
 from ppdm_dask.events import Proportion
+from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
 from ppdm_dask.mine.scoring import Correct, score_disguised, score_strata
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.tables import ContingencyTable
@@ -24,21 +25,15 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.randomness import Stream
 
-__all__ = ["TIE", "NaiveBayes", "first_largest"]
+__all__ = ["NaiveBayes", "first_largest"]
 
 Floats = npt.NDArray[np.float64]
 
-TIE = 1e-9
-"""Log scores closer than this tie, and the class that comes first wins."""
-
-ROUNDING = 1e-12
-"""An estimate this little below the floor is at it, and not counted as raised."""
-
 
 def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
-    """Position of the largest score in each row; within ``TIE`` of it, the one that comes first."""
+    """Position of the largest score in each row; the first of those within ``SCORE_TIE`` of it."""
     best = scores.max(axis=1, keepdims=True)
-    first: npt.NDArray[np.int64] = np.argmax(scores >= best - TIE, axis=1)
+    first: npt.NDArray[np.int64] = np.argmax(scores >= best - SCORE_TIE, axis=1)
     return first
 
 
@@ -180,7 +175,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, estimate in zip(features, estimates, strict=True):
             joint = estimate.values.T
             self.categories_[name] = estimate.codebook[name].categories
-            self.floored_ += int((joint < self.floor_ - ROUNDING).sum())
+            self.floored_ += int((joint < self.floor_ - FLOOR_ROUNDING).sum())
             n_joint += joint.size
             raised = np.maximum(joint, self.floor_)
             self.feature_log_prob_[name] = np.log(raised / raised.sum(axis=0))

@@ -7,15 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+from time import monotonic
+from typing import Any
 
-from distributed import KilledWorker
+from distributed import Client, Future, KilledWorker
 from distributed.client import ClosedClientError
 
 from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.sizes import show_size
 
-__all__ = ["PoolLost", "describe_absence", "describe_death", "lost_with_connection", "see_log"]
+__all__ = [
+    "PoolLost",
+    "WorkerWatch",
+    "deliver",
+    "describe_absence",
+    "describe_death",
+    "lost_with_connection",
+    "see_log",
+]
+
+MEND_SECONDS = 2.0
 
 
 class PoolLost(Exception):
@@ -31,6 +44,57 @@ def lost_with_connection() -> Iterator[None]:
         raise PoolLost(f"the scheduler is gone ({summarise(error)})") from error
 
 
+class WorkerWatch:
+    """Has lost workers of a pool replaced.
+
+    Parameters
+    ----------
+    pool : Pool
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self._mended = self._seen = monotonic()
+
+    def check(self) -> bool:
+        """Whether any worker is there.  Too long without any is a loss.
+
+        Raises
+        ------
+        PoolLost
+            If there has been none for as long as the pool has patience.
+        """
+        now = monotonic()
+        alive = self.pool.alive()
+        if alive < self.pool.workers and now > self._mended + MEND_SECONDS:
+            with lost_with_connection():
+                self.pool.mend()
+            self._mended = now
+        if alive:
+            self._seen = now
+        elif now > self._seen + self.pool.patience:
+            raise PoolLost(describe_absence(self.pool))
+        return alive > 0
+
+
+async def deliver(
+    client: Client, key: str, future: Future[Any], to: SimpleQueue[tuple[str, object]]
+) -> None:
+    """Hand what becomes of a future to the main thread; runs in the event loop's thread.
+
+    Waits on if the result is lost with its worker before it is here. Dask answers requests of the
+    same moment together.
+    """
+    answer: object = None
+    try:
+        answers = await client.gather([future], errors="skip", asynchronous=True)
+        if answers:
+            answer = answers[0]
+    except Exception as error:
+        answer = error
+    to.put((key, answer))
+
+
 def describe_absence(pool: Pool) -> str:
     """Say that there is no worker, why the last one ended, and where more is to be read."""
     last = pool.last_death()
@@ -38,15 +102,23 @@ def describe_absence(pool: Pool) -> str:
     return what + (f" (last: {last})" if last else "") + see_log(pool)
 
 
-def describe_death(pool: Pool, killed: KilledWorker) -> str:
-    """Say how the worker of a batch that ran alone ended, and where more is to be read."""
+def describe_death(pool: Pool, killed: KilledWorker, *, alone: bool = True) -> str:
+    """Say how the worker of a task ended, and where more is to be read.
+
+    Parameters
+    ----------
+    pool : Pool
+    killed : KilledWorker
+    alone : bool
+        Whether nothing else ran in the pool.
+    """
     times = "once" if killed.allowed_failures < 1 else f"{killed.allowed_failures + 1} times"
     if _went_over_memory(pool, killed.last_worker.address):
         limit = show_size(killed.last_worker.memory_limit or 0)
-        end = f"alone it took its worker over the memory limit of {limit}, {times}"
+        end = f"{'alone ' * alone}it took its worker over the memory limit of {limit}, {times}"
         return f"{end}; {pool.more_memory}{see_log(pool)}"
     last = pool.last_death()
-    end = f"its worker process died {times} while it ran alone"
+    end = f"its worker process died {times}" + " while it ran alone" * alone
     return end + (f" (last: {last})" if last else "") + see_log(pool)
 
 

@@ -22,7 +22,8 @@ from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.interrupt import Interruption, Stopped
 from ppdm_dask.parallel.losses import (
     PoolLost,
-    describe_absence,
+    WorkerWatch,
+    deliver,
     describe_death,
     lost_with_connection,
     see_log,
@@ -38,7 +39,6 @@ __all__ = ["Session"]
 
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2
-MEND_SECONDS = 2.0
 START_SECONDS = 60.0  # for a pool's first batch, before which workers load and compile
 
 
@@ -84,7 +84,8 @@ class Session:
         self.alone = False
         self.sent = 0
         self.losses = 0
-        self.last = self.last_mend = self.last_seen = monotonic()
+        self.watcher = WorkerWatch(pool)
+        self.last = monotonic()
 
     def drive(self) -> None:
         """Send batches and take results until there is nothing to send."""
@@ -116,7 +117,7 @@ class Session:
         """Wait for a first worker, then refuse a cluster that differs from this process."""
         while not self.pool.alive():
             self.stop.check()
-            self.watch_workers()
+            self.watcher.check()
             sleep(POLL_SECONDS)
         check_peers(self.pool.client, self.pool.source)
         if self.pool.shared:
@@ -167,22 +168,7 @@ class Session:
             raise
         for key, batch, future in zip(keys, batches, futures, strict=True):
             self.in_flight[key] = (batch, future)
-            self.loop.add_callback(self.collect, key, future)
-
-    async def collect(self, key: str, future: Future[Any]) -> None:
-        """Hand what becomes of a future to the main thread; runs in the event loop's thread.
-
-        Waits on if the result is lost with its worker before it is here. Dask answers requests of
-        the same moment together.
-        """
-        answer: object = None
-        try:
-            answers = await self.pool.client.gather([future], errors="skip", asynchronous=True)
-            if answers:
-                answer = answers[0]
-        except Exception as error:
-            answer = error
-        self.finished.put((key, answer))
+            self.loop.add_callback(deliver, self.pool.client, key, future, self.finished)
 
     def take(self, key: str, answer: object) -> None:
         """Store, judge or put back what came of a batch."""
@@ -223,24 +209,10 @@ class Session:
         else:
             self.tally.planner.put_back(batch)
 
-    def watch_workers(self) -> bool:
-        """Have lost workers replaced; whether any is there. Too long without any is a loss."""
-        now = monotonic()
-        alive = self.pool.alive()
-        if alive < self.pool.workers and now > self.last_mend + MEND_SECONDS:
-            with lost_with_connection():
-                self.pool.mend()
-            self.last_mend = now
-        if alive:
-            self.last_seen = now
-        elif now > self.last_seen + self.pool.patience:
-            raise PoolLost(describe_absence(self.pool))
-        return alive > 0
-
     def watch(self) -> None:
         """Give the pool up when nothing finishes."""
         now = monotonic()
-        if not self.watch_workers():
+        if not self.watcher.check():
             self.last = now
         start = START_SECONDS if self.tally.mode.startswith("starting") else 0.0
         limit = max(self.stall_seconds, start)

@@ -21,7 +21,7 @@ from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.peers import difference, own_versions
 from ppdm_dask.parallel.perform import Performer, Result
 
-__all__ = ["Failure", "Unfit", "WorkPlugin", "perform_batch"]
+__all__ = ["Carrier", "Failure", "Unfit", "WorkPlugin", "perform_batch"]
 
 
 @dataclass(frozen=True)
@@ -79,27 +79,75 @@ class Unfit:
     reason: str
 
 
-class WorkPlugin(WorkerPlugin):
-    """Carries the work to each worker once, and to a worker that was started in place of another.
+class Carrier(WorkerPlugin):
+    """Carries an object to each worker once, and to a worker that was started in place of another.
 
     Parameters
     ----------
-    work : Work
-        The computation; pickled here (by value what a script defines), unpickled by a worker's
-        first batch.
-    cells : sequence of Cell
-        Batches name a cell by its position.
+    content : object
+        Pickled here (by value what a script defines), unpickled by a worker's first task.
+    what : str
+        What it is, for messages.
     name : str
         Under which a worker keeps the plugin.
     log : str or None
         File of this machine that takes what the worker process writes to its standard error.
     compare : bool
-        Whether each worker has to compare its versions with this process before its first batch.
+        Whether each worker has to compare its versions with this process before its first task.
 
     Raises
     ------
     InputError
-        If the work cannot be pickled.
+        If the object cannot be pickled.
+    """
+
+    def __init__(
+        self, content: object, what: str, name: str, log: str | None, *, compare: bool = False
+    ) -> None:
+        self.name = name
+        self.log = log
+        try:
+            self._pickled: bytes = by_value.dumps(content)
+        except Exception as error:
+            raise InputError(
+                f"this {what} cannot be sent to other processes ({summarise(error)}); "
+                "make it picklable, or use workers=0",
+                content,
+            ) from error
+        self._versions = own_versions() if compare else None
+        self._content: Any = None
+        self._opened = False
+
+    def setup(self, worker: Any) -> None:
+        """Send standard error to the log; a crash then tells its story there, not on a terminal."""
+        if self.log is not None:
+            descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
+
+    def content(self) -> Any:
+        """The object, in a worker; an :class:`Unfit` where the worker is not what the driver is."""
+        if not self._opened:
+            if self._versions is not None:
+                what = difference(self._versions, own_versions())
+                if what:
+                    return Unfit(f"worker {get_worker().address}: {what}")
+            self._content = by_value.loads(self._pickled)
+            self._opened = True
+        return self._content
+
+
+class WorkPlugin(Carrier):
+    """Carries the work and its cells.
+
+    Parameters
+    ----------
+    work : Work
+        The computation.
+    cells : sequence of Cell
+        Batches name a cell by its position.
+    name, log, compare
+        As of :class:`Carrier`.
     """
 
     def __init__(
@@ -111,35 +159,17 @@ class WorkPlugin(WorkerPlugin):
         *,
         compare: bool = False,
     ) -> None:
-        self.name = name
+        super().__init__(work, "work", name, log, compare=compare)
         self.cells = tuple(cells)
-        self.log = log
-        try:
-            self._pickled: bytes = by_value.dumps(work)
-        except Exception as error:
-            raise InputError(
-                f"this work cannot be sent to other processes ({summarise(error)}); "
-                "make it picklable, or use workers=0",
-                work,
-            ) from error
-        self._versions = own_versions() if compare else None
         self._performer: Performer | None = None
-
-    def setup(self, worker: Any) -> None:
-        """Send standard error to the log; a crash then tells its story there, not on a terminal."""
-        if self.log is not None:
-            descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            os.dup2(descriptor, 2)
-            os.close(descriptor)
 
     def perform(self, index: int, start: int, stop: int) -> Result | Unfit:
         """Do repeats of the cell at position ``index``."""
         if self._performer is None:
-            if self._versions is not None:
-                what = difference(self._versions, own_versions())
-                if what:
-                    return Unfit(f"worker {get_worker().address}: {what}")
-            self._performer = Performer(by_value.loads(self._pickled))
+            work = self.content()
+            if isinstance(work, Unfit):
+                return work
+            self._performer = Performer(work)
         return self._performer.perform(self.cells[index], start, stop)
 
 

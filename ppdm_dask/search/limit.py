@@ -18,12 +18,15 @@ from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import listable
 from ppdm_dask.search.relaxed import Relaxation
 
-__all__ = ["SHARES", "Limit", "least_mse", "levels"]
+__all__ = ["AT_LEVEL", "SHARES", "Limit", "least_mse", "levels"]
 
 Floats = npt.NDArray[np.float64]
 
 SHARES: Floats = np.round(np.arange(2, 100) / 100, 2)
 """f: levels lie at ``a = p_max + f (delta - p_max)``; 98 of them."""
+
+AT_LEVEL = 1e-12
+"""By how much rounding may leave a matrix above the level that it was made for."""
 
 MARKS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 """Shares f near which certificates by products are sought; each of them holds at every level."""
@@ -45,8 +48,7 @@ def least_mse(loss: npt.ArrayLike, mse: npt.ArrayLike, at: npt.ArrayLike) -> Flo
     loss, mse = np.asarray(loss, dtype=float), np.asarray(mse, dtype=float)
     order = np.argsort(loss, kind="stable")
     best = np.r_[np.inf, np.minimum.accumulate(mse[order])]
-    # A matrix that was made for a level may miss it by rounding.
-    found: Floats = best[np.searchsorted(loss[order], np.asarray(at) + 1e-12, "right")]
+    found: Floats = best[np.searchsorted(loss[order], np.asarray(at) + AT_LEVEL, "right")]
     return found
 
 

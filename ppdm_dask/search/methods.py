@@ -13,7 +13,9 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.archive import nondominated
+from ppdm_dask.search.checkpoints import Keeper
 from ppdm_dask.search.draws import Draws
+from ppdm_dask.search.given import GivenObjective
 from ppdm_dask.search.limit import Limit, levels
 from ppdm_dask.search.objectives import Objectives, evaluate
 from ppdm_dask.search.polish import POLISH, Polisher, polish
@@ -45,7 +47,6 @@ MEMETIC_GENERATIONS = 3_000
 LAST_ROUNDS = 6  # of neighbours, after the last generation
 MERGES = 6  # starts a level for a design with few symbols
 MERGE_STEPS = 6_000
-CHECKPOINT = 500  # generations
 
 _LAST = POLISH - (1 << 16)
 _MERGE = POLISH - (1 << 17)
@@ -79,19 +80,19 @@ def _prepare(
     problem: Problem,
     settings: Settings,
     stream: SimulationStream,
+    keeper: Keeper,
     mapper: Callable[..., Any] | None = None,
+    objective: GivenObjective | None = None,
 ) -> Evolution:
     toolbox = make_toolbox(
         problem, density=settings.density, rate=settings.rate, scale=settings.scale
     )
     if mapper is not None:
         toolbox.register("map", mapper)
-    return Evolution(problem, settings, stream, toolbox)
-
-
-def _due(state: Evolution) -> bool:
-    """Whether a generation is one after which a checkpoint is written."""
-    return state.finished or not state.generation % CHECKPOINT
+    if objective is not None:
+        toolbox.register("evaluate", objective)
+    # What a checkpoint replaces need not be evaluated first.
+    return Evolution(problem, settings, stream, toolbox, begun=not keeper.there)
 
 
 def evolve(
@@ -102,6 +103,7 @@ def evolve(
     checkpoint: Path | None = None,
     progress: Progress | None = None,
     mapper: Callable[..., Any] | None = None,
+    objective: GivenObjective | None = None,
 ) -> Found:
     """The paper's algorithm: matrices of Omega after the last generation.
 
@@ -116,14 +118,16 @@ def evolve(
         Called with the generation and their number after each one.
     mapper : callable, optional
         In place of the toolbox's ``map``.
+    objective : GivenObjective, optional
+        In place of privacy and MSE.
     """
-    evolution = _prepare(problem, settings, stream, mapper)
-    if checkpoint is not None and checkpoint.is_file():
-        evolution.restore(checkpoint)
+    keeper = Keeper(checkpoint)
+    evolution = _prepare(problem, settings, stream, keeper, mapper, objective)
+    if keeper.there:
+        keeper.take_up(evolution)
 
     def hook(state: Evolution) -> None:
-        if checkpoint is not None and _due(state):
-            state.save(checkpoint)
+        keeper.after_generation(state)
         if progress is not None:
             progress(state.generation, settings.generations)
 
@@ -152,11 +156,12 @@ def refine(
     checkpoint, progress : optional
         As of :func:`evolve`.
     """
-    evolution = _prepare(problem, settings, stream)
+    keeper = Keeper(checkpoint)
+    evolution = _prepare(problem, settings, stream, keeper)
     symbols = evolution.population.shape[1]
     polisher = Polisher(problem, symbols, at)
-    if checkpoint is not None and checkpoint.is_file():
-        evolution.restore(checkpoint, polisher.take_up)
+    if keeper.there:
+        keeper.take_up(evolution, polisher.take_up)
     elif symbols > problem.n and limit is not None and limit.attained:
         for level in limit.solved:
             P = _padded(merged(level, problem.prior, symbols), symbols)[None]
@@ -164,8 +169,7 @@ def refine(
 
     def hook(state: Evolution) -> None:
         polisher.after_generation(state, INTERVAL)
-        if checkpoint is not None and _due(state):
-            state.save(checkpoint, polisher.state())
+        keeper.after_generation(state, polisher.state)
         if progress is not None:
             progress(state.generation, settings.generations)
 

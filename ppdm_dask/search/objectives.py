@@ -11,7 +11,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import channels
 from ppdm_dask.search.problem import Problem
 
-__all__ = ["Objectives", "evaluate", "meet_bound"]
+__all__ = ["TOLERANCE", "Objectives", "evaluate", "meet_bound"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,21 +1,20 @@
-"""Search for matrices, and the front as a labelled dataset."""
+"""Search for matrices by one of the methods."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.search.front import front_dataset
+from ppdm_dask.search.given import GivenObjective, Objective
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import (
     METHODS,
-    Found,
     Progress,
     evolve,
     levels_with,
@@ -29,9 +28,7 @@ from ppdm_dask.search.rays import listable
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.designs import RRMatrix
-
-__all__ = ["choose", "chosen_design", "optimize"]
+__all__ = ["optimize"]
 
 
 def optimize(
@@ -48,6 +45,7 @@ def optimize(
     categories: Sequence[str] | None = None,
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
+    objective: Objective | None = None,
     map: Callable[..., Any] | None = None,
 ) -> xr.Dataset:
     """Randomization matrices with the best trade-off between privacy and error.
@@ -79,8 +77,14 @@ def optimize(
         ``"spea2"`` and ``"memetic"``: a file to go on from after an interruption.
     progress : callable, optional
         Called with what is done and what there is.
+    objective : callable, optional
+        ``"spea2"`` alone: a measure of privacy and error in place of the paper's.  A function of a
+        stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a privacy
+        in [0, 1], the better the larger, and an error, the better the smaller, infinite for a
+        matrix of no use.  The same matrices have to give the same numbers.
     map : callable, optional
-        ``"spea2"`` alone: how parts of a population are evaluated, in place of the built-in.
+        ``"spea2"`` alone: how parts of a population are evaluated, in place of the built-in; for
+        an expensive objective :func:`ppdm_dask.parallel.population.population_map`.
 
     Returns
     -------
@@ -90,6 +94,10 @@ def optimize(
         ``point``, ``reported``, ``true``, whose columns sum to 1.  Its attributes hold the
         hypervolume ratio and the median of MSE / bound over 98 levels, and ``attained``: whether
         designs attain the bound, as up to 18 categories, or it may lie lower than what is possible.
+
+        With an `objective` of one's own, ``privacy`` and ``error`` are its numbers, and there is no
+        limit: ``mse``, ``bound`` and the attributes on them are absent, and the attribute ``limit``
+        says why.  The attribute ``objective`` has its name.
 
     Raises
     ------
@@ -108,6 +116,12 @@ def optimize(
         raise InputError(f"method: got {method!r}; one of {', '.join(METHODS)} is needed", method)
     if method != "spea2" and map is not None:
         raise InputError(f"map: {method!r} has none; 'spea2' has", method)
+    if method != "spea2" and objective is not None:
+        raise InputError(
+            f"objective: {method!r} has none but the paper's, whose gradient or dual it uses; "
+            "'spea2' takes any",
+            method,
+        )
     if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
         raise InputError("generations, patience, checkpoint: 'bound' has none", method)
     problem = Problem(prior, n_records, delta)
@@ -116,6 +130,19 @@ def optimize(
     at = levels_with(problem, privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
     path = None if checkpoint is None else Path(checkpoint)
+    about = {"method": method, "seed": seed}
+    if objective is not None:
+        given = GivenObjective(problem, objective)
+        found = evolve(
+            problem,
+            settings,
+            stream,
+            checkpoint=path,
+            progress=progress,
+            mapper=map,
+            objective=given,
+        )
+        return front_dataset(problem, found, labels, about, objective=given.name)
     if method == "bound" and not listable(problem.n, problem.delta):
         raise InputError(
             f"method: 'bound' lists all subsets of up to 18 categories, the prior has {problem.n}; "
@@ -131,7 +158,7 @@ def optimize(
         )
     else:
         found = evolve(problem, settings, stream, checkpoint=path, progress=progress, mapper=map)
-    return _dataset(problem, found, limit, labels, {"method": method, "seed": seed})
+    return front_dataset(problem, found, labels, about, limit=limit)
 
 
 def map_labels(categories: Sequence[str] | None, n: int) -> Sequence[str]:
@@ -141,89 +168,3 @@ def map_labels(categories: Sequence[str] | None, n: int) -> Sequence[str]:
     if len(categories) != n:
         raise InputError(f"categories: got {len(categories)} labels; {n} are needed", categories)
     return categories
-
-
-def _dataset(
-    problem: Problem,
-    found: Found,
-    limit: Limit,
-    labels: list[str],
-    about: dict[str, Any],
-) -> xr.Dataset:
-    import xarray as xr
-
-    privacy, worst, mse = found.objectives
-    loss = 1.0 - privacy
-    bound = limit.mse(loss)
-    attributes: dict[str, Any] = {
-        **about,
-        "n_records": problem.n_records,
-        "delta": problem.delta,
-        "generations": found.generations,
-        "attained": json.dumps(limit.attained),
-        **limit.summary(loss, mse),
-    }
-    K = found.P.shape[1]
-    variables = {
-        "privacy": ("point", privacy, "how often the best guess of an answer is wrong", "1"),
-        "worst": ("point", worst, "largest posterior of a true category given a report", "1"),
-        "mse": ("point", mse, "average mean squared error of the estimated proportions", "1"),
-        "bound": ("point", bound, "certified lower bound on the MSE at this privacy", "1"),
-    }
-    data: dict[str, Any] = {
-        name: (dims, values, {"long_name": doc, "units": units})
-        for name, (dims, values, doc, units) in variables.items()
-    }
-    doc = "probability of a reported symbol given a true category"
-    data["matrix"] = (("point", "reported", "true"), found.P, {"long_name": doc, "units": "1"})
-    labelled = {"long_name": "proportion of the true category", "units": "1"}
-    data["prior"] = ("true", np.array(problem.prior), labelled)
-    reported = labels if problem.n == K else [str(i) for i in range(K)]
-    return xr.Dataset(data, {"true": labels, "reported": reported}, attributes)
-
-
-def choose(front: xr.Dataset, *, privacy: float | None = None, mse: float | None = None) -> int:
-    """Point of a front: the least MSE with at least a privacy, or the most private up to an MSE.
-
-    Raises
-    ------
-    InputError
-        Where the front has none, or unless exactly one of the two is given.
-    """
-    if (privacy is None) == (mse is None):
-        raise InputError("choose: give either privacy or mse", None)
-    privacies, errors = front["privacy"].to_numpy(), front["mse"].to_numpy()
-    if privacy is not None:
-        there = privacies >= privacy - 1e-9
-        if not there.any():
-            raise InputError(
-                f"privacy: got {privacy:g}; the front goes up to {privacies.max():.4g}", privacy
-            )
-        return int(np.argmin(np.where(there, errors, np.inf)))
-    assert mse is not None
-    there = errors <= mse
-    if not there.any():
-        raise InputError(f"mse: got {mse:g}; the front begins at {errors.min():.3g}", mse)
-    return int(np.argmax(np.where(there, privacies, -1.0)))
-
-
-def chosen_design(
-    front: xr.Dataset,
-    attribute: str,
-    *,
-    privacy: float | None = None,
-    mse: float | None = None,
-) -> RRMatrix:
-    """The design of a chosen point, for an attribute; see :func:`choose`.
-
-    A design with more reported symbols than categories is inverted for the front's prior.
-    """
-    from ppdm_dask.designs import RRMatrix
-
-    point = front.isel(point=choose(front, privacy=privacy, mse=mse))
-    P = point["matrix"].to_numpy()
-    n = P.shape[1]
-    used = P[P.any(axis=1)] if len(P) > n else P
-    if len(used) <= n:
-        return RRMatrix(attribute, P[:n] if len(P) == n else used)
-    return RRMatrix(attribute, used, p0=point["prior"].to_numpy())

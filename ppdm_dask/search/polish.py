@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ppdm_dask.kernels.polish import descend
 from ppdm_dask.search.draws import Draws
-from ppdm_dask.search.limit import least_mse, levels
+from ppdm_dask.search.limit import AT_LEVEL, least_mse, levels
 from ppdm_dask.search.objectives import Objectives, evaluate, meet_bound
 from ppdm_dask.search.problem import Problem
 
@@ -113,7 +113,7 @@ class Polisher:
         lowest = np.minimum.accumulate(mse)
         first = np.r_[True, mse[1:] < lowest[:-1]]
         holder = np.maximum.accumulate(np.where(first, np.arange(len(mse)), 0))
-        place = np.searchsorted(loss[order], self.at + 1e-12, "right") - 1
+        place = np.searchsorted(loss[order], self.at + AT_LEVEL, "right") - 1
         candidate = holder[np.maximum(place, 0)]
         better = (place >= 0) & (mse[candidate] < self.mse)
         self.P[better] = P[order[candidate[better]]]

@@ -93,12 +93,20 @@ class Evolution:
         Key of all draws.
     toolbox : deap.base.Toolbox, optional
         From :func:`~ppdm_dask.search.toolbox.make_toolbox` by default.
+    begun : bool
+        Whether to draw and evaluate a first population; without one only :meth:`restore` is left.
+
+    Raises
+    ------
+    InputError
+        For fewer symbols than categories, and where no matrix of the first population is of use.
     """
 
     problem: Problem
     settings: Settings
     stream: SimulationStream
     toolbox: Any = None
+    begun: bool = True
     generation: int = 0
     unchanged: int = 0
     omega: Omega = field(init=False)
@@ -119,12 +127,21 @@ class Evolution:
                 problem, density=settings.density, rate=settings.rate, scale=settings.scale
             )
         self.omega = Omega(settings.slots, (K, problem.n))
-        self.population = self.toolbox.population(
-            settings.population * FIRST, K, draws=Draws(self.stream, 0)
-        )
-        self.archive = np.zeros((0, K, problem.n))
+        self.population = self.archive = np.zeros((0, K, problem.n))
+        if self.begun:
+            self._begin(settings.population * FIRST)
+
+    def _begin(self, size: int) -> None:
+        draws = Draws(self.stream, 0)
+        self.population = self.toolbox.population(size, self.population.shape[1], draws=draws)
         self.toolbox.repair(self.population)
         self.found = mapped(self.toolbox, self.population)
+        if not np.isfinite(self.found.mse).any():
+            raise InputError(
+                f"objective: all errors of the first {size} matrices are infinite; a search needs "
+                "some that are finite",
+                self.found,
+            )
         self.omega.offer(self.population, self.found)
 
     @property
@@ -229,6 +246,7 @@ class Evolution:
                 and state["bound"].tolist() == [self.problem.n_records, self.problem.delta]
                 and str(state["settings"]) == self._kept_settings
             )
+            same = same and self._evaluates_alike(state)
             if same and take is not None:
                 take(state)
         except (OSError, ValueError, KeyError) as error:
@@ -245,6 +263,11 @@ class Evolution:
         self.found = Objectives(*state["found"])
         self.omega = Omega.from_state(state)
         return self
+
+    def _evaluates_alike(self, state: Mapping[str, npt.NDArray[Any]]) -> bool:
+        """Whether the objectives of a checkpoint are ours, judged by its first matrix."""
+        ours = np.stack(self.toolbox.evaluate(state["population"][:1]))
+        return np.allclose(ours, state["found"][:, :1], rtol=1e-6, atol=0, equal_nan=True)
 
 
 def _distinct(found: Objectives) -> npt.NDArray[np.int64]:

@@ -12,11 +12,13 @@ from search_priors import N_RECORDS, PRIORS
 from ppdm_dask import Attribute, Codebook, Records, RRMatrix, Stream, count, invert
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.limit import Limit, levels
-from ppdm_dask.search.methods import evolve, optimal_designs, refine, settings_for, warner_matrices
+from ppdm_dask.search.methods import optimal_designs, refine, settings_for, warner_matrices
 from ppdm_dask.search.objectives import evaluate
 from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.spea2 import Evolution
 
 FAITHFUL = {"normal": 0.75, "gamma": 0.55, "uniform": 0.83}
+SLACK = 0.01
 MEMETIC = {"normal": (0.86, 1.26), "gamma": (0.75, 1.21), "uniform": (0.91, 1.27)}
 
 
@@ -48,29 +50,37 @@ def test_fact_1():
     assert float(math.comb(109, 100) ** 10) == pytest.approx(1.98e126, rel=0.01)
 
 
-@pytest.fixture(scope="module")
-def limits():
-    return {name: Limit.compute(Problem(prior, N_RECORDS, 0.75)) for name, prior in PRIORS.items()}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "expected"), [("normal", 0.447), ("gamma", 0.0), ("uniform", 0.661)]
 )
-def test_warner_s_front(limits, name, expected):
-    assert limits[name].hypervolume(*warner_front(limits[name].problem)) == pytest.approx(
-        expected, abs=1e-3
-    )
+def test_warner_s_front(limit_of, name, expected):
+    limit = limit_of(name, 0.75)
+    assert limit.hypervolume(*warner_front(limit.problem)) == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", PRIORS)
-def test_the_paper_s_search(limits, name, seed):
-    limit = limits[name]
-    found = evolve(limit.problem, settings_for("spea2"), SimulationStream(seed)).objectives
-    loss = 1 - found.privacy
-    assert limit.hypervolume(loss, found.mse) >= FAITHFUL[name]
+def test_the_paper_s_search(limit_of, name, seed):
+    """What holds after 20,000 generations: of one seed to the end, of the others when it is sure.
+
+    A slot of Omega only ever gets a smaller error, so the front falls back by the width of a slot
+    at most: less than SLACK of the hypervolume.
+    """
+    limit = limit_of(name, 0.75)
+    evolution = Evolution(limit.problem, settings_for("spea2"), SimulationStream(seed))
+    enough = FAITHFUL[name] + (SLACK if seed > 1 else 1.0)
+    reached = [0.0]
+    while not evolution.finished and reached[-1] < enough:
+        for _ in range(500):
+            evolution.step()
+        _, found = evolution.omega.front()
+        loss = 1 - found.privacy
+        reached.append(limit.hypervolume(loss, found.mse))
+        assert reached[-1] >= max(reached) - SLACK
+    assert evolution.generation == 20_000 or seed > 1
+    assert reached[-1] >= FAITHFUL[name]
     assert (found.mse >= limit.mse(loss)).all()
     ratios, warner = limit.ratios(loss, found.mse), limit.ratios(*warner_front(limit.problem))
     both = np.isfinite(ratios) & np.isfinite(warner)
@@ -82,9 +92,11 @@ def test_the_paper_s_search(limits, name, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRIORS)
-def test_the_memetic_search(limits, name):
-    limit = limits[name]
-    found = refine(limit.problem, settings_for("memetic"), SimulationStream(1)).objectives
+def test_the_memetic_search(limit_of, name):
+    """A sixth of its generations is enough: what polish has found at a level is never given up."""
+    limit = limit_of(name, 0.75)
+    settings = settings_for("memetic", generations=500)
+    found = refine(limit.problem, settings, SimulationStream(1)).objectives
     summary = limit.summary(1 - found.privacy, found.mse)
     hypervolume, median = MEMETIC[name]
     assert summary["hypervolume"] >= hypervolume
@@ -136,27 +148,3 @@ def test_a_million_records_through_the_package(subset_design):
         errors.append(((estimate.values - p) ** 2).mean())
     expected = float(limit.mse(limit.loss)[0]) * N_RECORDS / n
     assert abs(np.mean(errors) - expected) < 4 * np.std(errors) / math.sqrt(20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PRIORS)
-def test_optimised_matrices_are_not_below_the_limit(limits, name):
-    """Whatever is evaluated on the way: some 10^5 matrices of populations under selection."""
-    from ppdm_dask.search.polish import Polisher
-    from ppdm_dask.search.spea2 import Evolution, Settings
-
-    limit = limits[name]
-    polisher = Polisher(limit.problem, 10)
-    seen = 0
-    least = math.inf
-
-    def watch(state: Evolution) -> None:
-        nonlocal seen, least
-        polisher.after_generation(state, 50)
-        found = state.found
-        least = min(least, float((found.mse / limit.mse(1 - found.privacy)).min()))
-        seen += len(found.mse)
-
-    Evolution(limit.problem, Settings(generations=150), SimulationStream(4)).run(watch)
-    assert seen > 30_000
-    assert least > 1

@@ -21,7 +21,7 @@ from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
 from ppdm_dask.search.methods import Found, evolve, refine, warner_matrices
-from ppdm_dask.search.objectives import evaluate
+from ppdm_dask.search.objectives import TOLERANCE, evaluate
 from ppdm_dask.search.problem import Problem, infeasible
 from ppdm_dask.search.spea2 import Settings
 
@@ -36,7 +36,6 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 LIMIT, WARNER = "limit", "warner"
 SEARCH, SAMPLES = 0, 1  # roles of the streams below a repeat
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ class FrontWork:
         if params["method"] == WARNER:
             P = warner_matrices(problem.n)
             objectives = evaluate(problem, P)
-            allowed = objectives.worst <= problem.delta + ROUNDING
+            allowed = objectives.worst <= problem.delta + TOLERANCE
             allowed &= np.isfinite(objectives.mse)
             found = Found.best(P[allowed], type(objectives)(*(v[allowed] for v in objectives)))
         else:
