@@ -148,7 +148,7 @@ def test_fewer_symbols_cost_more_and_never_less_than_the_limit():
 
 @pytest.mark.slow
 def test_twenty_symbols_come_within_three_percent():
-    """At f = .05, .2, .5 and .8, with the levels around them, from which polish takes neighbours."""
+    """At f = .05, .2, .5 and .8, with the levels around them, whose matrices polish takes up."""
     problem = Problem(PRIORS["normal"], N_RECORDS, 0.75)
     wanted = [3, 18, 48, 78]
     around = sorted({i + step for i in wanted for step in range(-3, 4)})
