@@ -14,7 +14,7 @@ from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search import checkpoints, operators
 from ppdm_dask.search.archive import Omega, nondominated
 from ppdm_dask.search.draws import Draws
-from ppdm_dask.search.limit import levels
+from ppdm_dask.search.limit import Limit, levels
 from ppdm_dask.search.methods import refine, warner_matrices
 from ppdm_dask.search.objectives import Objectives, evaluate
 from ppdm_dask.search.polish import Polisher, keep_to, polish
@@ -323,12 +323,30 @@ def test_memetic_is_repeatable_and_better_than_the_same_evolution():
     one, two = (refine(problem, settings, SimulationStream(1)) for _ in range(2))
     np.testing.assert_array_equal(one.P, two.P)
     plain = Evolution(problem, settings, SimulationStream(1)).run().omega.front()[1]
-    from ppdm_dask.search.limit import Limit
-
     limit = Limit.compute(problem)
     polished = limit.hypervolume(1 - one.objectives.privacy, one.objectives.mse)
     assert polished > limit.hypervolume(1 - plain.privacy, plain.mse) + 0.02
     assert 0.8 < polished < 1
+
+
+def test_more_symbols_than_categories_begin_at_merged_designs(tmp_path, monkeypatch):
+    settings = replace(SMALL, generations=260, symbols=6)
+    at = levels(PROBLEM)[::10]
+    limit = Limit.compute(PROBLEM, at)
+    path = tmp_path / "search.npz"
+    whole = refine(PROBLEM, settings, SimulationStream(1), at=at, limit=limit)
+    square = refine(PROBLEM, replace(settings, symbols=4), SimulationStream(1), at=at)
+    ratios, others = (
+        limit.ratios(1 - found.objectives.privacy, found.objectives.mse)
+        for found in (whole, square)
+    )
+    assert (ratios < others).all() and ratios.max() < 1.1
+    # Merging is drawn anew in a round after the checkpoint.
+    monkeypatch.setattr(checkpoints, "GENERATIONS", 60)
+    part = replace(settings, generations=190)
+    refine(PROBLEM, part, SimulationStream(1), at=at, limit=limit, checkpoint=path)
+    resumed = refine(PROBLEM, settings, SimulationStream(1), at=at, limit=limit, checkpoint=path)
+    np.testing.assert_array_equal(resumed.P, whole.P)
 
 
 def test_warner_has_1001_matrices():

@@ -160,12 +160,20 @@ def refine(
     evolution = _prepare(problem, settings, stream, keeper)
     symbols = evolution.population.shape[1]
     polisher = Polisher(problem, symbols, at)
+    if symbols > problem.n and limit is not None and limit.attained:
+        nearest = np.abs(polisher.at[:, None] - limit.loss).argmin(axis=1)
+        designs = [limit.solved[i] for i in nearest]
+
+        def starts(draws: Draws | None = None) -> Floats:
+            P = [merged(level, problem.prior, symbols, draws) for level in designs]
+            return np.array([_padded(each, symbols) for each in P])
+
+        polisher.fresh = starts
+        if not keeper.there:
+            P = starts()
+            polisher.offer(P, evaluate(problem, P))
     if keeper.there:
         keeper.take_up(evolution, polisher.take_up)
-    elif symbols > problem.n and limit is not None and limit.attained:
-        for level in limit.solved:
-            P = _padded(merged(level, problem.prior, symbols), symbols)[None]
-            polisher.offer(P, evaluate(problem, P))
 
     def hook(state: Evolution) -> None:
         polisher.after_generation(state, INTERVAL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ FORCES = (1.5, 30.0)  # in units of the front's own slope
 SMALLEST = 1e-3  # an entry at 0 could not grow
 NEAR = 6  # levels to either side from which a neighbour comes
 WIDE = 15
+FRESH_ROUNDS = 12  # of all kinds
 
 
 def keep_to(problem: Problem, P: Floats, loss: Floats) -> Objectives:
@@ -96,7 +97,11 @@ class Polisher:
     P : array, shape (levels, K, n)
     mse : array, shape (levels,)
         Infinite where nothing is known yet.
+    fresh : callable, optional
+        Starts for the first rounds of fresh ones, in place of random matrices.
     """
+
+    fresh: Callable[[Draws], Floats] | None = None
 
     def __init__(self, problem: Problem, symbols: int, at: Floats | None = None) -> None:
         self.problem = problem
@@ -152,6 +157,8 @@ class Polisher:
 
     def _starts(self, kind: int, draws: Draws) -> Floats:
         m, K, n = self.P.shape
+        if kind == 0 and self.fresh is not None and self.rounds <= FRESH_ROUNDS:
+            return self.fresh(draws)
         fresh = draws.columns(m, K, n)
         if kind == 0 or not np.isfinite(self.mse).all():
             share = draws.uniform(m, 1, 1)
