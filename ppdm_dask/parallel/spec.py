@@ -14,6 +14,8 @@ from distributed.core import Status
 
 __all__ = ["close_cluster", "mend_cluster"]
 
+logger = logging.getLogger("distributed")
+
 MEND_SECONDS = 10
 CLOSE_SECONDS = 3
 
@@ -49,6 +51,11 @@ def close_cluster(
     try:
         if first is not None:
             cluster.sync(first, *arguments, callback_timeout=within_seconds)
+    except Exception:
+        logger.exception("The cluster was not prepared for its end in time")
+    try:
         cluster.close(timeout=CLOSE_SECONDS)
     except Exception:
-        logging.getLogger("distributed").exception("The cluster did not close in time")
+        logger.exception("The cluster did not close in time")
+    # What is left of it ends when its other side hears no more of us.
+    cluster.status = Status.closed
