@@ -5,6 +5,8 @@ On real workers: tests/cluster/test_population_workers.py.
 
 from __future__ import annotations
 
+import os
+import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,3 +151,18 @@ def test_large_matrices_travel_in_small_messages():
 def test_bad_arguments_are_one_clear_line(arguments, says):
     with pytest.raises(InputError, match=says), population_map(**arguments):
         pass
+
+
+@pytest.mark.parametrize(
+    ("number", "end"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_with_the_last_chunk_is_not_forgotten(clock, number, end):
+    with population_map(workers=2, worth_seconds=0) as mapped:
+
+        def last(P, stop):
+            os.kill(os.getpid(), number)
+            return [P[:, 0, 0]]
+
+        mapped._through_losses = last
+        with pytest.raises(end):
+            mapped(Costly(clock, 1.0, 1.0), [stack(100)])

@@ -276,6 +276,25 @@ class TestInterrupts:
             assert execute(Draws(), cells, ledger, workers=0).complete
             check_results(ledger, cells)
 
+    def test_signal_with_the_last_batch(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        # Nothing of this run is left to stop, but whoever asked wants what follows to stop.
+        cells = make_cells(1, 1)
+        commit = Ledger.commit
+
+        def interrupted(self: Ledger, *arguments: Any) -> None:
+            commit(self, *arguments)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        with Ledger(path) as ledger:
+            with (
+                monkeypatch.context() as patch,
+                pytest.raises(RunInterrupted, match="stopped by SIGTERM with 1 of 1 repeats"),
+            ):
+                patch.setattr(Ledger, "commit", interrupted)
+                execute(Draws(), cells, ledger, workers=0)
+            assert execute(Draws(), cells, ledger, workers=0).complete
+            check_results(ledger, cells)
+
     def test_background_job_of_a_shell_can_be_interrupted(self, path: Path) -> None:
         # A shell starts what ends in & with SIGINT ignored.
         arguments = '{"work": {"seconds": 60}, "n_cells": 1, "repeats": 5, "workers": 0}'

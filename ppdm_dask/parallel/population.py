@@ -171,10 +171,13 @@ class PopulationMap:
         try:
             with Interruption() as stop:
                 try:
-                    return self._through_losses(P, stop)
+                    found = self._through_losses(P, stop)
                 except Stopped:
                     self.close()
                     raise
+            # What came after the last look, with the last chunk, counts too.
+            stop.check()
+            return found
         except Stopped as stopped:
             if stopped.args[0] == signal.SIGINT:
                 raise KeyboardInterrupt from None

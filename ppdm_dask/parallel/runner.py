@@ -98,18 +98,20 @@ def execute(
     seconds = batch_seconds or _batch_seconds(profile)
     tally = Tally(cells, ledger, seconds, progress, retry_failed=retry_failed)
     elsewhere = client is not None or profile is not None
-    with Interruption() as stop:
-        try:
+    try:
+        with Interruption() as stop:
             if tally.planner.unfinished and not elsewhere and not workers:
                 _run_here(tally, work, stop, may_leave=workers is None and _cores() > 1)
             if tally.planner.unfinished:
                 _run_on_workers(tally, work, stop, workers, client, profile, stall_seconds)
-        except Stopped as stopped:
-            raise RunInterrupted(
-                f"stopped by {stopped.args[0].name} with {tally.done} of {tally.total} repeats "
-                "stored; the same command goes on from there",
-                tally.outcome(),
-            ) from None
+        # A signal that came with the last batch is for what would follow, such as another run.
+        stop.check()
+    except Stopped as stopped:
+        raise RunInterrupted(
+            f"stopped by {stopped.args[0].name} with {tally.done} of {tally.total} repeats "
+            "stored; the same command goes on from there",
+            tally.outcome(),
+        ) from None
     return tally.outcome()
 
 

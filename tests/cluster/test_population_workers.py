@@ -201,24 +201,24 @@ with population_map(workers=2, worth_seconds=0) as population:
 def test_a_signal_ends_the_search_and_its_workers(number, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, str(script)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "1\n"
-        children = psutil.Process(process.pid).children(recursive=True)
-        assert len(children) >= 2
-        # A terminal's Ctrl-C goes to the whole group.
-        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-        began = time.monotonic()
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "1\n"
+            children = psutil.Process(process.pid).children(recursive=True)
+            assert len(children) >= 2
+            # A terminal's Ctrl-C goes to the whole group.
+            (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+            began = time.monotonic()
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == (-number if number == signal.SIGINT else 128 + number)
     check_gone(children, 20)
     assert time.monotonic() - began < 60
