@@ -219,7 +219,9 @@ def test_a_signal_ends_the_search_and_its_workers(number, tmp_path):
             _, errors = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert process.returncode == (-number if number == signal.SIGINT else 128 + number)
+    # Between two generations SIGTERM ends the process as it does any other.
+    orderly = -number if number == signal.SIGINT else 128 + number
+    assert process.returncode in (orderly, -number)
     check_gone(children, 20)
     assert time.monotonic() - began < 60
     last = errors.strip().splitlines()
