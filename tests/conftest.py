@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,10 @@ from hypothesis import settings
 # No deadline: the first example may compile a kernel. Fixed examples where a failure must repeat.
 settings.register_profile("ppdm", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("ppdm")
+
+# A shell's `&` has SIGINT ignored, also by what is started here; tests interrupt both.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
