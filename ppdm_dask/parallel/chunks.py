@@ -9,27 +9,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from time import sleep
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from distributed import Future, KilledWorker, get_worker
-from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
 from ppdm_dask.errors import ClusterError, PPDMError
 from ppdm_dask.parallel.client import Pool
 from ppdm_dask.parallel.interrupt import Interruption
 from ppdm_dask.parallel.losses import (
-    PoolLost,
     WorkerWatch,
+    check_loss,
     deliver,
     describe_death,
     lost_with_connection,
-    see_log,
 )
-from ppdm_dask.parallel.orphans import forget_orphans, plugin_name
-from ppdm_dask.parallel.peers import check_peers
+from ppdm_dask.parallel.orphans import plugin_name
 from ppdm_dask.parallel.worker import Carrier, Failure, Unfit
 
 __all__ = ["ChunkSession"]
@@ -71,16 +67,9 @@ class ChunkSession:
             pool.client.register_plugin(carrier, name=self.name)
 
     def greet(self, stop: Interruption) -> None:
-        """Wait for a first worker, then refuse a cluster that differs from this process."""
-        if not self.pool.remote:
-            return
-        while not self.watcher.check():
-            stop.check()
-            sleep(POLL_SECONDS)
-        with lost_with_connection():
-            check_peers(self.pool.client, self.pool.source)
-            if self.pool.shared:
-                forget_orphans(self.pool.client)
+        """Wait for a first worker elsewhere, which has to be what this process is."""
+        if self.pool.remote:
+            self.watcher.greet(stop)
 
     def evaluate(self, chunks: Sequence[Floats], found: dict[int, Any], stop: Interruption) -> None:
         """Put what the function returns for each chunk into `found`, by the chunk's number.
@@ -146,10 +135,7 @@ class ChunkSession:
             self.losses = 0
             return True
         self.losses += 1
-        if isinstance(answer, NoWorkerError | NoValidWorkerError):
-            raise PoolLost(f"no worker process is left or can be started{see_log(self.pool)}")
-        if self.losses > MOST_LOSSES * self.pool.workers or self.pool.client.status != "running":
-            raise PoolLost(f"results do not arrive ({answer or 'cancelled'})")
+        check_loss(self.pool, answer, self.losses, MOST_LOSSES * self.pool.workers)
         return False
 
     def leave(self) -> None:

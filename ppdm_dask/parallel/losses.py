@@ -8,19 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from distributed import Client, Future, KilledWorker
 from distributed.client import ClosedClientError
+from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
 from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import Pool
+from ppdm_dask.parallel.interrupt import Interruption
+from ppdm_dask.parallel.orphans import forget_orphans
+from ppdm_dask.parallel.peers import check_peers
 from ppdm_dask.parallel.sizes import show_size
 
 __all__ = [
     "PoolLost",
     "WorkerWatch",
+    "check_loss",
     "deliver",
     "describe_absence",
     "describe_death",
@@ -29,6 +34,7 @@ __all__ = [
 ]
 
 MEND_SECONDS = 2.0
+POLL_SECONDS = 0.2
 
 
 class PoolLost(Exception):
@@ -75,6 +81,46 @@ class WorkerWatch:
         elif now > self._seen + self.pool.patience:
             raise PoolLost(describe_absence(self.pool))
         return alive > 0
+
+    def greet(self, stop: Interruption) -> None:
+        """Wait for a first worker, then refuse a cluster that differs from this process.
+
+        Raises
+        ------
+        Stopped
+            If a signal said so.
+        PoolLost
+            If no worker comes, or the scheduler is gone.
+        ClusterError
+            If the cluster must not be used.
+        """
+        while not self.pool.alive():
+            stop.check()
+            self.check()
+            sleep(POLL_SECONDS)
+        with lost_with_connection():
+            check_peers(self.pool.client, self.pool.source)
+            if self.pool.shared:
+                forget_orphans(self.pool.client)
+
+
+def check_loss(pool: Pool, answer: object, losses: int, most: int) -> None:
+    """Raise PoolLost where a result that did not arrive says that its pool is lost.
+
+    Parameters
+    ----------
+    pool : Pool
+    answer : object
+        What came in place of the result.
+    losses : int
+        Results that were lost in a row.
+    most : int
+        How many may be.
+    """
+    if isinstance(answer, NoWorkerError | NoValidWorkerError):
+        raise PoolLost(f"no worker process is left or can be started{see_log(pool)}")
+    if losses > most or pool.client.status != "running":
+        raise PoolLost(f"results do not arrive ({answer or 'cancelled'})")
 
 
 async def deliver(

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from queue import Empty, SimpleQueue
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from distributed import Future, KilledWorker
-from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
 from ppdm_dask.errors import ClusterError
 from ppdm_dask.experiments.plan import Work
@@ -23,13 +22,12 @@ from ppdm_dask.parallel.interrupt import Interruption, Stopped
 from ppdm_dask.parallel.losses import (
     PoolLost,
     WorkerWatch,
+    check_loss,
     deliver,
     describe_death,
     lost_with_connection,
-    see_log,
 )
-from ppdm_dask.parallel.orphans import forget_orphans, plugin_name
-from ppdm_dask.parallel.peers import check_peers
+from ppdm_dask.parallel.orphans import plugin_name
 from ppdm_dask.parallel.perform import Result
 from ppdm_dask.parallel.suspects import Suspects
 from ppdm_dask.parallel.tally import Tally
@@ -97,7 +95,7 @@ class Session:
         try:
             with lost_with_connection():
                 if remote:
-                    self.greet()
+                    self.watcher.greet(self.stop)
                 self.pool.client.register_plugin(plugin, name=self.name)
             while self.fill():
                 self.stop.check()
@@ -112,16 +110,6 @@ class Session:
             raise
         finally:
             self.leave()
-
-    def greet(self) -> None:
-        """Wait for a first worker, then refuse a cluster that differs from this process."""
-        while not self.pool.alive():
-            self.stop.check()
-            self.watcher.check()
-            sleep(POLL_SECONDS)
-        check_peers(self.pool.client, self.pool.source)
-        if self.pool.shared:
-            forget_orphans(self.pool.client)
 
     def fill(self) -> bool:
         """Send what the window has room for; whether anything is in flight."""
@@ -197,10 +185,7 @@ class Session:
         """Put a batch back whose result was lost through no fault of its own."""
         self.put_back(batch)
         self.losses += 1
-        if isinstance(answer, NoWorkerError | NoValidWorkerError):
-            raise PoolLost(f"no worker process is left or can be started{see_log(self.pool)}")
-        if self.losses > 2 * WINDOW * self.pool.workers or self.pool.client.status != "running":
-            raise PoolLost(f"results do not arrive ({answer or 'cancelled'})")
+        check_loss(self.pool, answer, self.losses, 2 * WINDOW * self.pool.workers)
 
     def put_back(self, batch: Batch) -> None:
         """Return a batch that was not done, to be sent again."""
