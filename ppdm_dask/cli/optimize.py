@@ -87,17 +87,13 @@ def read_prior(file: Path) -> tuple[str, list[str], list[float]]:
     InputError
         One line: file, key, value, and what would be right.
     """
-    from ppdm_dask.experiments.fields import Table, read_toml
+    from ppdm_dask.experiments.fields import Table, check_shares, read_toml
 
     root = Table(read_toml(file), str(file))
     attribute = root.text("attribute", "the name of the attribute is needed")
     prior = root.table("prior", "a table [prior] of categories and proportions is needed").rest()
     root.done()
-    for category, share in prior.items():
-        if not isinstance(share, int | float) or isinstance(share, bool) or share < 0:
-            raise InputError(
-                f"{file}: prior.{category}: got {share!r}; a proportion is needed", share
-            )
+    check_shares(f"{file}: prior", prior)
     return attribute, list(prior), [float(share) for share in prior.values()]
 
 

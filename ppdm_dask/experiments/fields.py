@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ppdm_dask.errors import RecipeError
+from ppdm_dask.errors import InputError, RecipeError
 
-__all__ = ["Table", "read_toml", "scalar", "show"]
+__all__ = ["Table", "check_shares", "read_toml", "scalar", "show"]
 
 Scalar = str | bool | int | float
 
@@ -200,6 +200,13 @@ class Table:
         value = self._rest[key]
         what = f"got {show(value)}; there is no such key, {hint}"
         return RecipeError(f"{self.source}: {self.dotted(key)}: {what}", value)
+
+
+def check_shares(where: str, shares: Mapping[str, Any]) -> None:
+    """Raise InputError, with the category, unless all values are proportions or counts."""
+    for category, share in shares.items():
+        if not isinstance(share, int | float) or isinstance(share, bool) or not share >= 0:
+            raise InputError(f"{where}.{category}: got {share!r}; a proportion is needed", share)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

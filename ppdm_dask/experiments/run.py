@@ -24,10 +24,11 @@ from ppdm_dask.experiments.rundir import RunFolder
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ppdm_dask.parallel.profiles import Profile
     from ppdm_dask.parallel.progress import Progress
     from ppdm_dask.parallel.runner import Outcome
 
-__all__ = ["RunResult", "run"]
+__all__ = ["RunResult", "profile_of", "run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +101,7 @@ def run(
     from ppdm_dask.parallel.ledger import Ledger
     from ppdm_dask.parallel.runner import execute
 
-    profile = None
-    if cluster is not None:
-        from ppdm_dask.parallel.profiles import load_profile
-
-        profile = load_profile(cluster)
-        if workers is not None:
-            what = f"{cluster}: says how many workers there are; leave the number of workers out"
-            raise InputError(what, workers)
+    profile = profile_of(cluster, workers)
     if isinstance(recipe, str | Path):
         recipe = load_recipe(recipe)
     recipe = recipe.with_changes(repeats=repeats, seed=seed)
@@ -152,3 +146,16 @@ def run(
     if total:
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
     return RunResult(dataset, folder.path, total, found, outcome)
+
+
+def profile_of(cluster: str | Path | None, workers: int | None) -> Profile | None:
+    """Read the cluster profile that is asked for; InputError where workers are asked for too."""
+    if cluster is None:
+        return None
+    from ppdm_dask.parallel.profiles import load_profile
+
+    profile = load_profile(cluster)
+    if workers is not None:
+        what = f"{cluster}: says how many workers there are; leave the number of workers out"
+        raise InputError(what, workers)
+    return profile

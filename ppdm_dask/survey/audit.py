@@ -96,9 +96,9 @@ def read_priors(path: Path, codebook: Codebook | None) -> dict[str, Floats]:
 def _shares(
     where: str, attribute: str, shares: Mapping[str, Any], codebook: Codebook | None
 ) -> Floats:
-    for category, share in shares.items():
-        if not isinstance(share, int | float) or isinstance(share, bool) or not share >= 0:
-            raise InputError(f"{where}.{category}: got {share!r}; a proportion is needed", share)
+    from ppdm_dask.experiments.fields import check_shares
+
+    check_shares(where, shares)
     if codebook is not None:
         categories = codebook[attribute].categories
         for category in (*shares, *categories):

@@ -18,7 +18,7 @@ from ppdm_dask.experiments.reproduce.golden import Golden, golden_path
 from ppdm_dask.experiments.reproduce.grades import Grade
 from ppdm_dask.experiments.reproduce.summary import Summary, summarise
 from ppdm_dask.experiments.results import digest, read_netcdf
-from ppdm_dask.experiments.run import run
+from ppdm_dask.experiments.run import profile_of, run
 from ppdm_dask.experiments.rundir import RunFolder
 
 if TYPE_CHECKING:
@@ -143,24 +143,15 @@ def reproduce(
         recipe.name: Golden.read(golden_path(grade.folder, recipe.name, grade.name))
         for recipe in grade.recipes
     }
-    own = fingerprint(_elsewhere(cluster, workers))
+    profile = profile_of(cluster, workers)
+    # Workers of this machine have its processor.
+    elsewhere = profile is not None and profile.kind != "local"
+    own = fingerprint(str(cluster) if elsewhere else None)
     runs = own_folder(out, own)
     run_one = partial(compute, out=runs, workers=workers, cluster=cluster, progress=progress)
     return [
         _reproduce(recipe, goldens[recipe.name], runs, own, run_one) for recipe in grade.recipes
     ]
-
-
-def _elsewhere(cluster: str | Path | None, workers: int | None) -> str | None:
-    """Name of a cluster that may compute on other machines than this; None without."""
-    if cluster is None:
-        return None
-    from ppdm_dask.parallel.profiles import load_profile
-
-    if workers is not None:
-        what = f"{cluster}: says how many workers there are; leave the number of workers out"
-        raise InputError(what, workers)
-    return None if load_profile(cluster).kind == "local" else str(cluster)
 
 
 def _reproduce(
