@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.cli.output import print_json, print_table
 from ppdm_dask.cli.survey_files import require_new
-from ppdm_dask.errors import InputError
 
 if TYPE_CHECKING:
     from ppdm_dask.survey.proposal import Column, Proposal
@@ -32,9 +31,7 @@ def propose(
     from ppdm_dask.experiments.files import write_text
     from ppdm_dask.survey.proposal import propose_codebook
 
-    require_new(out, force, (data,))
-    if out is not None and out.suffix != ".toml":
-        raise InputError(f"--out: got {str(out)!r}; a name that ends in .toml is needed", out)
+    require_new(out, force, (data,), (".toml",))
     found = propose_codebook(data, most=most, bins=bins, order=order)
     if out is not None:
         write_text(out, found.text())

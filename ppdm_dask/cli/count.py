@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ppdm_dask.cli.output import print_json
 from ppdm_dask.cli.survey_files import read_both, require_new
-from ppdm_dask.errors import InputError
 
 __all__ = ["count_reports"]
 
@@ -27,9 +26,7 @@ def count_reports(
     from ppdm_dask.survey.counts import count_files, open_sources, write_counts
 
     book, plan = read_both(codebook, design)
-    require_new(out, force, (*files, codebook, design))
-    if out.suffix != ".parquet":
-        raise InputError(f"--out: got {str(out)!r}; a name that ends in .parquet is needed", out)
+    require_new(out, force, (*files, codebook, design), (".parquet",))
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
     names = list(over) or list(sources[0][1].codebook.names)
     table = count_files(sources, book, plan, names)

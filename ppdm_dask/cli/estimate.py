@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,12 @@ from ppdm_dask.errors import InputError
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
-    from ppdm_dask.survey.estimate import SurveyEstimate
+    from ppdm_dask.survey.estimate import Cell, SurveyEstimate
 
 __all__ = ["estimate_answers", "parse_where"]
+
+NUMBERS = ("proportion", "standard_error", "lower", "upper")
+"""What files and JSON have of a cell, besides its labels."""
 
 ROWS = 100
 """Cells that the table shows."""
@@ -47,9 +49,7 @@ def estimate_answers(
     from ppdm_dask.survey.statements import statements
 
     book, plan = read_both(codebook, design)
-    require_new(out, force, (*files, codebook, design))
-    if out is not None and out.suffix not in (".csv", ".json"):
-        raise InputError(f"--out: got {str(out)!r}; a name that ends in .csv or .json is needed")
+    require_new(out, force, (*files, codebook, design), (".csv", ".json"))
     question = Question(
         tuple(over), method, level, estimand, parse_where(where, book), weights, strata
     )
@@ -109,25 +109,23 @@ def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
         "negative": found.negative,
         "counted_along": list(found.whole),
         "cells": [
-            {**dict(zip(question.over, cell.labels, strict=True)), **_numbers(asdict(cell))}
+            dict(zip([*question.over, *NUMBERS], [*cell.labels, *_numbers(cell)], strict=True))
             for cell in found.cells
         ],
         "statements": said,
     }
 
 
-def _numbers(cell: dict[str, Any]) -> dict[str, Any]:
-    del cell["labels"]
-    return cell
+def _numbers(cell: Cell) -> list[float | None]:
+    return [getattr(cell, name) for name in NUMBERS]
 
 
 def _csv(found: SurveyEstimate) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*found.question.over, "proportion", "standard_error", "lower", "upper"])
+    writer.writerow([*found.question.over, *NUMBERS])
     for cell in found.cells:
-        numbers = (cell.proportion, cell.standard_error, cell.lower, cell.upper)
-        writer.writerow([*cell.labels, *("" if v is None else repr(v) for v in numbers)])
+        writer.writerow([*cell.labels, *("" if v is None else repr(v) for v in _numbers(cell))])
     return file.getvalue()
 
 

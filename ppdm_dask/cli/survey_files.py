@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,9 @@ def read_both(codebook: Path, design: Path) -> tuple[Codebook, Design]:
     return book, plan
 
 
-def require_new(out: Path | None, force: bool, inputs: Iterable[Path] = ()) -> None:
+def require_new(
+    out: Path | None, force: bool, inputs: Iterable[Path] = (), endings: Collection[str] = ()
+) -> None:
     """Raise InputError where a file would be replaced that nobody asked to replace.
 
     Parameters
@@ -40,6 +42,8 @@ def require_new(out: Path | None, force: bool, inputs: Iterable[Path] = ()) -> N
         Whether a file that is there may be replaced.
     inputs : iterable of Path
         What the command reads, which is never replaced.
+    endings : collection of str
+        What the name may end in; anything if there are none.
     """
     if out is None:
         return
@@ -52,6 +56,9 @@ def require_new(out: Path | None, force: bool, inputs: Iterable[Path] = ()) -> N
         raise InputError(f"--out: {out} is there already; --force replaces it", out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
+    if endings and out.suffix not in endings:
+        ends = " or ".join(endings)
+        raise InputError(f"--out: got {str(out)!r}; a name that ends in {ends} is needed", out)
 
 
 def plain(value: float | None) -> float | str | None:

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.codebook import Codebook
-from ppdm_dask.coding import factorise, look_up
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.experiments.files import replacing
 from ppdm_dask.matching import covering
 from ppdm_dask.records import Reports
 from ppdm_dask.survey.about import KEY, About
-from ppdm_dask.survey.data import BLOCK
-from ppdm_dask.survey.reports import about_file, read_reports, reported_sizes
+from ppdm_dask.survey.data import BLOCK, reading_parquet
+from ppdm_dask.survey.reports import (
+    about_file,
+    read_reports,
+    reported_codes,
+    reported_labels,
+    reported_sizes,
+)
 from ppdm_dask.tables import ContingencyTable, count
 
 if TYPE_CHECKING:
@@ -144,14 +149,10 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
     DataError
         If it is damaged: other columns, symbols that cannot be, or counts below 0.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with reading_parquet(path):
         frame = pq.read_table(path, page_checksum_verification=True).to_pandas(ignore_metadata=True)
-    except (OSError, pa.ArrowException) as error:
-        what = str(error).splitlines()[0]
-        raise DataError(f"{path}: cannot be read as Parquet: {what}", path) from None
     names = about.codebook.names
     counts: Any = frame.iloc[:, -1].to_numpy() if len(frame.columns) else np.zeros(0)
     if tuple(frame.columns[:-1]) != names or counts.dtype != np.int64 or (counts < 0).any():
@@ -159,18 +160,10 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
             f"{path}: is damaged: a column for each attribute and counts are needed", path
         )
     sizes = reported_sizes(about.design, about)
+    labels = reported_labels(about)
     index = np.zeros(len(frame), np.int64)
-    for attribute, size in zip(about.codebook.attributes, sizes, strict=True):
-        texts = attribute.categories if size == len(attribute) else tuple(map(str, range(size)))
-        positions, found = factorise(frame[attribute.name])
-        codes = look_up(positions, found, {text: code for code, text in enumerate(texts)}, -1)
-        if codes.size and codes.min() < 0:
-            row = int(np.argmax(codes < 0))
-            raise DataError(
-                f"{path}: is damaged: column {attribute.name!r}, row {row}: "
-                f"{frame[attribute.name].iloc[row]!r} is no report of the design",
-                path,
-            )
+    for name, size in zip(names, sizes, strict=True):
+        codes = reported_codes(f"{path}: is damaged", name, frame[name], labels[name], size, 0)
         index = index * size + codes
     if len(np.unique(index)) < len(index):
         raise DataError(f"{path}: is damaged: a cell occurs twice", path)

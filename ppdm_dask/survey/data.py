@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["BLOCK", "Block", "DataFile", "open_data", "open_parquet"]
+__all__ = ["BLOCK", "Block", "DataFile", "open_data", "open_parquet", "reading_parquet"]
 
 BLOCK = 65_536
 """Records that are held at a time."""
@@ -123,11 +124,19 @@ def open_data(path: Path) -> DataFile:
 
 def open_parquet(path: Path) -> pa.Schema:
     """The schema of a Parquet file; DataError where it is none."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with reading_parquet(path):
         return pq.read_schema(path)
+
+
+@contextmanager
+def reading_parquet(path: Path) -> Iterator[None]:
+    """Context in which what is wrong with a Parquet file becomes one line that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file", path) from None
     except (OSError, pa.ArrowException) as error:
@@ -140,22 +149,18 @@ def _parquet_blocks(path: Path, columns: list[str], size: int) -> Iterator[Block
     import pyarrow.parquet as pq
 
     offset = 0
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for name in columns:
-                kind = file.schema_arrow.field(name).type
-                if pa.types.is_nested(kind):
-                    raise DataError(
-                        f"{path}: column {name!r} holds {kind}; texts or numbers are needed", name
-                    )
-            for batch in file.iter_batches(size, columns=columns, use_threads=False):
-                # Integers with gaps stay integers, in whatever block the gaps are.
-                frame = batch.to_pandas(integer_object_nulls=True, ignore_metadata=True)
-                yield Block(frame[columns], offset, [])
-                offset += len(frame)
-    except (OSError, pa.ArrowException) as error:
-        what = str(error).splitlines()[0]
-        raise DataError(f"{path}: cannot be read as Parquet: {what}", path) from None
+    with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for name in columns:
+            kind = file.schema_arrow.field(name).type
+            if pa.types.is_nested(kind):
+                raise DataError(
+                    f"{path}: column {name!r} holds {kind}; texts or numbers are needed", name
+                )
+        for batch in file.iter_batches(size, columns=columns, use_threads=False):
+            # Integers with gaps stay integers, in whatever block the gaps are.
+            frame = batch.to_pandas(integer_object_nulls=True, ignore_metadata=True)
+            yield Block(frame[columns], offset, [])
+            offset += len(frame)
 
 
 class _Reading:

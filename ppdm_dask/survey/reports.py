@@ -29,6 +29,8 @@ __all__ = [
     "beside",
     "is_made",
     "read_reports",
+    "reported_codes",
+    "reported_labels",
     "reported_sizes",
     "writing",
 ]
@@ -55,7 +57,7 @@ def reported_sizes(design: Design, about: About) -> tuple[int, ...]:
     return tuple(sizes.values())
 
 
-def _labels(about: About) -> dict[str, list[str] | None]:
+def reported_labels(about: About) -> dict[str, list[str] | None]:
     """What codes are written as: categories, or numbers where there are other symbols."""
     sizes = reported_sizes(about.design, about)
     return {
@@ -84,12 +86,13 @@ def writing(path: Path, about: About, kept: dict[str, Any]) -> Iterator[Append]:
         with aside.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([*about.codebook.names, *kept])
+            labels = reported_labels(about)
             total = 0
 
             def append_rows(reports: Reports, others: pd.DataFrame) -> None:
                 nonlocal total
                 total += len(reports)
-                columns = [_texts(reports, about, name) for name in about.codebook.names]
+                columns = [_texts(reports, name, labels[name]) for name in about.codebook.names]
                 columns += [["" if v is None or v != v else v for v in others[n]] for n in kept]
                 writer.writerows(zip(*columns, strict=True))
 
@@ -98,10 +101,10 @@ def writing(path: Path, about: About, kept: dict[str, Any]) -> Iterator[Append]:
         write_text(beside(path), replace(about, n=total).text() + "\n")
 
 
-def _texts(reports: Reports, about: About, name: str) -> Sequence[object]:
+def _texts(reports: Reports, name: str, labels: list[str] | None) -> Sequence[object]:
     if name in reports.sets:
         return [bytes(row).hex() for row in reports.sets[name]]
-    labels, codes = _labels(about)[name], reports.column(name)
+    codes = reports.column(name)
     texts: list[object] = codes.tolist() if labels is None else np.array(labels, object)[codes]
     return texts
 
@@ -111,7 +114,7 @@ def _parquet(aside: Path, about: About, kept: dict[str, Any]) -> Iterator[Append
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    sets, labels = _set_sizes(about.design), _labels(about)
+    sets, labels = _set_sizes(about.design), reported_labels(about)
     fields = []
     for name in about.codebook.names:
         kind = pa.int32() if labels[name] is None else pa.dictionary(pa.int32(), pa.string())
@@ -202,7 +205,7 @@ def read_reports(
     part = About(about.kind, book, about.design, about.simulated)
     sizes, labels, sets = (
         reported_sizes(about.design, part),
-        _labels(part),
+        reported_labels(part),
         _set_sizes(about.design),
     )
     total = 0
@@ -214,9 +217,11 @@ def read_reports(
         for j, (name, symbols) in enumerate(zip(names, sizes, strict=True)):
             values = block.frame[name]
             if name in sets:
-                packed[name] = _unpack(path, name, values, sets[name], block.offset)
+                packed[name] = _unpack(str(path), name, values, sets[name], block.offset)
             else:
-                codes[:, j] = _codes(path, name, values, labels[name], symbols, block.offset)
+                codes[:, j] = reported_codes(
+                    str(path), name, values, labels[name], symbols, block.offset
+                )
         reports = Reports(
             codes, book, block.offset, about.design.digest, about.simulated, sizes, packed
         )
@@ -225,9 +230,16 @@ def read_reports(
         raise DataError(f"{path}: holds {total:,} reports; {about.n:,} were written", path)
 
 
-def _codes(
-    path: Path, name: str, values: pd.Series, labels: list[str] | None, symbols: int, offset: int
+def reported_codes(
+    where: str, name: str, values: pd.Series, labels: list[str] | None, symbols: int, offset: int
 ) -> Any:
+    """Codes of what is written in a column of reports or counts.
+
+    Raises
+    ------
+    DataError
+        If something is no report of the design; `where` begins the line, which names the row.
+    """
     from ppdm_dask.coding import factorise, look_up
 
     texts = list(map(str, range(symbols))) if labels is None else labels
@@ -236,11 +248,11 @@ def _codes(
     if codes.size and codes.min() < 0:
         row = int(np.argmax(codes < 0))
         value = None if positions[row] < 0 else found[positions[row]]
-        raise _damaged(path, name, row + offset, value)
+        raise _damaged(where, name, row + offset, value)
     return codes
 
 
-def _unpack(path: Path, name: str, values: pd.Series, n_bytes: int, offset: int) -> Any:
+def _unpack(where: str, name: str, values: pd.Series, n_bytes: int, offset: int) -> Any:
     rows = []
     for row, value in enumerate(values):
         try:
@@ -248,11 +260,11 @@ def _unpack(path: Path, name: str, values: pd.Series, n_bytes: int, offset: int)
         except (TypeError, ValueError):
             packed = b""
         if len(packed) != n_bytes:
-            raise _damaged(path, name, row + offset, value)
+            raise _damaged(where, name, row + offset, value)
         rows.append(packed)
     return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, n_bytes)
 
 
-def _damaged(path: Path, name: str, row: int, value: object) -> DataError:
+def _damaged(where: str, name: str, row: int, value: object) -> DataError:
     what = "there is no value" if value is None else f"{value!r} is no report of the design"
-    return DataError(f"{path}: column {name!r}, row {row}: {what}", value)
+    return DataError(f"{where}: column {name!r}, row {row}: {what}", value)
