@@ -37,7 +37,6 @@ class Interruption:
         self._at_once = False
         self._insisting = False
         self._previous: dict[signal.Signals, Callable[..., Any] | int | None] = {}
-        self._report_lost = sys.unraisablehook
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():

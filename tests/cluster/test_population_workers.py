@@ -179,13 +179,10 @@ def test_a_client_of_one_s_own_is_used_and_left_as_it_was(serial):
 
 
 SCRIPT = """
-import signal, time
+import time
 import numpy as np
 import ppdm_dask as pp
 from ppdm_dask.parallel.population import population_map
-
-# As a terminal starts it; whoever runs the tests may have it ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def slow(P):
     time.sleep(0.001 * len(P))
