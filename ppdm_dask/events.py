@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.tables import require_design, require_whole
+from ppdm_dask.matching import bound_to, require_design, require_whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -123,6 +123,7 @@ def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) ->
     NotLumpable
         If they lack a part of a block that the event needs.
     """
+    design = bound_to(reports, design)
     require_design(reports, design)
     masks = reports.codebook.masks(event)
     weight = np.ones(len(reports))

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ppdm_dask.errors import NotLumpable, RecordsError
+from ppdm_dask.designs.labels import require_labels
+from ppdm_dask.errors import DesignError, NotLumpable, RecordsError
 
 if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Records
+    from ppdm_dask.tables import ContingencyTable
 
 __all__ = [
+    "bound_to",
     "covering",
     "require_countable",
     "require_design",
@@ -30,8 +34,46 @@ def covering(design: Design, over: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _orders(design: Design, codebook: Codebook) -> dict[str, tuple[str, ...]]:
+    """Categories, in the codebook's order, of the design's attributes that it has."""
+    return {n: codebook[n].categories for n in design.attributes if n in codebook.names}
+
+
+def bound_to(source: Records | ContingencyTable, design: Design) -> Design:
+    """The design in the order of the categories of reports or a table, by label.
+
+    Blocks whose labels are not stated stay as they are: :func:`require_design` and
+    :func:`require_order` say whether reports may be read by position.
+
+    Raises
+    ------
+    DesignError
+        If the labels are not those that the design states.
+    """
+    return design.in_order(_orders(design, source.codebook))
+
+
+def require_order(source: Records | ContingencyTable, design: Design) -> None:
+    """Raise DesignError where reports would be read by position.
+
+    Only simulated reports may be, if they say that this design made them: nobody's answers are
+    behind them.  The design has to be bound already.
+    """
+    simulated = getattr(source, "simulated", False)
+    if not (simulated and getattr(source, "design_digest", "") == design.digest):
+        require_labels(design, _orders(design, source.codebook))
+    if bound_to(source, design) is not design:
+        raise DesignError(
+            f"design on {', '.join(map(repr, design.attributes))}: is not in the order of the "
+            "reports' categories; bind it to their codebook",
+            design,
+        )
+
+
 def require_design(records: Records, design: Design) -> tuple[str, bool]:
     """Digest of the reports' design and whether they are simulated, as a table keeps them.
+
+    The design has to be bound to the reports' codebook already, see :func:`bound_to`.
 
     Raises
     ------
@@ -52,6 +94,7 @@ def require_design(records: Records, design: Design) -> tuple[str, bool]:
                     records,
                 )
         return "", False
+    require_order(records, design)
     digest = records.design_digest
     if digest and digest != design.digest:
         raise RecordsError(

@@ -196,7 +196,8 @@ def attribute_channel(
     both = joint.sum(axis=others)
     # A category without prior mass has no conditional law; any column leaves the measures alone.
     P = np.divide(both, own, out=np.full_like(both, 1 / len(both)), where=own > 0)
-    return RRMatrix(attribute, P / P.sum(axis=0)), own
+    labels = design.categories[axis]
+    return RRMatrix(attribute, P / P.sum(axis=0), categories=labels), own
 
 
 def per_attribute(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.matching import covering, require_design, require_whole
+from ppdm_dask.matching import bound_to, covering, require_design, require_whole
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -243,6 +243,7 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     CodebookError
         If there is no attribute of a name.
     """
+    design = bound_to(records, design)
     digest, simulated = require_design(records, design)
     if records.weights is not None or records.strata is not None:
         raise RecordsError(

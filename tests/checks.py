@@ -18,7 +18,7 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from strategies import codebook_of, codes_of, joint_of, random_prior, random_records
+from strategies import codebook_of, codes_of, joint_of, random_prior, random_records, with_labels
 
 from ppdm_dask import (
     Identity,
@@ -548,6 +548,7 @@ def check_sampler(design: Design) -> None:
 
 def check_real_disguise(design: Design) -> None:
     """Cryptographic reports follow P, and no two disguises are the same."""
+    design = with_labels(design)
     assert_plausible(_sampled(design, Stream.from_entropy()))
     records = random_records(codebook_of(design), 2_000, seed=6)
     first, second = (design.disguise(records, Stream.from_entropy()) for _ in range(2))

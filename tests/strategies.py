@@ -13,12 +13,14 @@ from ppdm_dask import (
     Codebook,
     Identity,
     KaryResponse,
+    MultiGroup,
     Product,
     Records,
     Reports,
     RRMatrix,
     UnrelatedQuestion,
     Warner,
+    design_from_config,
 )
 from ppdm_dask.designs import Design
 
@@ -33,6 +35,24 @@ def make_codebook(names: Sequence[str], shape: Sequence[int], target: str | None
 
 def codebook_of(design: Design) -> Codebook:
     return make_codebook(design.attributes, design.shape)
+
+
+def with_labels(design: Design, codebook: Codebook | None = None) -> Design:
+    """The design with the codebook's labels stated, in the order of its own axes."""
+    book = codebook_of(design) if codebook is None else codebook
+    parts = []
+    for block in design.blocks:
+        labels = [list(book[name].categories) for name in block.attributes]
+        stated = {"categories": labels[0] if len(labels) == 1 else labels}
+        if block.id in ("mangat", "triangular", "kuk"):
+            stated["trait"] = labels[0][1]
+        elif block.id not in ("matrix", "forced", "pram", "unrelated"):
+            parts.append(block)
+            continue
+        parts.append(design_from_config({**block.config(), **stated}))
+    if not isinstance(design, Product):
+        return parts[0]
+    return design if isinstance(design, MultiGroup) else Product(parts)
 
 
 def codes_of(joint, shape: Sequence[int]):

@@ -435,7 +435,10 @@ BAD = [
     (lambda: RRMatrix("a", checks.TALL, [3], [4]), "^reported_shape: .*4 joint .* P has 5"),
     (lambda: RRMatrix("a", checks.TALL, [3], [5, 1]), "^reported_shape: got"),
     (lambda: RRMatrix("a", [[0.9, 0.1], [0.2, 0.8]]), "^P: column 0 sums to 1.1.*the rows do"),
-    (lambda: RRMatrix("a", [[0.9, 0.3], [0.2, 0.8]]), "^P: column 0 sums to 1.1; each must"),
+    (
+        lambda: RRMatrix("a", [[0.9, 0.3], [0.2, 0.8]]),
+        "^P: column 0 sums to 1.1, 0.1 off",
+    ),
     (lambda: RRMatrix("a", [[1.2, 0], [-0.2, 1]]), r"^P\[0, 0\]: got 1.2"),
     (lambda: RRMatrix("a", [[float("nan"), 0], [1, 1]]), r"^P\[0, 0\]: got nan"),
     (lambda: RRMatrix("a", [["x", 0], [1, 1]]), "^P: got .*numbers are needed"),

@@ -17,17 +17,26 @@ __all__ = ["plain", "read_both", "require_new"]
 
 
 def read_both(codebook: Path, design: Path) -> tuple[Codebook, Design]:
-    """Read a codebook and a design; InputError, with both names, where they do not fit."""
+    """Read a codebook, and a design that is bound to it.
+
+    Raises
+    ------
+    InputError
+        With both names, where they do not fit; with the line to add, where the design has to state
+        labels.
+    """
     from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.disguise import check_fit
     from ppdm_dask.designs.files import read_design
 
     book, plan = Codebook.from_toml(codebook), read_design(design)
     try:
-        check_fit(plan, book)
+        plan = plan.bind(book, positions=True)
     except InputError as error:
         raise InputError(f"{design}: does not fit {codebook}: {error}", error.subject) from None
-    return book, plan
+    try:
+        return book, plan.bind(book)
+    except InputError as error:
+        raise InputError(f"{design}: {error}", error.subject) from None
 
 
 def require_new(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.designs.binding import Binding
 from ppdm_dask.designs.inverse import left_inverse
 from ppdm_dask.designs.joint import row_major
 from ppdm_dask.designs.measures import Measures
@@ -51,7 +52,7 @@ def _product(matrix: Floats, array: Floats) -> Floats:
     return result
 
 
-class Design(Measures, ABC):
+class Design(Binding, Measures, ABC):
     """A randomization of one block of attributes, or a product of blocks.
 
     Attributes
@@ -253,7 +254,8 @@ class Design(Measures, ABC):
     def disguise(self, records: Records, stream: Stream) -> Reports:
         """Disguise records, as each respondent would before answering.
 
-        Attributes that the design does not cover pass through undisguised.
+        The design is bound to the records' codebook, by label.  Attributes that it does not cover
+        pass through undisguised.
 
         Parameters
         ----------
@@ -266,6 +268,9 @@ class Design(Measures, ABC):
         RecordsError
             If the records lack an attribute of the design, it has another number of categories, or
             they are reports already.
+        DesignError
+            If the codebook has other labels, or the order of categories matters and the design
+            states no labels.  A simulation then goes by the order of the codebook.
         """
         from ppdm_dask.designs.disguise import disguise
 
@@ -275,10 +280,17 @@ class Design(Measures, ABC):
         """The configuration without the name of the inverse, which does not touch the reports."""
         return {key: value for key, value in self.config().items() if key != "inverse"}
 
+    def _by_label(self) -> dict[str, Any]:
+        """The channel; with labels, whatever order they are in."""
+        return self.channel()
+
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the channel: reports made by one design are estimated by the same."""
-        text = json.dumps(self.channel(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the channel: reports made by one design are estimated by the same.
+
+        It covers labels, not their order: binding does not change it.
+        """
+        text = json.dumps(self._by_label(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:

@@ -12,26 +12,10 @@ from ppdm_dask.randomness import LOGICAL_BLOCK
 from ppdm_dask.records import Records, Reports, code_dtype
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.randomness import Stream
 
-__all__ = ["check_fit", "disguise"]
-
-
-def check_fit(design: Design, codebook: Codebook) -> None:
-    """Raise RecordsError unless the codebook has the attributes that the design expects."""
-    for name, size in zip(design.attributes, design.shape, strict=True):
-        if name not in codebook.names:
-            have = ", ".join(codebook.names)
-            raise RecordsError(
-                f"the design covers attribute {name!r}; there are only: {have}", name
-            )
-        declared = len(codebook[name].categories)
-        if declared != size:
-            raise RecordsError(
-                f"attribute {name!r} has {declared} categories; the design expects {size}", name
-            )
+__all__ = ["disguise"]
 
 
 def disguise(design: Design, records: Records, stream: Stream) -> Reports:
@@ -41,7 +25,7 @@ def disguise(design: Design, records: Records, stream: Stream) -> Reports:
             "these are reports already; disguising a person again adds up, and no estimate knows",
             records,
         )
-    check_fit(design, records.codebook)
+    design = design.bind(records.codebook, positions=stream.simulated)
     sizes = list(records.codebook.shape)
     sets: dict[str, npt.NDArray[np.uint8]] = {}
     for block in design.blocks:

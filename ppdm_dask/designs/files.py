@@ -5,21 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.registry import design_from_config
-from ppdm_dask.errors import DesignError
+from ppdm_dask.errors import DesignError, InputError
+
+if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs.base import Design
 
 __all__ = ["read_design", "write_design"]
 
 
-def read_design(path: str | Path) -> Design:
+def read_design(path: str | Path, codebook: Codebook | None = None) -> Design:
     """Read a design from a TOML file with its ``id`` and parameters.
+
+    Parameters
+    ----------
+    path : path
+    codebook : Codebook, optional
+        Bind the design to it: see :meth:`Design.bind`.
 
     Raises
     ------
-    DesignError
+    InputError
         One line: the file, the parameter, and what would be right.
     """
     import tomllib
@@ -35,8 +44,9 @@ def read_design(path: str | Path) -> Design:
         what = " ".join(str(error).split())
         raise DesignError(f"{path}: this is no TOML: {what}", path) from None
     try:
-        return design_from_config(content)
-    except DesignError as error:
+        design = design_from_config(content)
+        return design if codebook is None else design.bind(codebook)
+    except InputError as error:
         raise DesignError(f"{path}: {error}", error.subject) from None
 
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.labelled import Labelled, Places
+from ppdm_dask.designs.labels import Categories, Orders, needed_line, read_categories
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import check_keys, distribution, one_attribute, probability
+from ppdm_dask.designs.parameters import (
+    check_keys,
+    labelled,
+    noted_distribution,
+    one_attribute,
+    probability,
+    ratio,
+    stated_once,
+)
 from ppdm_dask.designs.registry import register
+from ppdm_dask.errors import DesignError
+from ppdm_dask.randomness import exact
 
 __all__ = ["ForcedResponse"]
 
 
 @register
 @dataclass(frozen=True, eq=False, init=False)
-class ForcedResponse(Mixture):
+class ForcedResponse(Labelled, Mixture):
     """``P = t I + (1 - t) f 1^T``: the truth with probability t, else the category that f draws.
 
     Parameters
@@ -27,19 +40,27 @@ class ForcedResponse(Mixture):
         Of two or more categories.
     truth : float
         t, the probability of being asked for the truth, in [0, 1]; at 0 there is no inverse.
-    forced : array, shape (n,)
+    forced : array, shape (n,), or mapping of label to float
         f, the law of the answer that is forced.
+    forced_probability : array, shape (n,), or mapping of label to float
+        In place of the two, as most papers state it: the probability that the device forces each
+        answer, ``(1 - t) f``; the truth has what is left of 1.
+    categories : sequence of str, optional
+        Labels in the order of the law, where no mapping names them.  Labels are needed for answers
+        of people unless the law is uniform.
 
     Raises
     ------
     DesignError
-        For a value outside its range.
+        For a value outside its range, or unless either the two or the third are given.
 
     Examples
     --------
     Two dice: a forced yes at 2, 3 or 4, a forced no at 11 or 12, else the truth.
 
-    >>> design = ForcedResponse("a", truth=0.75, forced=[1 / 3, 2 / 3])
+    >>> design = ForcedResponse("a", forced_probability={"no": "1/12", "yes": "1/6"})
+    >>> design.truth, design.forced.round(4).tolist(), design.categories
+    (0.75, [0.3333, 0.6667], (('no', 'yes'),))
     >>> design.matrix().round(4).tolist()
     [[0.8333, 0.0833], [0.1667, 0.9167]]
     """
@@ -50,13 +71,49 @@ class ForcedResponse(Mixture):
     shape: tuple[int, ...]
     truth: float
     forced: Floats
+    labels: Categories
+    remarks: tuple[str, ...]
 
-    def __init__(self, attribute: str, truth: float, forced: npt.ArrayLike) -> None:
-        law = distribution("forced", forced)
-        object.__setattr__(self, "attributes", one_attribute(attribute))
+    def __init__(
+        self,
+        attribute: str,
+        truth: float | str | None = None,
+        forced: npt.ArrayLike | Mapping[str, float | str] | None = None,
+        *,
+        forced_probability: npt.ArrayLike | Mapping[str, float | str] | None = None,
+        categories: Sequence[str] | None = None,
+    ) -> None:
+        if (forced_probability is None) == (truth is None and forced is None):
+            raise DesignError(
+                "truth and forced, or forced_probability: exactly one of the two is needed", truth
+            )
+        if forced_probability is None and (truth is None or forced is None):
+            absent = "truth" if truth is None else "forced"
+            raise DesignError(f"{absent}: missing; 'forced' needs truth and forced", None)
+        given = "forced" if forced_probability is None else "forced_probability"
+        values, named = labelled(forced if forced_probability is None else forced_probability)
+        if forced_probability is not None:
+            truth, values = _remainder(values)
+        law, notes = noted_distribution("forced", values)
+        names = one_attribute(attribute)
+        object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "shape", (law.size,))
         object.__setattr__(self, "truth", probability("truth", truth))
         object.__setattr__(self, "forced", law)
+        stated = stated_once(given, named, categories)
+        object.__setattr__(self, "labels", read_categories(stated, names, (law.size,)))
+        object.__setattr__(self, "remarks", notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.remarks
+
+    def permuted(self, order: Places, labels: Categories) -> Self:
+        name = self.attributes[0]
+        return type(self)(name, self.truth, self.forced[order[0]], categories=labels[0])
+
+    def line_to_add(self, orders: Orders) -> str:
+        return needed_line(self, orders, "forced")
 
     @property
     def mixing(self) -> float:
@@ -72,9 +129,31 @@ class ForcedResponse(Mixture):
             "attribute": self.attributes[0],
             "truth": self.truth,
             "forced": self.forced.tolist(),
+            **self._labels_config(),
         }
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "truth", "forced"})
+        optional = {"truth", "forced", "forced_probability", "categories"}
+        check_keys(cls.id, parameters, {"attribute"}, optional)
         return cls(**parameters)
+
+
+def _remainder(values: Any) -> tuple[float, list[float]]:
+    """Truth and law from the probabilities of forced answers, computed in rationals."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise DesignError(f"forced_probability: got {values!r}; one for each category", values)
+    shares = [ratio(value) for value in values]
+    for share in shares:
+        probability("forced_probability", share)
+    exactly = [exact(share if isinstance(share, Fraction) else float(share)) for share in shares]
+    total = sum(exactly, Fraction(0))
+    if total > 1:
+        raise DesignError(
+            f"forced_probability: they sum to {float(total):.6g}; at most 1 is needed, and what is "
+            "left is the probability of the truth",
+            values,
+        )
+    if not total:
+        return 1.0, [1 / len(shares)] * len(shares)
+    return float(1 - total), [float(share / total) for share in exactly]

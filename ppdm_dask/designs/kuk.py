@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Codes, Design, Floats
+from ppdm_dask.designs.base import Codes, Floats
 from ppdm_dask.designs.inverse import MAX_CONDITION, condition
+from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.parameters import (
     check_keys,
     inverse_name,
@@ -20,6 +21,7 @@ from ppdm_dask.designs.parameters import (
     whole,
 )
 from ppdm_dask.designs.registry import register
+from ppdm_dask.designs.trait import Trait
 from ppdm_dask.randomness import exact, unpack_plane
 from ppdm_dask.records import code_dtype
 
@@ -31,15 +33,16 @@ __all__ = ["Kuk"]
 
 @register
 @dataclass(frozen=True, eq=False, init=False)
-class Kuk(Design):
+class Kuk(Trait):
     """Draw from a pack that the truth chooses, and report how many of the cards were red.
 
-    P has r + 1 rows of binomial probabilities and two columns.
+    P has r + 1 rows of binomial probabilities and two columns.  A single card is reported as the
+    trait if it is red, more of them as their number.
 
     Parameters
     ----------
     attribute : str
-        Binary; category 1 is the trait.
+        Binary.
     p1, p2 : float
         Share of red cards in the pack of those with the trait, and of those without, in [0, 1].
         Where they are equal there is no inverse.
@@ -48,6 +51,10 @@ class Kuk(Design):
     inverse : {"weighted", "textbook"}
         The weighted left inverse, of least variance at even odds, or the textbook's mean count,
         ``(y / r - p2) / (p1 - p2)``.  They are the same for one card.
+    trait : str, optional
+        Label of the trait; needed for answers of people.  Without it category 1 is the trait.
+    categories : sequence of str, optional
+        Both labels in the order of the codes, as binding states them.
 
     Raises
     ------
@@ -63,9 +70,18 @@ class Kuk(Design):
     p2: float
     repeats: int
     named: str
+    trait: str | None
+    labels: Categories
 
     def __init__(
-        self, attribute: str, p1: float, p2: float, repeats: int = 1, inverse: str = "weighted"
+        self,
+        attribute: str,
+        p1: float,
+        p2: float,
+        repeats: int = 1,
+        inverse: str = "weighted",
+        trait: str | None = None,
+        categories: Sequence[str] | None = None,
     ) -> None:
         object.__setattr__(self, "attributes", one_attribute(attribute))
         object.__setattr__(self, "shape", (2,))
@@ -73,6 +89,22 @@ class Kuk(Design):
         object.__setattr__(self, "p2", probability("p2", p2))
         object.__setattr__(self, "repeats", whole("repeats", repeats, 1))
         object.__setattr__(self, "named", inverse_name(inverse))
+        self._state(trait, categories)
+
+    @property
+    def ordered(self) -> bool:
+        p1, p2 = exact(self.p1), exact(self.p2)
+        return p1 + p2 != 1 if self.repeats == 1 else p1 != p2
+
+    @property
+    def _packs(self) -> tuple[float, float]:
+        """Share of red cards by category."""
+        return (self.p2, self.p1) if self.position == 1 else (self.p1, self.p2)
+
+    @property
+    def _reversed(self) -> bool:
+        """Whether a red card is symbol 0: the only card, and the trait is category 0."""
+        return self.repeats == 1 and self.position == 0
 
     @property
     def inverse(self) -> str:
@@ -90,9 +122,9 @@ class Kuk(Design):
     def matrix(self) -> Floats:
         r = self.repeats
         P = np.empty((r + 1, 2))
-        for x, red in enumerate((exact(self.p2), exact(self.p1))):
+        for x, red in enumerate(map(exact, self._packs)):
             P[:, x] = [float(math.comb(r, y) * red**y * (1 - red) ** (r - y)) for y in range(r + 1)]
-        return P
+        return P[::-1] if self._reversed else P
 
     @cached_property
     def _left_inverse(self) -> Floats:
@@ -102,20 +134,22 @@ class Kuk(Design):
         p1, p2 = exact(self.p1), exact(self.p2)
         y = np.arange(self.repeats + 1) / self.repeats
         trait = (y - self.p2) / float(p1 - p2)
-        inverse: Floats = np.stack([1 - trait, trait])
+        trait = trait[::-1] if self._reversed else trait
+        inverse: Floats = np.stack([1 - trait, trait] if self.position else [trait, 1 - trait])
         inverse.flags.writeable = False
         return inverse
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
         stop = start + len(codes)
-        trait = codes[:, 0] == 1
         red = np.zeros(len(codes), np.int64)
         for draw in range(self.repeats):
             packs = [
                 unpack_plane(stream.source(draw, x).bernoulli(exact(p), stop), start, stop)
-                for x, p in enumerate((self.p2, self.p1))
+                for x, p in enumerate(self._packs)
             ]
-            red += np.where(trait, packs[1], packs[0])
+            red += np.where(codes[:, 0] == 1, packs[1], packs[0])
+        if self._reversed:
+            red = 1 - red
         return red[:, None].astype(np.result_type(codes, code_dtype(self.repeats + 1)))
 
     def config(self) -> dict[str, Any]:
@@ -126,9 +160,11 @@ class Kuk(Design):
             "p2": self.p2,
             "repeats": self.repeats,
         }
-        return config if self.named == "weighted" else {**config, "inverse": self.named}
+        named = {} if self.named == "weighted" else {"inverse": self.named}
+        return {**config, **named, **self._labels_config()}
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "p1", "p2"}, {"repeats", "inverse"})
+        optional = {"repeats", "inverse", "trait", "categories"}
+        check_keys(cls.id, parameters, {"attribute", "p1", "p2"}, optional)
         return cls(**parameters)

@@ -13,12 +13,16 @@ import numpy.typing as npt
 from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.inverse import MAX_CONDITION, condition, left_inverse
 from ppdm_dask.designs.joint import row_major
+from ppdm_dask.designs.labelled import Labelled, Places
+from ppdm_dask.designs.labels import Categories, joint_order, read_categories, same_law
 from ppdm_dask.designs.parameters import (
     attribute_names,
     check_keys,
     distribution,
     numbers,
+    rescaled,
     shape_of,
+    sums_to_one,
 )
 from ppdm_dask.designs.registry import register
 from ppdm_dask.designs.sampling import thresholds
@@ -33,7 +37,7 @@ __all__ = ["RRMatrix"]
 
 @register
 @dataclass(frozen=True, eq=False, init=False)
-class RRMatrix(Design):
+class RRMatrix(Labelled):
     """``reported = P @ true``: P[y, x] is the probability that category x is reported as y.
 
     Parameters
@@ -51,12 +55,16 @@ class RRMatrix(Design):
     p0 : array, shape (n,), optional
         Positive law of the truth at which the inverse of a tall P has least variance, fixed before
         the data are seen; uniform by default.
+    categories : sequence of str, or one for each attribute, optional
+        Labels in the order of P's columns; needed for answers of people unless no order matters.
+        A reported column with as many symbols as its attribute has categories holds those
+        categories, and is permuted with them; other symbols have no labels and stay.
 
     Raises
     ------
     DesignError
         If P has an entry outside [0, 1] or a column that does not sum to 1, or the shapes do not
-        fit it.
+        fit it.  Sums within 1e-6 of 1, as of numbers in single precision, are scaled to 1.
     """
 
     id = "matrix"
@@ -66,6 +74,8 @@ class RRMatrix(Design):
     P: Floats
     reported: tuple[int, ...]
     prior: Floats | None
+    labels: Categories
+    remarks: tuple[str, ...]
 
     def __init__(
         self,
@@ -74,6 +84,7 @@ class RRMatrix(Design):
         shape: Sequence[int] | None = None,
         reported_shape: Sequence[int] | None = None,
         p0: npt.ArrayLike | None = None,
+        categories: Sequence[Any] | None = None,
     ) -> None:
         names = attribute_names(attributes)
         matrix = numbers("P", P)
@@ -85,14 +96,16 @@ class RRMatrix(Design):
                 f"P[{y}, {x}]: got {matrix[y, x]:g}; a probability in [0, 1] is needed", P
             )
         sums = matrix.sum(axis=0)
-        if np.abs(sums - 1).max() > 1e-9:
+        if not sums_to_one(sums).all():
             worst = int(np.abs(sums - 1).argmax())
+            off = f"{abs(sums[worst] - 1):.2g} off"
             rows = ""
-            if np.abs(matrix.sum(axis=1) - 1).max() <= 1e-9:
+            if sums_to_one(matrix.sum(axis=1)).all():
                 rows = "; the rows do: transpose it, true categories are columns"
             raise DesignError(
-                f"P: column {worst} sums to {sums[worst]:.6g}; each must sum to 1{rows}", P
+                f"P: column {worst} sums to {sums[worst]:.6g}, {off}; each must sum to 1{rows}", P
             )
+        matrix, notes = rescaled("P", matrix)
         if shape is None:
             if len(names) > 1:
                 raise DesignError("shape: missing; a block of several attributes needs it", None)
@@ -129,6 +142,39 @@ class RRMatrix(Design):
         object.__setattr__(self, "P", matrix)
         object.__setattr__(self, "reported", reported)
         object.__setattr__(self, "prior", law)
+        object.__setattr__(self, "labels", read_categories(categories, names, sizes))
+        object.__setattr__(self, "remarks", notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.remarks
+
+    @property
+    def ordered(self) -> bool:
+        """Whether P changes under a swap of two categories, or a turn: they make any order."""
+        for axis, size in enumerate(self.shape):
+            swap, turn = np.arange(size), np.roll(np.arange(size), 1)
+            swap[:2] = swap[:2][::-1]
+            for moved in (swap, turn):
+                order = [np.arange(k) for k in self.shape]
+                order[axis] = moved
+                if not same_law(self.P, self._moved(tuple(order))):
+                    return True
+        return False
+
+    def _moved(self, order: Places) -> Floats:
+        """P with categories in another order, and the reported columns that hold categories."""
+        along = zip(order, self.shape, self.reported, strict=True)
+        rows = [moved if m == k else np.arange(m) for moved, k, m in along]
+        moved: Floats = self.P[
+            np.ix_(joint_order(rows, self.reported), joint_order(order, self.shape))
+        ]
+        return moved
+
+    def permuted(self, order: Places, labels: Categories) -> Self:
+        p0 = None if self.prior is None else self.prior[joint_order(order, self.shape)]
+        P = self._moved(order)
+        return type(self)(self.attributes, P, self.shape, self.reported, p0, labels)
 
     @property
     def reported_shape(self) -> tuple[int, ...]:
@@ -174,7 +220,9 @@ class RRMatrix(Design):
             differs = np.abs(whole - left_inverse(columns, p0) @ lumped_rows)[:, occurs]
             if differs.max() > 1e-9 * np.abs(whole).max():
                 return None
-        return RRMatrix(attributes, columns, sizes, reported, p0)
+        labels = dict(zip(self.attributes, self.labels, strict=True))
+        kept = [labels[name] for name in attributes]
+        return RRMatrix(attributes, columns, sizes, reported, p0, kept)
 
     def _lumps(
         self, attributes: Sequence[str], shape: tuple[int, ...]
@@ -210,9 +258,10 @@ class RRMatrix(Design):
             config["reported_shape"] = list(self.reported)
         if self.prior is not None:
             config["p0"] = self.prior.tolist()
-        return config
+        return {**config, **self._labels_config()}
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attributes", "P"}, {"shape", "reported_shape", "p0"})
+        optional = {"shape", "reported_shape", "p0", "categories"}
+        check_keys(cls.id, parameters, {"attributes", "P"}, optional)
         return cls(**parameters)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Codes, Design, Floats
+from ppdm_dask.designs.labels import same_law
 from ppdm_dask.designs.sampling import thresholds
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
@@ -23,7 +24,7 @@ from ppdm_dask.randomness import exact, unpack_plane
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
-__all__ = ["COIN", "PERSONAL", "Mixture"]
+__all__ = ["COIN", "PERSONAL", "Mixture", "uniform"]
 
 COIN, PERSONAL = 0, 1
 """Source of the coin; the source of what attribute a reports in place of the truth is 1 + a."""
@@ -31,6 +32,11 @@ COIN, PERSONAL = 0, 1
 MIN_MIXING = 1e-12
 """Below this much of the truth in the reports, estimates would be rounding errors: 1/3 as a double
 is not quite 1/3."""
+
+
+def uniform(law: Floats) -> bool:
+    """Whether all probabilities of a law are equal."""
+    return same_law(law.min(keepdims=True), law.max(keepdims=True))
 
 
 class Mixture(Design):
@@ -48,6 +54,11 @@ class Mixture(Design):
     @abstractmethod
     def factors(self) -> tuple[Floats, ...]:
         """r of each attribute, a probability vector over its categories."""
+
+    @property
+    def ordered(self) -> bool:
+        # P keeps q I under any order; r 1^T keeps its law where each factor is uniform.
+        return self.mixing != 1 and any(not uniform(law) for law in self.factors)
 
     @property
     def undefined(self) -> str:

@@ -130,6 +130,9 @@ class MultiGroup(Product):
             squares = t**2 * squares + u**2 * np.flip(squares, axis)
         return PosteriorSummary(total.ravel(), largest.ravel(), squares.ravel())
 
+    def _by_label(self) -> dict[str, Any]:
+        return self.channel()
+
     def channel(self) -> dict[str, Any]:
         return self.config()
 

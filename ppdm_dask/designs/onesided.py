@@ -2,50 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import check_keys, one_attribute, probability
 from ppdm_dask.designs.registry import register
+from ppdm_dask.designs.trait import Trait
 from ppdm_dask.randomness import exact
 
 __all__ = ["Mangat", "Triangular"]
 
-YES = np.array([0.0, 1.0])
-YES.flags.writeable = False
+CERTAIN = np.eye(2)
+CERTAIN.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class _OneSided(Mixture):
-    """``P = q I + (1 - q) (0, 1)^T 1^T`` on a binary attribute: epsilon is infinite.
+class _OneSided(Trait, Mixture):
+    """``P = q I + (1 - q) e 1^T``, e the unit vector of the trait: epsilon is infinite.
 
-    A report of 0 gives away that the truth is 0.
+    A report other than the trait gives away that the truth is not the trait.
     """
 
     attributes: tuple[str, ...]
     shape: tuple[int, ...]
     p: float
+    trait: str | None
+    labels: Categories
 
-    def __init__(self, attribute: str, p: float) -> None:
+    def __init__(
+        self,
+        attribute: str,
+        p: float,
+        trait: str | None = None,
+        categories: Sequence[str] | None = None,
+    ) -> None:
         object.__setattr__(self, "attributes", one_attribute(attribute))
         object.__setattr__(self, "shape", (2,))
         object.__setattr__(self, "p", probability("p", p))
+        self._state(trait, categories)
 
     @property
     def factors(self) -> tuple[Floats, ...]:
-        return (YES,)
+        return (CERTAIN[self.position],)
 
     def config(self) -> dict[str, Any]:
-        return {"id": self.id, "attribute": self.attributes[0], "p": self.p}
+        config = {"id": self.id, "attribute": self.attributes[0], "p": self.p}
+        return {**config, **self._labels_config()}
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "p"})
+        check_keys(cls.id, parameters, {"attribute", "p"}, {"trait", "categories"})
         return cls(**parameters)
 
 
@@ -54,14 +66,18 @@ class _OneSided(Mixture):
 class Mangat(_OneSided):
     """Who has the trait says so; who has not answers as in Warner's design.
 
-    Category 1 is the trait.  ``P(report 1) = pi + (1 - pi)(1 - p)``.
+    ``P(report of the trait) = pi + (1 - pi)(1 - p)``.
 
     Parameters
     ----------
     attribute : str
         Binary.
     p : float
-        Probability that a record of category 0 reports 0, in [0, 1]; at 0 there is no inverse.
+        Probability that a record without the trait reports so, in [0, 1]; at 0 there is no inverse.
+    trait : str, optional
+        Label of the trait; needed for answers of people.  Without it category 1 is the trait.
+    categories : sequence of str, optional
+        Both labels in the order of the codes, as binding states them.
     """
 
     id = "mangat"
@@ -74,17 +90,21 @@ class Mangat(_OneSided):
 @register
 @dataclass(frozen=True, eq=False, init=False)
 class Triangular(_OneSided):
-    """Report 0 if neither the trait nor an unrelated statement applies, 1 if at least one does.
+    """Report the trait if it or an unrelated statement applies, else the other category.
 
     No device is needed: the statement may be about a birthday, say.
-    ``P(report 1) = pi + (1 - pi) p``.
+    ``P(report of the trait) = pi + (1 - pi) p``.
 
     Parameters
     ----------
     attribute : str
-        Binary; category 1 is the trait.
+        Binary.
     p : float
         Probability that the unrelated statement applies, in [0, 1]; at 1 there is no inverse.
+    trait : str, optional
+        Label of the trait; needed for answers of people.  Without it category 1 is the trait.
+    categories : sequence of str, optional
+        Both labels in the order of the codes, as binding states them.
     """
 
     id = "triangular"

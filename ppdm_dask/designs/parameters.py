@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Set
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.designs.labels import shown
 from ppdm_dask.errors import DesignError
 
 __all__ = [
@@ -16,34 +19,68 @@ __all__ = [
     "check_keys",
     "distribution",
     "inverse_name",
+    "labelled",
     "nonnegative",
+    "noted_distribution",
     "numbers",
     "one_attribute",
     "probability",
+    "ratio",
+    "rescaled",
     "shape_of",
+    "stated_once",
+    "sums_to_one",
     "whole",
 ]
 
 
+_RATIO = re.compile(r"\d{1,20} ?/ ?0*[1-9]\d{0,19}")
+
+ROUNDING = 1e-9
+"""How far a sum of probabilities may be from 1 without being touched."""
+
+SINGLE = 1e-6
+"""How far it may be, by the rounding of numbers in single precision, to be scaled to 1."""
+
+
+def ratio(value: Any) -> Any:
+    """A ratio as text, such as ``"3/4"``, as a Fraction; anything else as it is."""
+    if isinstance(value, str) and _RATIO.fullmatch(value.strip()):
+        return Fraction(value.replace(" ", ""))
+    return value
+
+
+def _unfold(values: Any) -> Any:
+    """Nested sequences with the nearest numbers in place of ratios."""
+    if isinstance(values, str | Fraction):
+        found = ratio(values)
+        return float(found) if isinstance(found, Fraction) else found
+    if isinstance(values, Iterable) and not isinstance(values, np.ndarray | Mapping):
+        return [_unfold(value) for value in values]
+    return values
+
+
 def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
-    """A new array of floats from nested sequences of numbers."""
+    """A new array of floats from nested sequences of numbers, or ratios as text."""
     try:
-        return np.array(values, dtype=float)
-    except (TypeError, ValueError):
+        return np.array(_unfold(values), dtype=float)
+    except (TypeError, ValueError, OverflowError):
         raise DesignError(f"{name}: got {values!r}; numbers are needed", values) from None
 
 
 def probability(name: str, value: Any) -> float:
-    """A number in [0, 1]."""
-    number = isinstance(value, int | float | np.floating | np.integer)
+    """A number in [0, 1], or a ratio as text: then the nearest float."""
+    value = ratio(value)
+    number = isinstance(value, int | float | Fraction | np.floating | np.integer)
     if not number or isinstance(value, bool) or not 0 <= value <= 1:
         raise DesignError(f"{name}: got {value!r}; a probability in [0, 1] is needed", value)
     return float(value)
 
 
 def nonnegative(name: str, value: Any) -> float:
-    """A finite number of 0 or more."""
-    number = isinstance(value, int | float | np.floating | np.integer)
+    """A finite number of 0 or more, or a ratio as text."""
+    value = ratio(value)
+    number = isinstance(value, int | float | Fraction | np.floating | np.integer)
     if not number or isinstance(value, bool) or not 0 <= value < math.inf:
         raise DesignError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
     return float(value)
@@ -58,18 +95,73 @@ def whole(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+def sums_to_one(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Which sums of probabilities are 1 but for the rounding of single precision."""
+    return np.abs(sums - 1) <= SINGLE
+
+
+def rescaled(
+    what: str, values: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+    """Probabilities along axis 0 whose sums are near 1, scaled to it where they are too far.
+
+    Returns
+    -------
+    values, notes : array, tuple of str
+        The note has the largest distance, where any was taken out.
+    """
+    sums = values.sum(axis=0)
+    off = float(np.abs(sums - 1).max())
+    if off <= ROUNDING:
+        return values, ()
+    said = f"{what}: sums were up to {off:.2g} off 1, as in single precision, and were scaled to 1"
+    return values / sums, (said,)
+
+
 def distribution(name: str, values: Any, size: int | None = None) -> npt.NDArray[np.float64]:
-    """A probability vector, read-only; its sum may miss 1 by rounding (1e-9) alone."""
+    """A probability vector, read-only; see :func:`noted_distribution`."""
+    return noted_distribution(name, values, size)[0]
+
+
+def noted_distribution(
+    name: str, values: Any, size: int | None = None
+) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+    """A probability vector, read-only, and a note where its sum missed 1 and it was scaled."""
     vector = numbers(name, values)
     if vector.ndim != 1 or not vector.size or (size is not None and vector.size != size):
         expected = "" if size is None else f" of length {size}"
         raise DesignError(f"{name}: shape {vector.shape}; a vector{expected} is needed", values)
-    if not np.isfinite(vector).all() or (vector < 0).any() or abs(vector.sum() - 1) > 1e-9:
+    if not np.isfinite(vector).all() or (vector < 0).any():
+        raise DesignError(f"{name}: got {shown(vector.tolist())}; probabilities are needed", values)
+    if not sums_to_one(vector.sum()):
+        total = float(vector.sum())
         raise DesignError(
-            f"{name}: got {vector.tolist()}; probabilities that sum to 1 are needed", values
+            f"{name}: got {shown(vector.tolist())}, which sum to {total:.6g}, {abs(total - 1):.2g} "
+            "off; probabilities that sum to 1 are needed",
+            values,
         )
+    vector, notes = rescaled(name, vector)
     vector.flags.writeable = False
-    return vector
+    return vector, notes
+
+
+def labelled(values: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Values and their labels, where a table of label and value is given."""
+    if isinstance(values, Mapping):
+        return list(values.values()), tuple(values)
+    return values, None
+
+
+def stated_once(name: str, labels: tuple[str, ...] | None, categories: Any) -> Any:
+    """Labels from a table or from ``categories``; DesignError where both say something else."""
+    if labels is None:
+        return categories
+    if categories is not None and tuple(categories) != labels:
+        raise DesignError(
+            f"categories: got {shown(categories)}; {name} names {shown(labels)}: leave it out",
+            categories,
+        )
+    return labels
 
 
 def attribute_names(value: Any) -> tuple[str, ...]:

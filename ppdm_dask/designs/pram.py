@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,9 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Design, Floats
+from ppdm_dask.designs.labelled import Labelled, Places
+from ppdm_dask.designs.labels import Categories, Orders, needed_line, read_categories
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import check_keys, distribution, one_attribute, probability
+from ppdm_dask.designs.parameters import (
+    check_keys,
+    distribution,
+    labelled,
+    noted_distribution,
+    one_attribute,
+    probability,
+    stated_once,
+)
 from ppdm_dask.designs.registry import register
 
 __all__ = ["InvariantPRAM", "two_stage"]
@@ -20,16 +30,19 @@ __all__ = ["InvariantPRAM", "two_stage"]
 
 @register
 @dataclass(frozen=True, eq=False, init=False)
-class InvariantPRAM(Mixture):
+class InvariantPRAM(Labelled, Mixture):
     """``P = q I + (1 - q) p 1^T``, so that ``P p = p``: counts of reports are those of the truth.
 
     Parameters
     ----------
     attribute : str
-    prior : array, shape (n,)
+    prior : array, shape (n,), or mapping of label to float
         p, the distribution that is left unchanged in expectation.
     q : float
         Probability of keeping the category, in [0, 1]; at 0 there is no inverse.
+    categories : sequence of str, optional
+        Labels in the order of the prior, where no mapping names them.  Labels are needed for
+        answers of people unless the prior is uniform.
 
     Raises
     ------
@@ -43,13 +56,36 @@ class InvariantPRAM(Mixture):
     shape: tuple[int, ...]
     prior: Floats
     q: float
+    labels: Categories
+    remarks: tuple[str, ...]
 
-    def __init__(self, attribute: str, prior: npt.ArrayLike, q: float) -> None:
-        law = distribution("prior", prior)
-        object.__setattr__(self, "attributes", one_attribute(attribute))
+    def __init__(
+        self,
+        attribute: str,
+        prior: npt.ArrayLike | Mapping[str, float | str],
+        q: float,
+        categories: Sequence[str] | None = None,
+    ) -> None:
+        values, named = labelled(prior)
+        law, notes = noted_distribution("prior", values)
+        names = one_attribute(attribute)
+        object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "shape", (law.size,))
         object.__setattr__(self, "prior", law)
         object.__setattr__(self, "q", probability("q", q))
+        stated = stated_once("prior", named, categories)
+        object.__setattr__(self, "labels", read_categories(stated, names, (law.size,)))
+        object.__setattr__(self, "remarks", notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.remarks
+
+    def permuted(self, order: Places, labels: Categories) -> Self:
+        return type(self)(self.attributes[0], self.prior[order[0]], self.q, labels[0])
+
+    def line_to_add(self, orders: Orders) -> str:
+        return needed_line(self, orders, "prior")
 
     @property
     def mixing(self) -> float:
@@ -65,11 +101,12 @@ class InvariantPRAM(Mixture):
             "attribute": self.attributes[0],
             "prior": self.prior.tolist(),
             "q": self.q,
+            **self._labels_config(),
         }
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "prior", "q"})
+        check_keys(cls.id, parameters, {"attribute", "prior", "q"}, {"categories"})
         return cls(**parameters)
 
 
@@ -89,4 +126,5 @@ def two_stage(design: Design, prior: npt.ArrayLike) -> RRMatrix:
     law = P @ p
     posterior = np.divide(P * p, law[:, None], out=np.zeros_like(P), where=law[:, None] > 0)
     both = posterior.T @ P
-    return RRMatrix(design.attributes, both / both.sum(axis=0), design.shape)
+    law = both / both.sum(axis=0)
+    return RRMatrix(design.attributes, law, design.shape, categories=design.categories)

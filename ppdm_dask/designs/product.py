@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Codes, Design, Floats
+from ppdm_dask.designs.labels import Categories, Orders
 from ppdm_dask.designs.parameters import attribute_names, check_keys
 from ppdm_dask.designs.registry import design_from_config, register
 from ppdm_dask.errors import DesignError
@@ -69,6 +70,34 @@ class Product(Design):
     @property
     def blocks(self) -> tuple[Design, ...]:
         return self.parts
+
+    @property
+    def ordered(self) -> bool:
+        return any(block.ordered for block in self.parts)
+
+    @property
+    def categories(self) -> Categories:
+        return tuple(labels for block in self.parts for labels in block.categories)
+
+    @property
+    def unlabelled(self) -> tuple[str, ...]:
+        return tuple(name for block in self.parts for name in block.unlabelled)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(note for block in self.parts for note in block.notes)
+
+    def in_order(self, orders: Orders) -> Design:
+        parts = tuple(block.in_order(orders) for block in self.parts)
+        same = all(new is old for new, old in zip(parts, self.parts, strict=True))
+        return self if same else Product(parts)
+
+    def by_position(self) -> Design | None:
+        parts = [block.by_position() for block in self.parts]
+        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
+            return self
+        found = [block for block in parts if block is not None]
+        return Product(found) if len(found) == len(parts) else None
 
     @property
     def undefined(self) -> str:
@@ -178,6 +207,9 @@ class Product(Design):
             truth[:, columns], factor = block.sample_inverse(codes[:, columns], stream.child(j))
             factors *= factor
         return truth, factors
+
+    def _by_label(self) -> dict[str, Any]:
+        return {"id": self.id, "blocks": [block._by_label() for block in self.parts]}
 
     def channel(self) -> dict[str, Any]:
         return {"id": self.id, "blocks": [block.channel() for block in self.parts]}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.designs.base import Design
-from ppdm_dask.designs.disguise import check_fit
+from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.records import Records
 
@@ -58,7 +58,7 @@ class Stratified:
         object.__setattr__(self, "designs", found)
 
     def pair(self, strata: Sequence[Records]) -> Strata:
-        """Each stratum's records with their design.
+        """Each stratum's records with their design, bound to their codebook.
 
         Raises
         ------
@@ -66,7 +66,7 @@ class Stratified:
             If there is not one stratum a design, their codebooks differ, one is empty, or one was
             made by another design.
         """
-        from ppdm_dask.matching import require_design, require_unweighted
+        from ppdm_dask.matching import bound_to, require_design, require_unweighted
 
         if isinstance(strata, Records) or len(strata) != len(self.designs):
             got = 1 if isinstance(strata, Records) else len(strata)
@@ -74,6 +74,7 @@ class Stratified:
                 f"strata: got {got}; reports for each of {len(self.designs)} designs are needed",
                 strata,
             )
+        paired = []
         for h, (records, design) in enumerate(zip(strata, self.designs, strict=True), 1):
             if not isinstance(records, Records):
                 raise RecordsError(
@@ -84,9 +85,11 @@ class Stratified:
             if not len(records):
                 raise RecordsError(f"stratum {h} has no records; leave it out", records)
             check_fit(design, records.codebook)
-            require_design(records, design)
+            bound = bound_to(records, design)
+            require_design(records, bound)
             require_unweighted(records)
-        return tuple(zip(strata, self.designs, strict=True))
+            paired.append((records, bound))
+        return tuple(paired)
 
     def proportion(
         self,

@@ -10,13 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.base import Floats
-from ppdm_dask.designs.mixture import COIN, PERSONAL, Mixture
+from ppdm_dask.designs.labelled import Labelled, Places
+from ppdm_dask.designs.labels import Categories, Labels, Orders, needed_line, read_categories
+from ppdm_dask.designs.mixture import COIN, PERSONAL, Mixture, uniform
 from ppdm_dask.designs.parameters import (
     attribute_names,
     check_keys,
-    distribution,
+    labelled,
+    noted_distribution,
     probability,
     shape_of,
+    stated_once,
 )
 from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError
@@ -24,12 +28,12 @@ from ppdm_dask.randomness import exact
 
 __all__ = ["COIN", "PERSONAL", "UnrelatedQuestion"]
 
-Personal = float | Sequence[float] | npt.NDArray[np.float64]
+Personal = float | str | Sequence[float] | Mapping[str, Any] | npt.NDArray[np.float64]
 
 
 @register
 @dataclass(frozen=True, eq=False, init=False)
-class UnrelatedQuestion(Mixture):
+class UnrelatedQuestion(Labelled, Mixture):
     """With probability q the true answers, else the answers to unrelated questions.
 
     ``P*(A) = q P(A) + (1 - q) P(Y)``, Eq. (1) of [ZhanMatwin]_.  The personal attributes are
@@ -41,11 +45,16 @@ class UnrelatedQuestion(Mixture):
         The block: one coin decides for all of it.
     q : float
         In [0, 1]; at 0 the design has no inverse.
-    w_y : float or sequence
+    w_y : float, sequence or mapping
         Law of the personal attributes.  A number is P(Y = 1) of every attribute, all binary; in a
-        sequence each attribute has its own: a number if binary, else a probability vector.
+        sequence each attribute has its own: a number if binary, else a probability vector or a
+        mapping of label to probability.  A mapping is the law of one attribute, or of each
+        attribute by its name.
     shape : sequence of int, optional
         Categories of each attribute, checked against w_y.
+    categories : sequence of str, or one for each attribute, optional
+        Labels in the order of the laws, where no mapping names them.  They are needed for answers
+        of people where a law is not uniform; an empty list states none.
 
     Raises
     ------
@@ -59,16 +68,27 @@ class UnrelatedQuestion(Mixture):
     shape: tuple[int, ...]
     q: float
     w_y: tuple[Floats, ...]
+    labels: Categories
+    remarks: tuple[str, ...]
 
     def __init__(
         self,
         attributes: str | Iterable[str],
         q: float,
-        w_y: float | Sequence[Personal] = 0.5,
+        w_y: Personal | Sequence[Personal] = 0.5,
         shape: Sequence[int] | None = None,
+        categories: Sequence[Any] | None = None,
     ) -> None:
         names = attribute_names(attributes)
-        laws = _laws(names, w_y)
+        entries = _entries(names, w_y)
+        sized = [len(entry) if _listed(entry) else 2 for entry in entries]
+        stated = read_categories(categories, names, sized)
+        given: Categories = tuple(
+            stated_once(f"w_y of {name!r}", labelled(entry)[1], labels)
+            for name, entry, labels in zip(names, entries, stated, strict=True)
+        )
+        read = [_law(*each) for each in zip(names, entries, given, strict=True)]
+        laws = tuple(law for law, _ in read)
         sizes = tuple(law.size for law in laws)
         if shape is not None and shape_of(shape, len(names)) != sizes:
             raise DesignError(
@@ -80,6 +100,26 @@ class UnrelatedQuestion(Mixture):
         object.__setattr__(self, "shape", sizes)
         object.__setattr__(self, "q", probability("q", q))
         object.__setattr__(self, "w_y", laws)
+        object.__setattr__(self, "labels", read_categories(given, names, sizes))
+        object.__setattr__(self, "remarks", tuple(note for _, notes in read for note in notes))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.remarks
+
+    @property
+    def unlabelled(self) -> tuple[str, ...]:
+        if not self.ordered:
+            return ()
+        stated = zip(self.attributes, self.w_y, self.labels, strict=True)
+        return tuple(n for n, law, labels in stated if labels is None and not uniform(law))
+
+    def permuted(self, order: Places, labels: Categories) -> Self:
+        laws = [law[moved] for law, moved in zip(self.w_y, order, strict=True)]
+        return type(self)(self.attributes, self.q, laws, categories=labels)
+
+    def line_to_add(self, orders: Orders) -> str:
+        return needed_line(self, orders, "w_y")
 
     @property
     def mixing(self) -> float:
@@ -95,40 +135,63 @@ class UnrelatedQuestion(Mixture):
 
     def marginal(self, attributes: Sequence[str]) -> UnrelatedQuestion:
         laws = dict(zip(self.attributes, self.w_y, strict=True))
-        return UnrelatedQuestion(attributes, self.q, [laws[name] for name in attributes])
+        labels = dict(zip(self.attributes, self.labels, strict=True))
+        return UnrelatedQuestion(
+            attributes,
+            self.q,
+            [laws[name] for name in attributes],
+            categories=[labels[name] for name in attributes],
+        )
 
     def config(self) -> dict[str, Any]:
-        laws = [float(law[1]) if law.size == 2 else law.tolist() for law in self.w_y]
-        return self._named(q=self.q, w_y=laws)
+        laws = [
+            float(law[1]) if law.size == 2 and labels is None else law.tolist()
+            for law, labels in zip(self.w_y, self.labels, strict=True)
+        ]
+        return self._named(q=self.q, w_y=laws, **self._labels_config())
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attributes", "q"}, {"w_y", "shape"})
+        check_keys(cls.id, parameters, {"attributes", "q"}, {"w_y", "shape", "categories"})
         return cls(**parameters)
 
 
-def _laws(names: tuple[str, ...], w_y: Any) -> tuple[Floats, ...]:
-    if isinstance(w_y, str) or not isinstance(w_y, Iterable):
-        entries = [probability("w_y", w_y)] * len(names)
-    else:
+def _listed(entry: Any) -> bool:
+    return isinstance(entry, Iterable) and not isinstance(entry, str)
+
+
+def _entries(names: tuple[str, ...], w_y: Any) -> list[Any]:
+    """What w_y says of each attribute."""
+    if not _listed(w_y):
+        return [probability("w_y", w_y)] * len(names)
+    if not isinstance(w_y, Mapping):
         entries = list(w_y)
+    elif any(isinstance(value, Mapping) for value in w_y.values()):
+        for name in {**w_y, **dict.fromkeys(names)}:
+            if name not in names or name not in w_y:
+                what = "missing" if name in names else "no attribute of the design"
+                raise DesignError(f"w_y of {name!r}: {what}; a law of each attribute", w_y)
+        entries = [w_y[name] for name in names]
+    else:
+        entries = [w_y]
     if len(entries) != len(names):
         raise DesignError(
             f"w_y: got {len(entries)} entries; one for each of {len(names)} attributes is needed",
             w_y,
         )
-    return tuple(_law(name, entry) for name, entry in zip(names, entries, strict=True))
+    return entries
 
 
-def _law(name: str, entry: Any) -> Floats:
+def _law(name: str, entry: Any, labels: Labels | None) -> tuple[Floats, tuple[str, ...]]:
+    """The law of a personal attribute, and a note on it."""
     what = f"w_y of {name!r}"
-    if isinstance(entry, str) or not isinstance(entry, Iterable):
-        law = np.array([1.0, probability(what, entry)])
+    if _listed(entry):
+        law, notes = noted_distribution(what, labelled(entry)[0])
     else:
-        law = distribution(what, entry)
-    if law.size == 2:
+        law, notes = np.array([1.0, probability(what, entry)]), ()
+    if law.size == 2 and not (labels and _listed(entry)):
         # P(Y = 1) alone goes into the configuration, from which an equal law must come back.
         yes = float(law[1])
         law = np.array([float(1 - exact(yes)), yes])
         law.flags.writeable = False
-    return law
+    return law, notes

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.blocks import check_table
 from ppdm_dask.estimate.inversion import invert
-from ppdm_dask.matching import covering
+from ppdm_dask.matching import bound_to, covering
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -89,6 +89,7 @@ def independence_test(
                 "may depend on one another by that alone; use association_test",
                 block,
             )
+    design = bound_to(table, design)
     pair = _pair(table, design, first, second)
     joint = invert(pair, design).marginal([first, second]).values
     counts = pair.marginal([first, second]).counts.astype(float)
@@ -112,6 +113,7 @@ def association_test(
     by the delta method from the covariance of the inversion.  It needs enough reports for the
     estimates to be near normal.
     """
+    design = bound_to(table, design)
     pair = _pair(table, design, first, second)
     estimate = invert(pair, design).marginal([first, second])
     joint = estimate.values

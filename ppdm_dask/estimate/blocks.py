@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.matching import require_whole
+from ppdm_dask.matching import require_order, require_whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -83,6 +83,7 @@ def solve_blocks(
 
 def check_table(table: ContingencyTable, design: Design) -> ContingencyTable:
     """The table with every cell, if the design made it, cuts no block of it and it has records."""
+    require_order(table, design)
     if table.design_digest and table.design_digest != design.digest:
         raise RecordsError("the table holds reports made by another design", design)
     require_whole(design, table.attributes)

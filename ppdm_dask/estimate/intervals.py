@@ -19,6 +19,7 @@ from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.interior import log_likelihood, maximise
 from ppdm_dask.estimate.likelihood import MAX_DENSE, channel, mle
 from ppdm_dask.events import normal_quantile
+from ppdm_dask.matching import bound_to
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -144,6 +145,7 @@ def event_interval(
         The profile likelihood even for two-valued reports.
     """
     normal_quantile(level)
+    design = bound_to(table, design)
     table = check_table(table, design)
     inside = _indicator(table, event)
     weights = along_blocks(inside, table.attributes, design, "invert_transposed").ravel()
@@ -203,6 +205,7 @@ def profile_deviance(
     InputError
         Above 2,048 cells; count over fewer attributes.
     """
+    design = bound_to(table, design)
     table = check_table(table, design)
     inside = _indicator(table, event).ravel() > 0
     if max(inside.size, table.counts.size) > MAX_DENSE:

@@ -23,6 +23,7 @@ from ppdm_dask.events import (
     normal_quantile,
     standard_error_of,
 )
+from ppdm_dask.matching import bound_to
 from ppdm_dask.tables import (
     ContingencyTable,
     count,
@@ -214,6 +215,7 @@ def invert(
     Section III-B of [HuangDu]_; Eq. (1) of [ZhanMatwin]_ solved for P(A).
     """
     check_estimand(estimand)
+    design = bound_to(table, design)
     table = check_table(table, design)
     return _invert(table, design, table.attributes, estimand)
 

@@ -15,6 +15,7 @@ from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.interior import maximise
 from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.events import Estimand, check_estimand
+from ppdm_dask.matching import bound_to
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -145,6 +146,7 @@ def em(
     check_estimand(estimand)
     if not tolerance >= 0 or max_steps < 1:
         raise InputError("tolerance of 0 or more and max_steps of 1 or more are needed", tolerance)
+    design = bound_to(table, design)
     table = check_table(table, design)
     names, shape = table.attributes, table.codebook.shape
     observed = table.counts / table.n
@@ -180,6 +182,7 @@ def mle(
         Where an exact solution would take a dense matrix of more than 2,048 cells.
     """
     check_estimand(estimand)
+    design = bound_to(table, design)
     table = check_table(table, design)
     names, shape = table.attributes, table.codebook.shape
     observed = table.counts / table.n

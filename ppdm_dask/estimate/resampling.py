@@ -13,6 +13,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.inversion import invert
 from ppdm_dask.events import normal_quantile
+from ppdm_dask.matching import bound_to
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -86,6 +87,7 @@ def bootstrap(
     """
     if repeats < 2:
         raise InputError(f"repeats: got {repeats}; 2 or more are needed", repeats)
+    design = bound_to(table, design)
     table = check_table(table, design)
     sequence = np.random.SeedSequence(seed)
     generator = np.random.Generator(np.random.SFC64(sequence))

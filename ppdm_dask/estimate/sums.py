@@ -18,7 +18,7 @@ from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.cells import cell_sums
 from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.events import Estimand, check_estimand, event_weights
-from ppdm_dask.matching import require_design
+from ppdm_dask.matching import bound_to, require_design
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -180,6 +180,7 @@ def sum_weights(
     RecordsError
         If the reports were made by another design, or there are too many cells for a pass.
     """
+    design = bound_to(reports, design)
     digest, _ = require_design(reports, design)
     names = tuple(over)
     codebook = reports.codebook.select(names)
@@ -202,6 +203,7 @@ def sum_event(
     reports: Reports, design: Design, event: Event, where: Event | None = None
 ) -> WeightSums:
     """Sums for the single event "this, within the condition"; arguments as in `sum_weights`."""
+    design = bound_to(reports, design)
     digest, _ = require_design(reports, design)
     total = _empty(None, digest, 1)
     if where:

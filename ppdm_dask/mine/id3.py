@@ -10,10 +10,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ppdm_dask.designs.disguise import check_fit
 from ppdm_dask.designs.identity import Identity
+from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.designs.stratified import Stratified, pair_strata
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.matching import bound_to, require_order
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
 from ppdm_dask.mine.pruning import prune_tree
@@ -144,13 +145,15 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         if isinstance(self.design, Stratified):
             raise InputError("a table has one design; fit a stratified one to reports", table)
-        if table.design_digest and table.design_digest != self.design.digest:
+        design = bound_to(table, self.design)
+        if table.design_digest and table.design_digest != design.digest:
             raise RecordsError("the table holds reports made by another design", self.design)
         if not table.n:
             raise RecordsError("the table holds no records; at least one is needed", table)
         self._check_target(table.attributes)
-        check_fit(self.design, table.codebook)
-        return self._fit(Evidence.from_table(table, self.design, self.target))
+        check_fit(design, table.codebook)
+        require_order(table, design)
+        return self._fit(Evidence.from_table(table, design, self.target))
 
     def _check_target(self, names: Sequence[str]) -> None:
         if self.target not in names:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.events import Proportion
-from ppdm_dask.matching import require_countable, require_design
+from ppdm_dask.matching import bound_to, require_countable, require_design
 from ppdm_dask.records import Reports, code_dtype
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def score_disguised(
     """
     if not len(reports):
         raise RecordsError("there are no test reports; at least one is needed", reports)
+    design = bound_to(reports, design)
     require_countable(reports, design)
     # Undisguised records pass where the design disguises nothing of them.
     if require_design(reports, design)[0] != design.digest and isinstance(reports, Reports):

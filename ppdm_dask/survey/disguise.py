@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.codebook import Codebook
-from ppdm_dask.designs.disguise import check_fit
+from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.privacy import attribute_channel
 from ppdm_dask.survey.about import About
