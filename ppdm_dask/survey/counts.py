@@ -12,10 +12,10 @@ import numpy as np
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.experiments.files import replacing
+from ppdm_dask.files.reader import BLOCK, reading_parquet
 from ppdm_dask.matching import covering
 from ppdm_dask.records import Reports
 from ppdm_dask.survey.about import KEY, About
-from ppdm_dask.survey.data import BLOCK, reading_parquet
 from ppdm_dask.survey.reports import (
     about_file,
     read_reports,

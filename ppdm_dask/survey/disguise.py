@@ -13,9 +13,9 @@ import numpy as np
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
+from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.privacy import attribute_channel
 from ppdm_dask.survey.about import About
-from ppdm_dask.survey.data import BLOCK, DataFile, open_data
 from ppdm_dask.survey.reports import is_made, writing
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ppdm_dask.binning import fit_attribute
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.coding import factorise, read_number
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.survey.data import open_data
+from ppdm_dask.files.reader import open_data
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ import numpy as np
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.files import replacing, write_text
+from ppdm_dask.files.reader import BLOCK, open_data, open_parquet
 from ppdm_dask.records import Reports
 from ppdm_dask.survey.about import KEY, About
-from ppdm_dask.survey.data import BLOCK, open_data, open_parquet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,1 @@
+"""Files of data, read by one strict reader, whatever asks for them."""
