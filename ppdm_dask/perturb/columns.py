@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DataError
+from ppdm_dask.shown import listed, shown
 
 __all__ = ["ColumnSummary", "read_matrix"]
 
@@ -48,7 +49,7 @@ def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:
     frame = X if isinstance(X, pd.DataFrame) else _frame(X)
     names = tuple(map(str, frame.columns))
     if not names:
-        raise DataError("there are no columns; at least one column of numbers is needed", X)
+        raise DataError("there are no columns; at least one column of numbers is needed")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"column {twice!r} occurs {names.count(twice)} times", twice)
@@ -63,7 +64,7 @@ def _frame(X: Any) -> Any:
 
     array = np.asarray(X)
     if array.ndim != 2:
-        raise DataError(f"the data have shape {array.shape}; records by columns are needed", X)
+        raise DataError(f"the data have shape {array.shape}; records by columns are needed")
     return pd.DataFrame(array)
 
 
@@ -85,10 +86,12 @@ def _no_number(name: str, row: int, value: object) -> DataError:
     from ppdm_dask.coding import canonical_text
 
     text = canonical_text(value)
-    return DataError(
-        f"column {name!r}, row {row}: {text!r} is no finite number; "
-        "numbers are needed, leave a column of texts out",
+    where, right = f"column {name!r}, row {row}", "numbers are needed, leave a column of texts out"
+    return DataError.at(
+        row,
+        f"{where}: {shown(text)} is no finite number; {right}",
         text,
+        told=f"{where}: the value is no finite number; {right}",
     )
 
 
@@ -134,8 +137,8 @@ class ColumnSummary:
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         if self.names != other.names:
             raise DataError(
-                f"partitions differ in their columns: {', '.join(self.names)} "
-                f"and {', '.join(other.names)}",
+                f"partitions differ in their columns: {listed(self.names)} "
+                f"and {listed(other.names)}",
                 other.names,
             )
         return ColumnSummary(

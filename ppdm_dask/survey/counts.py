@@ -12,7 +12,8 @@ import numpy as np
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.experiments.files import replacing
-from ppdm_dask.files.reader import BLOCK, reading_parquet
+from ppdm_dask.files.parquet import reading_parquet
+from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.matching import covering
 from ppdm_dask.records import Reports
 from ppdm_dask.survey.about import KEY, About

@@ -14,6 +14,7 @@ from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.files.reader import BLOCK, DataFile, open_data
+from ppdm_dask.files.regular import ending
 from ppdm_dask.privacy import attribute_channel
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.reports import is_made, writing
@@ -110,11 +111,11 @@ def disguise_file(
     book = Codebook(codebook.select(names).attributes)
     kept = tuple(name for name in file.columns if name in keep)
     about = About("reports", book, design, stream.simulated, kept, (os.urandom(16).hex(),))
-    if out.suffix not in (".csv", ".parquet"):
+    if ending(out) not in (".csv", ".parquet"):
         raise InputError(f"{out}: a name that ends in .parquet or .csv is needed", out)
     total = 0
     with writing(out, about, others) as append:
-        for part in file.blocks([*names, *others], block):
+        for part in file.blocks([*names, *others], block, kept=others):
             try:
                 records = book.encode(part.frame, part.offset)
             except CodebookError as error:

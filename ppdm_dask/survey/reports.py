@@ -13,7 +13,10 @@ import numpy as np
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.files import replacing, write_text
-from ppdm_dask.files.reader import BLOCK, open_data, open_parquet
+from ppdm_dask.files.cells import cell_texts
+from ppdm_dask.files.parquet import open_parquet
+from ppdm_dask.files.reader import BLOCK, open_data
+from ppdm_dask.files.regular import ending
 from ppdm_dask.records import Reports
 from ppdm_dask.survey.about import KEY, About
 
@@ -78,7 +81,7 @@ def writing(path: Path, about: About, kept: dict[str, Any]) -> Iterator[Append]:
     kept : dict of str to pyarrow.DataType
         Columns that are passed on as they are.
     """
-    if path.suffix == ".parquet":
+    if ending(path) == ".parquet":
         with replacing(path) as aside, _parquet(aside, about, kept) as append:
             yield append
         return
@@ -93,7 +96,7 @@ def writing(path: Path, about: About, kept: dict[str, Any]) -> Iterator[Append]:
                 nonlocal total
                 total += len(reports)
                 columns = [_texts(reports, name, labels[name]) for name in about.codebook.names]
-                columns += [["" if v is None or v != v else v for v in others[n]] for n in kept]
+                columns += [cell_texts(others[name]) for name in kept]
                 writer.writerows(zip(*columns, strict=True))
 
             yield append_rows
@@ -151,7 +154,7 @@ def about_file(path: Path) -> About:
     DataError
         If there is no such file, or it does not say.
     """
-    if path.suffix == ".csv":
+    if ending(path) == ".csv":
         open_data(path)
         about = beside(path)
         try:
@@ -162,14 +165,14 @@ def about_file(path: Path) -> About:
             ) from None
         except UnicodeDecodeError:
             raise DataError(f"{about}: what it says of its design is damaged", about) from None
-    if path.suffix != ".parquet":
+    if ending(path) != ".parquet":
         raise DataError(f"{path}: a file that ends in .csv or .parquet is needed", path)
     return About.read(path, (open_parquet(path).metadata or {}).get(KEY))
 
 
 def is_made(path: Path) -> bool:
     """Whether a data file holds reports or counts already."""
-    if path.suffix == ".csv":
+    if ending(path) == ".csv":
         return beside(path).exists()
     return KEY in (open_parquet(path).metadata or {})
 
@@ -209,7 +212,7 @@ def read_reports(
         _set_sizes(about.design),
     )
     total = 0
-    for block in file.blocks([*names, *others], size):
+    for block in file.blocks([*names, *others], size, sets=sets):
         n = len(block.frame)
         total += n
         codes = np.zeros((n, len(names)), np.int64, order="F")
