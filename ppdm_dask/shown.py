@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sized
 from typing import Any
 
-__all__ = ["LONGEST", "listed", "printable", "shown"]
+__all__ = ["LONGEST", "cut", "listed", "printable", "quoted", "shown"]
 
 LONGEST = 60
 """Characters of a value that a message shows."""
@@ -78,5 +78,14 @@ def cut(text: str, most: int = LONGEST) -> str:
 def listed(names: Iterable[Any], most: int = MOST_NAMES) -> str:
     """Names for a message, the first few of many, each of them short."""
     texts = list(names)
-    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
-    return ", ".join(printable(cut(str(name))) for name in texts[:most]) + more
+    return ", ".join(printable(cut(str(name))) for name in texts[:most]) + _more(texts, most)
+
+
+def quoted(names: Iterable[Any], most: int = MOST_NAMES) -> str:
+    """Names for a message, each as :func:`shown` writes it, the first few of many."""
+    texts = list(names)
+    return ", ".join(map(shown, texts[:most])) + _more(texts, most)
+
+
+def _more(texts: list[Any], most: int) -> str:
+    return f" and {len(texts) - most} more" if len(texts) > most else ""

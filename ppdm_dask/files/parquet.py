@@ -106,11 +106,13 @@ def arrow_frame(batch: pa.RecordBatch | pa.Table, kept: Collection[str] = ()) ->
     """
     import pandas as pd
 
-    columns = {
-        name: arrow_series(column, as_it_is=name in kept)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
-    return pd.DataFrame(columns, index=range(batch.num_rows), columns=batch.schema.names)
+    names = batch.schema.names
+    columns = [
+        arrow_series(c, as_it_is=name in kept) for name, c in zip(names, batch.columns, strict=True)
+    ]
+    frame = pd.DataFrame(dict(enumerate(columns)), index=range(batch.num_rows))
+    frame.columns = pd.Index(names, dtype=object)  # which may occur twice in a table of others
+    return frame
 
 
 def arrow_series(column: Any, *, as_it_is: bool = False) -> pd.Series:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["BLOCK", "Block", "DataFile", "open_data", "open_parquet_data", "require_same_types"]
+__all__ = ["BLOCK", "Block", "DataFile", "open_data", "open_parquet_data"]
 
 BLOCK = 65_536
 """Records that are held at a time."""
@@ -267,29 +267,6 @@ def open_parquet_data(path: Path) -> DataFile:
     require_file(path)
     schema = open_parquet(path)
     return _named(DataFile(path, tuple(schema.names), {f.name: f.type for f in schema}))
-
-
-def require_same_types(files: Sequence[DataFile], columns: Sequence[str]) -> None:
-    """Raise DataError unless a column has one type in all parts of a data set.
-
-    A part whose values are all missing may have no type.
-    """
-    import pyarrow as pa
-
-    for name in columns:
-        first: tuple[pa.DataType, Path] | None = None
-        for file in files:
-            kind = plain_type(file.types.get(name, pa.string()))
-            if pa.types.is_null(kind):
-                continue
-            if first is None:
-                first = kind, file.path
-            elif kind != first[0]:
-                raise DataError(
-                    f"{file.path}: column {shown(name)} holds {str(kind)[:60]}, and "
-                    f"{str(first[0])[:60]} in {first[1]}; write all parts with one type",
-                    name,
-                )
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -34,7 +34,7 @@ def require_file(path: Path, error: Callable[[str, Path], InputError] = DataErro
     except ValueError:  # a name with a NUL
         raise error(f"{str(path)!r}: there can be no file of this name", path) from None
     if stat.S_ISDIR(found.st_mode):
-        raise error(f"{path}: is a folder; a file is needed", path)
+        raise error(f"{path}: cannot be read: it is a folder, and a file is needed", path)
     if not stat.S_ISREG(found.st_mode):
-        raise error(f"{path}: is a device or a pipe; a file is needed", path)
+        raise error(f"{path}: cannot be read: it is a device or a pipe, and a file is needed", path)
     return found.st_size

@@ -23,7 +23,8 @@ from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.sums import WeightSums, sum_weights
-from ppdm_dask.files.reader import open_data, open_parquet_data, require_same_types
+from ppdm_dask.files.parts import require_same_types
+from ppdm_dask.files.reader import open_parquet_data
 from ppdm_dask.randomness import Stream
 from ppdm_dask.tables import ContingencyTable, count
 
@@ -78,7 +79,9 @@ class _RowGroup:
     kept: tuple[str, ...]
 
     def __call__(self) -> pd.DataFrame:
-        return open_data(Path(self.path)).row_group(self.group, self.columns, kept=self.kept)
+        return open_parquet_data(Path(self.path)).row_group(
+            self.group, self.columns, kept=self.kept
+        )
 
 
 def frame_partitions(frame: pd.DataFrame, n: int) -> list[Partition]:

@@ -75,7 +75,7 @@ def _numbers(column: Any, name: str, offset: int) -> Floats:
         raise DataError(
             f"column {name!r} holds {column.dtype}; numbers are needed, leave the column out", name
         )
-    numbers, wrong = read_numbers(column, None)
+    numbers, wrong = read_numbers(column)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise _no_number(name, row + offset, column.iloc[row])

@@ -97,7 +97,7 @@ def _surveyed(
 def _weights(path: Path, values: Any, offset: int) -> Any:
     from ppdm_dask.coding import read_numbers
 
-    numbers, wrong = read_numbers(values, None)
+    numbers, wrong = read_numbers(values)
     wrong = wrong | ~(numbers > 0)
     if wrong.any():
         row = int(np.argmax(wrong))
