@@ -65,7 +65,8 @@ class Codebook:
             raise CodebookError(f"attribute.{twice}: the name is declared twice", twice)
         if self.target is not None and self.target not in self.names:
             raise CodebookError(
-                f"target: {cut(repr(self.target))} is not an attribute; there are {listed(self.names)}",
+                f"target: {cut(repr(self.target))} is not an attribute; there are "
+                f"{listed(self.names)}",
                 self.target,
             )
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["UsageProblem", "app", "listed"]
+__all__ = ["UsageProblem", "app"]
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
 UsageProblem: Any = next(
@@ -282,8 +282,3 @@ def perturb(
         workers=workers,
         as_json=json,
     )
-
-
-def listed(given: list[str] | None) -> list[str]:
-    """Names between commas, of an option that may be given several times."""
-    return [name.strip() for names in given or [] for name in names.split(",") if name.strip()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ppdm_dask.cli.names import named
 from ppdm_dask.cli.output import print_json
 from ppdm_dask.cli.survey_files import read_both, require_new
 
@@ -28,7 +29,7 @@ def count_reports(
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".parquet",))
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
-    names = list(over) or list(sources[0][1].codebook.names)
+    names = named(over, book.names) or list(sources[0][1].codebook.names)
     table = count_files(sources, book, plan, names)
     kept = {name for _, about in sources for name in about.undisguised}
     shown = tuple(name for name in table.attributes if name in kept)

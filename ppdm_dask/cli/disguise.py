@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from ppdm_dask.cli.names import named
 from ppdm_dask.cli.output import print_json
 from ppdm_dask.cli.survey_files import plain, read_both, require_new
 
@@ -26,6 +27,7 @@ def disguise_answers(
     as_json: bool,
 ) -> None:
     """Write the reports of a file, and say what was done and how far it protects."""
+    from ppdm_dask.files.reader import open_data
     from ppdm_dask.randomness import Stream
     from ppdm_dask.survey.audit import epsilon_of
     from ppdm_dask.survey.disguise import disguise_file
@@ -36,6 +38,8 @@ def disguise_answers(
     if out.suffix == ".csv":
         require_new(beside(out), force, (data, codebook, design))
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
+    columns = open_data(data).columns
+    keep, drop = named(keep, columns), named(drop, columns)
     done = disguise_file(data, book, plan, stream, out, keep=keep, drop=drop, block=block)
     if as_json:
         blocks = [

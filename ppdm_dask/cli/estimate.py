@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ppdm_dask.cli.names import conditions, named
 from ppdm_dask.cli.output import print_json, print_lines, print_table
 from ppdm_dask.cli.survey_files import read_both, require_new
-from ppdm_dask.errors import InputError
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
     from ppdm_dask.survey.estimate import Cell, SurveyEstimate
 
-__all__ = ["estimate_answers", "parse_where"]
+__all__ = ["estimate_answers"]
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")
 """What files and JSON have of a cell, besides its labels."""
@@ -50,8 +49,9 @@ def estimate_answers(
 
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".csv", ".json"))
+    asked = conditions(where, {a.name: a.categories for a in book.attributes})
     question = Question(
-        tuple(over), method, level, estimand, parse_where(where, book), weights, strata
+        tuple(named(over, book.names)), method, level, estimand, asked, weights, strata
     )
     question.check(book, plan)
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
@@ -68,29 +68,6 @@ def estimate_answers(
     print_lines(said)
     if out is not None:
         print(f"written: {out}")
-
-
-def parse_where(texts: Sequence[str], codebook: Codebook) -> dict[str, list[str]]:
-    """Labels by attribute of conditions such as ``sex=Male,race=Black``; labels may have commas.
-
-    An attribute that is named twice may have either label.
-    """
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        name = ""
-        for piece in text.split(","):
-            key, equals, label = piece.partition("=")
-            if equals and key.strip() in codebook.names:
-                name = key.strip()
-                found.setdefault(name, []).append(label.strip())
-            elif name:
-                found[name][-1] += f",{piece}"
-            else:
-                known = ", ".join(codebook.names)
-                raise InputError(
-                    f"--where: got {text!r}; attribute=label is needed, with one of {known}", text
-                )
-    return found
 
 
 def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:

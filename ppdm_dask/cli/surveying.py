@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ppdm_dask.cli.app import Json, app, listed
+from ppdm_dask.cli.app import Json, app
 
 __all__ = ["audit", "codebook", "count", "disguise", "estimate"]
 
@@ -131,8 +131,8 @@ def disguise(
         codebook,
         design,
         out,
-        keep=listed(keep),
-        drop=listed(drop),
+        keep=keep or [],
+        drop=drop or [],
         simulate=simulate,
         block=block,
         force=force,
@@ -158,7 +158,7 @@ def count(
     """Count reports; files of counts add up like files of reports."""
     from ppdm_dask.cli.count import count_reports
 
-    count_reports(files, codebook, design, out, over=listed(over), force=force, as_json=json)
+    count_reports(files, codebook, design, out, over=over or [], force=force, as_json=json)
 
 
 @app.command()
@@ -207,7 +207,7 @@ def estimate(
         codebook,
         design,
         out,
-        over=listed(over),
+        over=over,
         method=method.value,
         level=level,
         estimand=estimand.value,
