@@ -264,11 +264,18 @@ def _toml(config: Mapping[str, Any]) -> str:
     return "\n".join(lines).lstrip() + "\n"
 
 
+def _escaped(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+
+
 def _value(value: Any, indent: int = 0, width: int = 100) -> str:
     """Write a text, number or list in TOML, a long list over several lines."""
     if isinstance(value, str):
-        # JSON's escapes are TOML's, but for DEL, which TOML wants escaped too.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # JSON's escapes are TOML's. What cannot be seen is escaped too: a terminal might obey it.
+        text = json.dumps(value, ensure_ascii=False)
+        return text if text.isprintable() else "".join(map(_escaped, text))
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     items = [_value(item, 4) for item in value]

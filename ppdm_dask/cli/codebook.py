@@ -58,6 +58,7 @@ def _facts(column: Column) -> dict[str, Any]:
         "different": None if column.labels is None else len(column.labels),
         "proposed": None if column.attribute is None else column.attribute.config(),
         "left_out": column.left_out or None,
+        "remedy": column.remedy or None,
         "notes": column.notes,
     }
 
@@ -68,7 +69,7 @@ def _print(found: Proposal) -> None:
     rows = []
     for column in found.columns:
         if column.attribute is None:
-            what, size = f"left out: {column.left_out}", "-"
+            what, size = f"left out: {column.left_out}\n{column.remedy}", "-"
         else:
             size = f"{len(column.attribute):,}"
             what = ", ".join(column.attribute.categories)

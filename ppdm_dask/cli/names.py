@@ -34,8 +34,7 @@ def named(given: Sequence[str] | None, known: Collection[str]) -> list[str]:
     Returns
     -------
     list of str
-        Each once, in the order given. What is no known name is returned too, for whoever looks it
-        up to refuse.
+        In the order given, with what is no known name, for whoever looks it up to refuse.
 
     Examples
     --------
@@ -43,7 +42,7 @@ def named(given: Sequence[str] | None, known: Collection[str]) -> list[str]:
     ['age', 'Have you, ever?', 'old, name', 'sex']
     """
     there = frozenset(known)
-    return list(dict.fromkeys(name for text in given or () for name in _split(text, there)))
+    return [name for text in given or () for name in _split(text, there)]
 
 
 def _split(text: str, known: frozenset[str]) -> Iterator[str]:
