@@ -38,7 +38,7 @@ RARE = 5
 MISSING = "(missing)"
 
 SUSPECTS = frozenset({"", "?", "-", "--", ".", "na", "n/a", "nan", "none", "null", "unknown"})
-SUSPECT_NUMBERS = frozenset(
+SUSPECT_NUMBERS: frozenset[float] = frozenset(
     {-1, -7, -8, -9, -97, -98, -99, -997, -998, -999, -9997, -9998, -9999}
     | {99, 998, 999, 9998, 9999}
 )
