@@ -65,7 +65,7 @@ def write_design(design: Design, path: str | Path, comment: str = "") -> None:
     DesignError
         If the file cannot be written.
     """
-    from ppdm_dask.experiments.files import write_text
+    from ppdm_dask.files.atomic import write_text
 
     lines = [f"# {line}" for line in comment.splitlines()]
     lines += _table(design.config(), "")
