@@ -315,7 +315,7 @@ def test_a_real_disguise_is_its_own_and_the_file_says_which(capsys: Capture) -> 
     for out, more in (("a", []), ("b", []), ("c", ["--simulate", "4"]), ("d", ["--simulate", "4"])):
         assert main(["disguise", "s.parquet", *rest, "--out", f"{out}.parquet", *more]) == 0
         assert json.loads(capsys.readouterr().out)["simulated"] is bool(more)
-        about = json.loads(pq.read_schema(f"{out}.parquet").metadata[b"ppdm"])
+        about = json.loads(pq.read_metadata(f"{out}.parquet").metadata[b"ppdm"])
         assert about["simulated"] is bool(more)
         assert about["version"] == pp.__version__
         assert about["design_digest"] == DESIGN.digest

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.cli.output import print_json, print_lines, print_table
 from ppdm_dask.cli.survey_files import plain, read_both
 from ppdm_dask.errors import InputError
 
@@ -15,6 +15,7 @@ __all__ = ["audit_design"]
 
 def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_json: bool) -> None:
     """Print every privacy measure of a design."""
+    from ppdm_dask.certainty import certainties
     from ppdm_dask.designs.files import read_design
     from ppdm_dask.survey.audit import audit, read_priors
 
@@ -27,11 +28,20 @@ def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_
         subjects = audit(plan, priors)
     except InputError as error:
         raise InputError(f"{prior}: {error}", error) from None
+    labels = {} if book is None else {name: book[name].categories for name in plan.attributes}
+    certain = certainties(plan, labels)
     if as_json:
         found = [asdict(subject) for subject in subjects]
         for finding in (each for subject in found for each in subject["findings"]):
             finding["value"] = plain(finding["value"])
-        print_json({"design": str(design), "undefined": plan.undefined, "subjects": found})
+        print_json(
+            {
+                "design": str(design),
+                "undefined": plan.undefined,
+                "subjects": found,
+                "certain": [asdict(each) for each in certain],
+            }
+        )
         return
     from ppdm_dask.report.tables import plain_table
 
@@ -40,6 +50,9 @@ def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_
         print(f"{subject.name}: {subject.prior}")
         print_table(plain_table(["measure", "value", "in words"], rows, right=(1,)))
         print()
+    print_lines(each.sentence for each in certain)
+    if any(each.degree in ("nearly", "likely") for each in certain):
+        print("what is likely is so where each answer was equally likely before")
     print("epsilon and gamma hold for any prior; the others for the prior that is named")
     if plan.undefined:
         print(f"nothing can be estimated of all of it: {plan.undefined}")
