@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.codebook import Codebook
-from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.privacy import attribute_channel
 from ppdm_dask.survey.about import About
@@ -98,7 +97,7 @@ def disguise_file(
         neither disguised nor kept nor dropped, or a value that is not declared; then nothing is
         written.
     """
-    check_fit(design, codebook)
+    design = design.bind(codebook, positions=stream.simulated)
     file = open_data(data)
     if is_made(data):
         raise DataError(
