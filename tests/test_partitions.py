@@ -49,7 +49,8 @@ def survey() -> tuple[pd.DataFrame, pp.Codebook, pp.Design]:
         target="used",
     )
     P = [[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]]
-    return frame, book, pp.Product([pp.Warner("used", 0.8), pp.RRMatrix("age", P)])
+    matrix = pp.RRMatrix("age", P, categories=book["age"].categories)
+    return frame, book, pp.Product([pp.Warner("used", 0.8), matrix])
 
 
 def test_any_partitioning_gives_the_tables_of_the_whole(survey):

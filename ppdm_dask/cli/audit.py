@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ppdm_dask.cli.output import print_json, print_lines, print_table
 from ppdm_dask.cli.survey_files import plain, read_both
 from ppdm_dask.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["audit_design"]
 
@@ -17,13 +22,16 @@ def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_
     """Print every privacy measure of a design."""
     from ppdm_dask.certainty import certainties
     from ppdm_dask.designs.files import read_design
-    from ppdm_dask.survey.audit import audit, read_priors
+    from ppdm_dask.survey.audit import audit
+    from ppdm_dask.survey.priors import prior_arrays, read_priors
 
     if codebook is None:
         book, plan = None, read_design(design)
     else:
         book, plan = read_both(codebook, design)
-    priors = {} if prior is None else read_priors(prior, book)
+    priors: dict[str, npt.NDArray[np.float64]] = {}
+    if prior is not None:
+        plan, priors = prior_arrays(prior, read_priors(prior), plan, book)
     try:
         subjects = audit(plan, priors)
     except InputError as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import hashlib
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from ppdm_dask.designs.files import read_design
 from ppdm_dask.designs.labels import (
@@ -118,3 +121,20 @@ class Binding:
     def read(path: str | Path, codebook: Codebook | None = None) -> Design:
         """Read a design file; see :func:`ppdm_dask.designs.files.read_design`."""
         return read_design(path, codebook)
+
+    def channel(self) -> dict[str, Any]:
+        """The configuration without the name of the inverse, which does not touch the reports."""
+        return {key: value for key, value in self._design().config().items() if key != "inverse"}
+
+    def _by_label(self) -> dict[str, Any]:
+        """The channel; with labels, whatever order they are in."""
+        return self.channel()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the channel: reports made by one design are estimated by the same.
+
+        It covers labels, not their order: binding does not change it.
+        """
+        text = json.dumps(self._by_label(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

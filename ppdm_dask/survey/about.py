@@ -143,7 +143,7 @@ class About:
         path : Path
             The file.
         codebook, design
-            Those that are asked for.
+            Those that are asked for; the design is bound to the codebook.
         names : mapping of "codebook" and "design" to Path
             Their files, for messages.
 
@@ -151,8 +151,14 @@ class About:
         ------
         DataError
             One line that names the files, and the block or the attribute that differs.
+
+        Notes
+        -----
+        Files of before designs carried labels hold the law by position.  Such a file is taken for
+        one of a labelled design, bound to the codebook, if both have the same law at every
+        position; the order of its own codebook is compared like that of any other.
         """
-        if self.design.digest != design.digest:
+        if self.design.digest != design.digest and not self._by_position(design):
             raise DataError(
                 f"{path}: was made under another design than {names['design']}: "
                 f"{_difference(self.design, design)}",
@@ -175,6 +181,11 @@ class About:
                         f"not {_short(theirs.get(key))}",
                         name,
                     )
+
+    def _by_position(self, design: Design) -> bool:
+        """Whether the file's design states no labels, and is the other one but for them."""
+        without = design.by_position()
+        return without is not None and without.digest == self.design.digest
 
 
 def _check(config: Any) -> None:

@@ -54,6 +54,7 @@ def open_sources(
     """
     if not paths:
         raise InputError("no file is given; reports or counts are needed", paths)
+    design = design.bind(codebook, positions=True)
     found: Sources = []
     seen: dict[str, Path] = {}
     for path in paths:
@@ -66,7 +67,8 @@ def open_sources(
                     path,
                 )
             seen[batch] = path
-        found.append((path, about))
+        # With labels, also where the file is of before designs carried them.
+        found.append((path, replace(about, design=design)))
     return found
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.certainty import Certainty, bare_attributes, certainties
 from ppdm_dask.codebook import Codebook
-from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.data import BLOCK, DataFile, open_data
@@ -98,7 +97,7 @@ def disguise_file(
         neither disguised nor kept nor dropped, a report makes an answer certain or nearly so that
         is not accepted, or a value is not declared; then nothing is written.
     """
-    check_fit(design, codebook)
+    design = design.bind(codebook, positions=stream.simulated)
     file = open_data(data)
     if is_made(data):
         raise DataError(
