@@ -246,7 +246,7 @@ def test_counts_add_up_to_the_reports(capsys: Capture) -> None:
     [
         UnaryEncoding("a", 10, epsilon=2.0),
         SubsetSelection("a", 10, epsilon=1.0),
-        Kuk("b", 0.9, 0.2, repeats=3),
+        Kuk("b", 0.8, 0.3, repeats=3),
         pp.RRMatrix(["a", "b"], JOINT, shape=[10, 2]),
     ],
     ids=["unary", "subset", "kuk", "joint"],
