@@ -141,7 +141,7 @@ def _narrowest(inputs: Iterable[Path], aside: Path) -> int:
     return allowed
 
 
-def remove_left_parts(folder: Path, *, once: bool = False) -> None:
+def remove_left_parts(folder: Path, *, once: bool = False) -> bool:
     """Remove what killed programs were writing into a folder.
 
     Parameters
@@ -149,19 +149,27 @@ def remove_left_parts(folder: Path, *, once: bool = False) -> None:
     folder : Path
     once : bool
         Look only if this process has not yet looked there.
+
+    Returns
+    -------
+    bool
+        Whether other programs that live are writing there.
     """
     place = folder.absolute()
     if once and place in _cleaned:
-        return
+        return False
     _cleaned.add(place)
     try:
         names = os.listdir(place)
     except OSError:
-        return
+        return False
+    others = False
     for name in names:
         match = PART.fullmatch(name)
         if match and place / name not in _open:
             _remove_if_left(place / name, int(match["process"]))
+            others = others or (place / name).is_dir()
+    return others
 
 
 def _remove_if_left(part: Path, process: int) -> None:

@@ -10,7 +10,11 @@ its release and returns counts; no driver ever holds the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -35,6 +39,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 __all__ = ["ReleasedParts", "perturb_file_in_parts", "perturb_partitions", "summarise_partitions"]
+
+
+ENDING_SECONDS = 5.0
+"""How long is waited for workers to end, after which what they write is left to a later start."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +227,12 @@ def perturb_file_in_parts(
     log = folder.with_name(folder.name + ".workers.log")
     try:
         # An exception, so that workers end before what they were writing is removed.
-        with Interruption() as signals, signals.at_once(), local_pool(workers, log) as pool:
+        with (
+            Interruption() as signals,
+            _hanging_up(),
+            signals.at_once(),
+            local_pool(workers, log) as pool,
+        ):
             return perturb_partitions(
                 method,
                 partitions,
@@ -231,4 +244,21 @@ def perturb_file_in_parts(
                 inputs=[data.resolve()],
             )
     finally:
-        remove_left_parts(folder)
+        # Workers that were killed end a moment later, and their locks with them.
+        until = time.monotonic() + ENDING_SECONDS
+        while remove_left_parts(folder) and time.monotonic() < until:
+            time.sleep(0.05)
+
+
+@contextmanager
+def _hanging_up() -> Iterator[None]:
+    """Context in which SIGHUP, unless it is ignored, stops the work as SIGTERM does."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
