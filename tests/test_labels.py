@@ -1,24 +1,22 @@
 """A design speaks of labels: whatever order a codebook has, the same answers are as protected.
 
 The numbers of a design in one order and in another are compared label by label.  Entries of P are
-moved, so they are equal bit for bit, and with them the digest.  Sums and inverses over the categories
+moved, so they are equal bit for bit, and with them the digest.  Sums and inverses over categories
 are taken in another order, and agree to the rounding of that.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 from checks import EXAMPLES, has_sets, is_dense
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import SEEDS, codes_of, make_codebook, random_prior, with_labels
+from strategies import SEEDS, random_prior, with_labels
 
 import ppdm_dask as pp
 from ppdm_dask.designs import (
