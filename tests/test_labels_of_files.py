@@ -504,6 +504,36 @@ def test_two_samples_use_weights_and_know_each_other() -> None:
         scheme.estimate(replace(first, design_digest=""), second)
 
 
+def test_proportions_by_label_need_labels() -> None:
+    shares = {"x": 0.3, "y": 0.7}
+    assert pp.Warner("a", 0.8).privacy(shares) == pp.Warner("a", 0.8).privacy([0.3, 0.7])
+    bound = Mangat("a", 0.7, "y").bind(codebook("a", "y", "x"))
+    assert bound.max_posterior(shares) == bound.max_posterior([0.7, 0.3])
+    for design, says in (
+        (Mangat("a", 0.7), "proportions by label need a design on one attribute, bound to"),
+        (pp.Identity(["a", "b"], [2, 2]), "proportions by label need a design on one attribute"),
+        (bound.bind(codebook("a", "x", "y")), "prior: has 'x', 'z'; the design has 'x', 'y'"),
+    ):
+        with pytest.raises(DesignError, match=says):
+            design.privacy({"x": 0.3, "z": 0.7})
+
+
+def test_other_numbers_of_labels_are_named() -> None:
+    book = codebook("a", "x", "y", "z")
+    with pytest.raises(
+        DesignError, match="design on 'a': 'mangat' is of two categories; the codeb"
+    ):
+        Mangat("a", 0.7, "y").bind(book)
+    with pytest.raises(RecordsError, match="attribute 'a' has 3 categories; the design expects 2"):
+        Mangat("a", 0.7).bind(book)
+    with pytest.raises(DesignError, match="design on 'a': the design has no category 'z'"):
+        pp.RRMatrix("a", [[0.9, 0.3], [0.1, 0.7]], categories=["x", "y"]).bind(book)
+    many = codebook("a", *(f"l{i:02}" for i in range(30)))
+    law = np.arange(1, 31) / 465
+    with pytest.raises(DesignError, match=r'add categories = \["l00", .*"l19", \.\.\.\], put into'):
+        InvariantPRAM("a", law, 0.5).bind(many)
+
+
 # -- what labels may be ----------------------------------------------------------------------------
 
 
