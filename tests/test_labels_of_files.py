@@ -520,9 +520,7 @@ def test_proportions_by_label_need_labels() -> None:
 
 def test_other_numbers_of_labels_are_named() -> None:
     book = codebook("a", "x", "y", "z")
-    with pytest.raises(
-        DesignError, match="design on 'a': 'mangat' is of two categories; the codeb"
-    ):
+    with pytest.raises(DesignError, match="design on 'a': 'mangat' is of two categories"):
         Mangat("a", 0.7, "y").bind(book)
     with pytest.raises(RecordsError, match="attribute 'a' has 3 categories; the design expects 2"):
         Mangat("a", 0.7).bind(book)
