@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
@@ -434,15 +436,15 @@ def test_learners_and_strata_go_by_label() -> None:
     recoded = two.encode(pd.DataFrame(labels))
     other = pp.Reports(recoded.codes, two, 0, design.digest, True)
     found = []
-    for given in (reports, other):
-        tree = pp.ID3(design, target="used").fit(given)
-        bayes = pp.NaiveBayes(design, target="used").fit(given)
-        table = pp.ID3(design, target="used").fit_table(pp.count(given, design, ("used", "habit")))
-        clean = given.codebook.encode(frame)
+    for source in (reports, other):
+        tree = pp.ID3(design, target="used").fit(source)
+        bayes = pp.NaiveBayes(design, target="used").fit(source)
+        table = pp.ID3(design, target="used").fit_table(pp.count(source, design, ("used", "habit")))
+        clean = source.codebook.encode(frame)
         predicted = [model.predict(clean).tolist() for model in (tree, bayes, table)]
         strata = pp.Stratified([design, design])
-        share = strata.proportion([given, given], {"used": "yes"}).value
-        accuracy = bayes.score_disguised(given).value
+        share = strata.proportion([source, source], {"used": "yes"}).value
+        accuracy = bayes.score_disguised(source).value
         found.append((predicted, share, accuracy))
     (labels_one, *numbers_one), (labels_two, *numbers_two) = found
     assert labels_one == labels_two
@@ -554,3 +556,30 @@ def test_other_numbers_of_labels_are_named() -> None:
 def test_bad_labels_are_named(make, says: str) -> None:
     with pytest.raises(InputError, match=says):
         make()
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    labels=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8),
+        min_size=2,
+        max_size=4,
+        unique=True,
+    ),
+    seed=st.integers(0, 99),
+)
+def test_any_labels_survive_a_design_file(labels: list[str], seed: int, tmp_path_factory) -> None:
+    """Commas, quotes, spaces, other scripts, combining and control characters."""
+    rng = np.random.default_rng(seed)
+    law = rng.dirichlet(np.ones(len(labels)))
+    path = tmp_path_factory.mktemp("any") / "d.toml"
+    shares = dict(zip(labels, law.tolist(), strict=True))
+    for design in (
+        ForcedResponse("a", 0.5, shares),
+        pp.UnrelatedQuestion(["a", "b"], 0.5, {"a": shares, "b": {"x": 0.5, "y": 0.5}}),
+        pp.Product([Mangat("b", 0.6, labels[0], labels[:2]), InvariantPRAM("a", shares, 0.3)]),
+    ):
+        write_design(design, path)
+        assert read_design(path) == design
