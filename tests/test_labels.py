@@ -1,7 +1,7 @@
 """A design speaks of labels: whatever order a codebook has, the same answers are as protected.
 
 The numbers of a design in one order and in another are compared label by label.  Entries of P are
-moved, so they are equal bit for bit, and with them the digest.  Sums and inverses over the categories
+moved, so they are equal bit for bit, and with them the digest.  Sums and inverses over categories
 are taken in another order, and agree to the rounding of that.
 """
 
@@ -227,6 +227,9 @@ def test_any_order_of_a_codebook_gives_the_same_law_privacy_and_estimates(
     for measure in ("privacy", "max_posterior", "pse"):
         there, here = getattr(design, measure)(prior), getattr(bound, measure)(prior[true])
         assert here == pytest.approx(there, rel=ROUNDING, abs=ROUNDING)
+        if len(design.attributes) == 1:
+            by_label = dict(zip(own[design.attributes[0]].categories, prior, strict=True))
+            assert getattr(bound, measure)(by_label) == pytest.approx(here, rel=ROUNDING)
     assert bound.epsilon() == pytest.approx(design.epsilon(), rel=ROUNDING)
 
     # Estimates: the left inverse, by label.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,9 @@ from ppdm_dask.designs.labels import (
     needed_line,
     none_of,
     require_labels,
+    shown,
 )
+from ppdm_dask.errors import DesignError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +87,27 @@ class Binding:
     def by_position(self) -> Design | None:
         """The same law without labels; None where only labels can state it."""
         return self._design()
+
+    def shares_in_order(self, shares: Mapping[str, float]) -> list[float]:
+        """Proportions by label, of a design on one attribute, in the order of its categories.
+
+        Raises
+        ------
+        DesignError
+            If the labels are others than the design states; or it states none and the order
+            matters, or it has several attributes.
+        """
+        design = self._design()
+        labels = self.categories[0] if len(design.attributes) == 1 else None
+        if labels is None and (len(design.attributes) > 1 or self.ordered):
+            raise DesignError(
+                "prior: proportions by label need a design on one attribute, bound to a codebook "
+                "where the order matters",
+                shares,
+            )
+        if labels is not None and set(labels) != set(shares):
+            raise DesignError(f"prior: has {shown(shares)}; the design has {shown(labels)}", shares)
+        return [shares[label] for label in labels or shares]
 
     def bind(self, codebook: Codebook, *, positions: bool = False) -> Design:
         """The design in the order of a codebook's categories: the law is permuted by label.

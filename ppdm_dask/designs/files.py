@@ -91,5 +91,5 @@ def _table(config: Mapping[str, Any], prefix: str) -> list[str]:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
-    # JSON writes texts, truth values and finite numbers as TOML does.
-    return json.dumps(value, ensure_ascii=False)
+    # JSON writes texts, truth values and finite numbers as TOML does, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

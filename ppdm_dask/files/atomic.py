@@ -10,7 +10,7 @@ what another program is still writing, whatever process has the old number by th
 from __future__ import annotations
 
 import errno
-import fcntl
+import importlib
 import os
 import re
 import shutil
@@ -22,10 +22,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from ppdm_dask.errors import RunFolderError
 
-__all__ = ["ending_cleanly", "remove_left_parts", "replacing", "write_text"]
+fcntl: Any
+try:
+    fcntl = importlib.import_module("fcntl")
+except ImportError:  # a system without such locks
+    fcntl = None
+
+__all__ = ["ending_cleanly", "lock", "remove_left_parts", "replacing", "write_text"]
 
 PART = re.compile(r"\..+\.(?P<process>\d+)-[0-9a-f]{12}\.part")
 
@@ -78,7 +85,8 @@ def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> 
             os.chmod(aside, usual & mode & allowed | stat.S_IRUSR)
             _sync(aside)
             os.replace(aside, path)
-            _sync(path.parent)
+            with suppress(OSError):  # some systems sync no folders
+                _sync(path.parent)
     except OSError as error:
         what = error.strerror or " ".join(str(error).split())
         raise RunFolderError(f"{path}: cannot be written: {what}", path) from None
@@ -105,7 +113,7 @@ def _part(path: Path) -> Iterator[Path]:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             if descriptor is not None:
                 with suppress(OSError):  # no locks here
-                    fcntl.flock(descriptor, fcntl.LOCK_SH)
+                    lock(descriptor, shared=True)
             if folder.is_dir():
                 yield folder
                 return
@@ -114,6 +122,20 @@ def _part(path: Path) -> Iterator[Path]:
             _open.discard(folder)
             if descriptor is not None:
                 os.close(descriptor)
+
+
+def lock(descriptor: int, *, shared: bool = False, wait: bool = True) -> None:
+    """Lock an open file or folder; it is unlocked when it is closed, or its holder ends.
+
+    Raises
+    ------
+    OSError
+        If another holds it and `wait` is false, or there are no locks here.
+    """
+    if fcntl is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(descriptor, how if wait else how | fcntl.LOCK_NB)
 
 
 def _usual_mode(aside: Path) -> int:
@@ -179,7 +201,7 @@ def _remove_if_left(part: Path, process: int) -> None:
         return
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor, wait=False)
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES) or not _is_stale(part, process):
                 return

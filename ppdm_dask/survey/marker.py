@@ -14,7 +14,6 @@ other people; it counts together with the other columns only.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import PPDMError
-from ppdm_dask.files.atomic import replacing
+from ppdm_dask.files.atomic import lock, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -243,7 +242,7 @@ def _locked(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
         yield
     finally:
         os.close(descriptor)
