@@ -9,8 +9,8 @@ which was taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
+Prior: TypeAlias = npt.ArrayLike | Mapping[str, float]
 
 
 class PosteriorSummary(NamedTuple):
@@ -49,8 +50,13 @@ class PosteriorSummary(NamedTuple):
     """sum over x of J(y, x) ** 2."""
 
 
-def check_prior(design: Design, prior: npt.ArrayLike) -> Floats:
-    """A prior over the joint categories of a block, shape (true categories,)."""
+def check_prior(design: Design, prior: Prior) -> Floats:
+    """A prior over the joint categories of a block, shape (true categories,).
+
+    For one attribute a mapping of label and proportion may be given.
+    """
+    if isinstance(prior, Mapping):
+        prior = design.shares_in_order(prior)
     p = np.asarray(prior, dtype=float).reshape(-1)
     if p.size != design.n_true:
         raise DesignError(
@@ -63,7 +69,7 @@ def check_prior(design: Design, prior: npt.ArrayLike) -> Floats:
     return p
 
 
-def posterior(design: Design, prior: npt.ArrayLike) -> Floats:
+def posterior(design: Design, prior: Prior) -> Floats:
     """P(x | y), shape (reported symbols, true categories); nan where y cannot occur."""
     joint = design.matrix() * check_prior(design, prior)
     total = joint.sum(axis=1, keepdims=True)
@@ -71,7 +77,7 @@ def posterior(design: Design, prior: npt.ArrayLike) -> Floats:
     return result
 
 
-def map_privacy(design: Design, prior: npt.ArrayLike) -> float:
+def map_privacy(design: Design, prior: Prior) -> float:
     """MAP privacy: how often the best guess is wrong, 1 - sum_y max_x P[y, x] p[x].
 
     In [0, 1 - max p]; section III of [HuangDu]_.
@@ -81,12 +87,12 @@ def map_privacy(design: Design, prior: npt.ArrayLike) -> float:
     return max(1.0 - math.fsum(largest), 0.0)
 
 
-def max_posterior(design: Design, prior: npt.ArrayLike) -> float:
+def max_posterior(design: Design, prior: Prior) -> float:
     """max over x and possible y of P(x | y), in [max p, 1].  Eq. (9) of [HuangDu]_."""
     return design.worst_posterior(check_prior(design, prior))
 
 
-def pse(design: Design, prior: npt.ArrayLike) -> float:
+def pse(design: Design, prior: Prior) -> float:
     """Expected Gini impurity of the posterior: sum_y sum_x P(x, y) (1 - P(x | y)), in [0, 1 - 1/n].
 
     For one binary attribute under the unrelated-question design it is the PSE of [ZhanMatwin]_,
@@ -169,9 +175,7 @@ def amplified(gamma: float, before: float) -> float:
     return gamma * before / (gamma * before + 1 - before)
 
 
-def attribute_channel(
-    design: Design, attribute: str, prior: npt.ArrayLike
-) -> tuple[Design, Floats]:
+def attribute_channel(design: Design, attribute: str, prior: Prior) -> tuple[Design, Floats]:
     """What an adversary sees who looks at one reported attribute, and that attribute's prior.
 
     Parameters
@@ -201,7 +205,7 @@ def attribute_channel(
 
 
 def per_attribute(
-    measure: Callable[[Design, Floats], float], design: Design, prior: npt.ArrayLike
+    measure: Callable[[Design, Floats], float], design: Design, prior: Prior
 ) -> dict[str, float]:
     """A measure for the adversary who sees one reported attribute, for each attribute of a block.
 

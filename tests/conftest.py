@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,14 @@ settings.load_profile("ppdm")
 # A shell's `&` has SIGINT ignored, also by what is started here; tests interrupt both.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keys that belong to a user go into a folder of the tests, also from processes of theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -200,7 +200,7 @@ def test_the_expected_table_inverts_to_the_truth(design, seed):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(design.n_true))
     reported = np.rint(kron([block.matrix() for block in design.blocks]) @ p * n).astype(np.int64)
-    table = ContingencyTable(book, reported.reshape(book.shape), None, design.digest)
+    table = ContingencyTable(book, reported.reshape(book.shape), None, design.digest, True)
     result = invert(table, design)
     np.testing.assert_allclose(result.values.ravel(), p, atol=2e-5)
 

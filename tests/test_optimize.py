@@ -204,11 +204,15 @@ def test_the_command_refuses_in_one_line(prior_file, tmp_path, capsys, arguments
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('attribute = "a"\n[prior]\nx = 0.5\ny = 0.4\n', "prior: got a sum of 0.9"),
+        (
+            'attribute = "a"\n[prior]\nx = 0.5\ny = 0.4\n',
+            "prior: proportions sum to 0.9; 1 is needed",
+        ),
         ('attribute = "a"\n[prior]\nx = 1.0\ny = 0.0\n', "category 1 has proportion 0"),
         ('attribute = "a"\n[prior]\nx = 1.0\n', "2 or more categories are needed"),
         ('attribute = "a"\n[prior]\nx = -1\ny = 2\n', "prior.x: got -1; a proportion"),
-        ("[prior]\nx = 0.5\ny = 0.5\n", "attribute: got nothing; the name of the attribute"),
+        ("[prior.a]\nx = 1\n[prior.b]\ny = 1\n", "prior: has 'a', 'b'; one attribute is needed"),
+        ("[prior]\nx = 0.5\ny = 0.5\n", "prior.x: got 0.5; a table of categories is needed"),
         ('attribute = "a"\n', "prior: got nothing; a table"),
         ('attribute = "a"\nn = 3\n[prior]\nx = 0.5\ny = 0.5\n', "n: got 3; there is no such key"),
     ],

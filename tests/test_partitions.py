@@ -14,6 +14,7 @@ from ppdm_dask.experiments.recipe import Recipe
 from ppdm_dask.experiments.sample import DISGUISE
 from ppdm_dask.experiments.sweep import SweepPlan
 from ppdm_dask.parallel.partitions import (
+    Partition,
     disguise_and_count,
     disguise_and_sum,
     frame_partitions,
@@ -49,7 +50,8 @@ def survey() -> tuple[pd.DataFrame, pp.Codebook, pp.Design]:
         target="used",
     )
     P = [[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]]
-    return frame, book, pp.Product([pp.Warner("used", 0.8), pp.RRMatrix("age", P)])
+    matrix = pp.RRMatrix("age", P, categories=book["age"].categories)
+    return frame, book, pp.Product([pp.Warner("used", 0.8), matrix])
 
 
 def test_any_partitioning_gives_the_tables_of_the_whole(survey):
@@ -61,6 +63,19 @@ def test_any_partitioning_gives_the_tables_of_the_whole(survey):
     for n in (1, 7, 40):
         parts = frame_partitions(frame, n)
         assert_same(disguise_and_count(parts, book, design, stream, overs), whole)
+
+
+def test_labels_are_missed_before_anything_is_read(survey):
+    _, book, design = survey
+    bare = pp.RRMatrix("age", design.blocks[1].matrix())
+
+    def read() -> pd.DataFrame:
+        raise AssertionError("a partition was read")
+
+    stream = pp.Stream.from_entropy()
+    for over in (disguise_and_count, disguise_and_sum):
+        with pytest.raises(InputError, match=r"design on 'age': .* add categories = \["):
+            over([Partition(0, read)], book, bare, stream, [("age",)])
 
 
 def test_a_real_disguise_counts_everybody_and_says_so(survey):

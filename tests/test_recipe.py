@@ -6,9 +6,11 @@ import copy
 import hashlib
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from small_recipe import CONFIG, TREES, changed, many, write_recipe
 
@@ -17,6 +19,7 @@ from ppdm_dask.errors import CodebookError, DataError, InputError, RecipeError
 from ppdm_dask.experiments.check import check_recipe
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.recipe import Recipe
+from ppdm_dask.experiments.sweep import build_design
 
 
 def read(config: dict[str, Any]) -> Recipe:
@@ -456,3 +459,30 @@ def test_a_file_that_is_absent_or_no_table(tmp_path: Path) -> None:
         prepare_all(recipe)
     with pytest.raises(RecipeError, match=r"ends in \.csv or \.parquet"):
         own_data(tmp_path, "", "my.xls")
+
+
+def test_a_recipe_may_name_labels(tmp_path: Path) -> None:
+    """Laws by label are those of the codebook; a label that it lacks is refused with its place."""
+    book = tmp_path / "book.toml"
+    book.write_text(
+        'target = "b"\n[[attribute]]\nname = "a"\ncategories = ["y", "n"]\n'
+        '[[attribute]]\nname = "b"\ncategories = ["u", "v"]\n'
+    )
+    (tmp_path / "data.csv").write_text("a,b\n" + "y,u\nn,v\n" * 10)
+    config = many(
+        CONFIG,
+        {
+            "data": [{"id": "own", "file": "data.csv", "codebook": "book.toml"}],
+            "design.w_y": {"a": {"n": "9/10", "y": "1/10"}, "b": {"u": 0.5, "v": 0.5}},
+            "figure": [],
+        },
+    )
+    recipe = replace(Recipe.from_config(config), base=tmp_path)
+    check_recipe(recipe)
+    (prepared,) = prepare_all(recipe)
+    design = build_design(recipe.design_at(recipe.points()[1]), prepared.records)
+    np.testing.assert_array_equal(design.w_y[0], [0.1, 0.9])
+    config["design"]["w_y"]["a"] = {"nein": 0.9, "y": 0.1}
+    recipe = replace(Recipe.from_config(config), base=tmp_path)
+    with pytest.raises(RecipeError, match=r"design on 'a': the codebook has no category 'nein'"):
+        check_recipe(recipe)

@@ -221,7 +221,7 @@ def p_values(design, names, joint, n, test, repeats, seed):
     for _ in range(repeats):
         counts = rng.multinomial(n, law).reshape([joint.shape[names.index(a)] for a in order])
         table = count(Records(np.zeros((0, 2), int), book), Identity(names, joint.shape))
-        table = type(table)(book.select(order), counts.astype(np.int64), None, design.digest)
+        table = type(table)(book.select(order), counts.astype(np.int64), None, design.digest, True)
         values.append(test(table, design, *names).p_value)
     return np.array(values)
 

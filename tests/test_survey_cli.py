@@ -259,7 +259,8 @@ def test_every_dtype_of_a_parquet_file(capsys: Capture) -> None:
         }
     )
     pd.concat([frame] * 20).to_parquet("s.parquet", index=False)
-    done(capsys, *disguise("s.parquet", "--simulate", "0", "--block", "7"))
+    accept = [text for name in sizes for text in ("--accept-certain", name)]
+    done(capsys, *disguise("s.parquet", "--simulate", "0", "--block", "7", *accept))
     expected = design.disguise(
         pp.Codebook.from_toml("c.toml").encode(pd.concat([frame] * 20)), pp.Stream.from_seed(0)
     )
@@ -336,9 +337,28 @@ def test_reports_of_another_design_or_codebook(capsys: Capture) -> None:
     assert line.startswith("s.parquet: does not say what made it; reports of `ppdm disguise`")
 
 
+def make_older(about: Path) -> None:
+    """Turn what a CSV says of itself into what it said before there were checksums."""
+    config = json.loads(about.read_text())
+    for key in ("checksum", "data_checksum", "kept"):
+        del config[key]
+    about.write_text(json.dumps({**config, "format": 1}))
+
+
 def test_damaged_reports_and_counts(capsys: Capture) -> None:
     done(capsys, "disguise", "s.csv", *BOTH, "--out", "r.csv", "--drop", "name")
-    text = Path("r.csv").read_text()
+    text, about_text = Path("r.csv").read_text(), Path("r.csv.about.json").read_text()
+    other = text.replace("yes,", "no,", 1)
+    assert other != text
+    for damaged in (other, text + "no,once\n", text.replace("smokes,", "smoked,"), text[:-9], ""):
+        Path("r.csv").write_text(damaged)
+        line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "drug")
+        assert line.startswith("r.csv: ")
+        assert ("is damaged or was changed: its checksum is not that of" in line) == bool(damaged)
+    Path("r.csv").write_text(text)
+    make_older(Path("r.csv.about.json"))
+    said = done(capsys, "estimate", "r.csv", *BOTH, "--over", "drug")
+    assert "older file: r.csv has no checksum, so that damage to it would not be seen" in said
     Path("r.csv").write_text(text + "no,twice\n")
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "drug")
     assert line == "r.csv: column 'drug', row 400: 'twice' is no report of the design"
@@ -352,6 +372,7 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     line = refused(capsys, "count", "r.csv", *BOTH, "--out", "n.parquet")
     assert line == "r.csv: holds 393 reports; 400 were written"
     Path("r.csv").write_text(text)
+    Path("r.csv.about.json").write_text(about_text)
     done(capsys, "count", "r.csv", *BOTH, "--out", "n.parquet")
     table = pq.read_table("n.parquet")
     damaged = table.set_column(2, "count", pa.array(-table["count"].to_numpy()))
@@ -362,7 +383,7 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     about["design"]["blocks"][0]["theta"] = 0.9
     Path("r.csv.about.json").write_text(json.dumps(about))
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
-    assert line == "r.csv.about.json: what it says of its design is damaged"
+    assert line.startswith("r.csv.about.json: what it says of its design is damaged; ask for the")
     done(capsys, *disguise("s.csv", "--drop", "name"))
     whole = Path("r.parquet").read_bytes()
     Path("r.parquet").write_bytes(whole[:-30])
@@ -374,7 +395,7 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
         turned[place] ^= 0xFF
     Path("r.parquet").write_bytes(turned)
     line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes")
-    assert line.startswith("r.parquet: cannot be read as Parquet: ")
+    assert line.startswith("r.parquet: is damaged or was changed: its checksum is another one than")
 
 
 def test_reports_are_not_disguised_again(capsys: Capture) -> None:

@@ -35,11 +35,16 @@ BOOK = pp.Codebook(
 DESIGN = pp.Product(
     [
         pp.Warner("smokes", theta=0.8),
-        pp.RRMatrix("drug", [[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]]),
+        pp.RRMatrix(
+            "drug",
+            [[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]],
+            categories=["never", "once", "often"],
+        ),
         pp.KaryResponse("age", n=4, epsilon=1.5),
     ]
 )
 JOINT = 0.7 * np.eye(20) + 0.3 * np.random.default_rng(8).dirichlet(np.ones(20), 20).T
+BOOK_LABELS = [attribute.categories for attribute in BOOK.attributes]
 FILES = {"codebook": Path("c.toml"), "design": Path("d.toml")}
 
 
@@ -241,7 +246,7 @@ def test_counts_add_up_to_the_reports(capsys: Capture) -> None:
     [
         UnaryEncoding("a", 10, epsilon=2.0),
         SubsetSelection("a", 10, epsilon=1.0),
-        Kuk("b", 0.9, 0.2, repeats=3),
+        Kuk("b", 0.8, 0.3, repeats=3),
         pp.RRMatrix(["a", "b"], JOINT, shape=[10, 2]),
     ],
     ids=["unary", "subset", "kuk", "joint"],
@@ -275,7 +280,7 @@ def test_every_kind_of_report_survives_its_file(design: pp.Design, suffix: str) 
 def test_a_block_that_does_not_marginalise_is_said_to_be_counted_along(capsys: Capture) -> None:
     rng = np.random.default_rng(3)
     P = 0.7 * np.eye(6) + 0.3 * rng.dirichlet(np.ones(6), 6).T
-    design = pp.RRMatrix(["smokes", "drug"], P, shape=[2, 3])
+    design = pp.RRMatrix(["smokes", "drug"], P, shape=[2, 3], categories=BOOK_LABELS[:2])
     assert design.marginal(["drug"]) is None
     write_design(design, "joint.toml")
     answers(500)[["smokes", "drug"]].to_csv("s.csv", index=False)
@@ -315,7 +320,7 @@ def test_a_real_disguise_is_its_own_and_the_file_says_which(capsys: Capture) -> 
     for out, more in (("a", []), ("b", []), ("c", ["--simulate", "4"]), ("d", ["--simulate", "4"])):
         assert main(["disguise", "s.parquet", *rest, "--out", f"{out}.parquet", *more]) == 0
         assert json.loads(capsys.readouterr().out)["simulated"] is bool(more)
-        about = json.loads(pq.read_schema(f"{out}.parquet").metadata[b"ppdm"])
+        about = json.loads(pq.read_metadata(f"{out}.parquet").metadata[b"ppdm"])
         assert about["simulated"] is bool(more)
         assert about["version"] == pp.__version__
         assert about["design_digest"] == DESIGN.digest

@@ -66,7 +66,7 @@ def test_coverage_and_law_of_the_disguise():
 def test_what_cannot_be_estimated_is_refused():
     with pytest.raises(NotInvertible, match=r"same q are not invertible.*condition number"):
         TwoSample("sick", "birthday", (0.4, 0.4)).estimate(answers(0, 9, 3), answers(1, 9, 3))
-    with pytest.raises(RecordsError, match="sample 1 was made by another design"):
+    with pytest.raises(RecordsError, match="sample 1 holds reports of the other; exchange the two"):
         SCHEME.estimate(answers(1, 9, 3), answers(1, 9, 3))
     with pytest.raises(RecordsError, match="sample 2 has no reports"):
         SCHEME.estimate(answers(0, 9, 3), answers(1, 0, 0))

@@ -48,6 +48,34 @@ are computed by the package.
 6. **A bound on the posterior and a known prior.** A matrix of your own.
 """
 
+LABELS = """A design speaks of labels. Where the law changes when categories change places, its file says which
+category is which, and every command puts it into the order of the codebook by label. A label that the
+codebook lacks is refused. The labels belong to the digest, their order does not.
+
+| id | in the file |
+| --- | --- |
+| `mangat`, `triangular`, `kuk` | `trait = "yes"` |
+| `matrix` | `categories = ["never", "once", "often"]`, in the order of P's columns; a list of lists for several attributes |
+| `forced` | `forced = {yes = "1/6", no = "5/6"}`, or `forced_probability = {yes = "1/6", no = "1/6"}` |
+| `unrelated` | `w_y = {yes = 0.1, no = 0.9}`; for a block `w_y = {smokes = {yes = 0.1, no = 0.9}, drinks = {...}}` |
+| `pram` | `prior = {yes = 0.2, no = 0.8}` |
+| all others | nothing: any order gives the same law |
+
+- `forced` states the law of the answer that is forced, beside `truth`; `forced_probability` the probability that the device
+  forces each answer, as most papers do: the truth has what is left of 1.
+- A list and `categories = [...]` say the same as a table of labels.
+- A uniform law needs no labels, nor does a matrix that no order changes.
+- Columns of a square matrix and its rows are the same categories. A tall matrix's rows are symbols without labels.
+  In a block, a reported column with as many symbols as its attribute has categories holds those categories.
+- Where no label is stated, commands refuse with the line to add. In Python, a simulation (`Stream.from_seed`) goes by
+  position then; a real disguise does not.
+- A probability may be a ratio as text, `"1/6"`: the nearest float is taken, and what follows from several is computed in
+  ratios first. Sums within 1e-6 of 1, as single precision gives them, are scaled to 1, and `ppdm check` says so.
+- Symbols are drawn by numbers of 62 binary digits, and epsilon is that of the law drawn: a probability below 2^-63 is never
+  met, so its ratio is infinite. Coins are exact.
+- `TwoSample(..., yes="yes")` says which answer is yes, for both questions or for each.
+"""
+
 FORMULAS = {
     "identity": ("`P = I`", "infinite", "nothing is disguised: the baseline"),
     "warner": ("`theta` on the diagonal", "`abs(log(theta / (1 - theta)))`", "binary"),
@@ -262,6 +290,8 @@ def page() -> str:
             "`inverse=\"textbook\"` names the other one. The *unrelated question of unknown prevalence* is no",
             "single matrix: `TwoSample` takes two samples, `pi = [l1 (1-q2) - l2 (1-q1)] / (q1 - q2)`.\n",
             formulas(),
+            "## Labels\n",
+            LABELS,
             "## One yes or no, at equal posterior of a yes\n",
             "A fifth of the truths are yes; each design is set so that no report makes a yes likelier than",
             f"{POSTERIOR}. The last column is how many reports are worth one undisguised answer.\n",

@@ -28,7 +28,7 @@ def propose(
     as_json: bool,
 ) -> None:
     """Write the proposal, or print it where no file is named."""
-    from ppdm_dask.experiments.files import write_text
+    from ppdm_dask.files.atomic import write_text
     from ppdm_dask.survey.proposal import propose_codebook
 
     require_new(out, force, (data,), (".toml",))

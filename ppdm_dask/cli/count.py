@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ppdm_dask.cli.names import named
-from ppdm_dask.cli.output import print_json
+from ppdm_dask.cli.output import print_json, print_lines
 from ppdm_dask.cli.survey_files import read_both, require_new
 
 __all__ = ["count_reports"]
@@ -25,6 +25,7 @@ def count_reports(
     """Write the counts of some attributes, and say what was counted."""
     from ppdm_dask.survey.about import About
     from ppdm_dask.survey.counts import count_files, open_sources, write_counts
+    from ppdm_dask.survey.remarks import remarks
 
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".parquet",))
@@ -35,7 +36,7 @@ def count_reports(
     shown = tuple(name for name in table.attributes if name in kept)
     batches = tuple(batch for _, about in sources for batch in about.batches)
     made = About("counts", table.codebook, plan, table.simulated, shown, batches)
-    write_counts(out, table, made)
+    write_counts(out, table, made, [path for path, _ in sources])
     cells = len(table.sparse().counts)
     along = [name for name in table.attributes if name not in names]
     if as_json:
@@ -48,6 +49,7 @@ def count_reports(
                 "reports": table.n,
                 "cells": cells,
                 "simulated": table.simulated,
+                "remarks": remarks(sources),
             }
         )
         return
@@ -57,4 +59,5 @@ def count_reports(
         print(f"counted along, as its block does not marginalise: {', '.join(along)}")
     if table.simulated:
         print("simulated: some of the reports protect nobody")
+    print_lines(remarks(sources))
     print(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")

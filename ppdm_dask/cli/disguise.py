@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ppdm_dask.cli.names import named
-from ppdm_dask.cli.output import print_json
+from ppdm_dask.cli.output import print_json, print_lines
 from ppdm_dask.cli.survey_files import plain, read_both, require_new
+from ppdm_dask.files.regular import ending
 
 __all__ = ["disguise_answers"]
 
@@ -21,6 +23,7 @@ def disguise_answers(
     *,
     keep: Sequence[str],
     drop: Sequence[str],
+    accept: Sequence[str],
     simulate: int | None,
     block: int,
     force: bool,
@@ -35,12 +38,14 @@ def disguise_answers(
 
     book, plan = read_both(codebook, design)
     require_new(out, force, (data, codebook, design))
-    if out.suffix == ".csv":
+    if ending(out) == ".csv":
         require_new(beside(out), force, (data, codebook, design))
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
     columns = open_data(data).columns
     keep, drop = named(keep, columns), named(drop, columns)
-    done = disguise_file(data, book, plan, stream, out, keep=keep, drop=drop, block=block)
+    done = disguise_file(
+        data, book, plan, stream, out, keep=keep, drop=drop, accept=accept, block=block
+    )
     if as_json:
         blocks = [
             {"attributes": list(part.attributes), "id": part.id, "epsilon": plain(epsilon_of(part))}
@@ -56,11 +61,16 @@ def disguise_answers(
                 "undisguised": list(done.undisguised),
                 "dropped": list(done.dropped),
                 "blocks": blocks,
+                "certain": [asdict(each) for each in done.certain],
+                "again": [asdict(each) for each in done.before.again],
+                "problem": done.before.problem or None,
             }
         )
         return
     for part in plan.blocks:
         print(f"{', '.join(part.attributes)}: {part.id}, {_protection(epsilon_of(part))}")
+    for each in done.certain:
+        print(each.sentence)
     for name in done.undisguised:
         how = f"in {len(book[name])} categories" if name in book.names else "as it is"
         print(f"{name}: undisguised, {how}; the file of reports holds the truth")
@@ -68,6 +78,9 @@ def disguise_answers(
         print(f"left out: {', '.join(done.dropped)}")
     if done.simulated:
         print("simulated: whoever knows the seed can undo the disguise; it protects nobody")
+    print_lines(each.sentence() for each in done.before.again)
+    if done.before.problem:
+        print(done.before.problem)
     print(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {out}")
 
 

@@ -42,9 +42,10 @@ def estimate_answers(
     as_json: bool,
 ) -> None:
     """Print the estimate and its limits; write it to a file where one is named."""
-    from ppdm_dask.experiments.files import write_text
+    from ppdm_dask.files.atomic import write_text
     from ppdm_dask.survey.counts import open_sources
     from ppdm_dask.survey.estimate import Question, estimate_files
+    from ppdm_dask.survey.remarks import remarks
     from ppdm_dask.survey.statements import statements
 
     book, plan = read_both(codebook, design)
@@ -56,7 +57,7 @@ def estimate_answers(
     question.check(book, plan)
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
     found = estimate_files(sources, book, plan, question)
-    said = statements(found)
+    said = [*statements(found), *remarks(sources)]
     if out is not None:
         text = _csv(found) if out.suffix == ".csv" else json.dumps(_json(found, said), indent=2)
         write_text(out, text if out.suffix == ".csv" else text + "\n")

@@ -13,7 +13,7 @@ from ppdm_dask.errors import InputError
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["optimize_prior", "read_prior"]
+__all__ = ["optimize_prior"]
 
 ROWS = 20
 """Points of the front that the table shows."""
@@ -39,8 +39,9 @@ def optimize_prior(
     from ppdm_dask.search.front import choose as choose_point
     from ppdm_dask.search.front import chosen_design
     from ppdm_dask.search.optimize import optimize
+    from ppdm_dask.survey.priors import one_prior
 
-    attribute, categories, prior = read_prior(file)
+    attribute, categories, prior = one_prior(file)
     wanted = _parse_choice(choose)
     out_folder = _folder(out)
     front = optimize(
@@ -75,26 +76,6 @@ def optimize_prior(
         print_json(found)
         return
     _print(found)
-
-
-def read_prior(file: Path) -> tuple[str, list[str], list[float]]:
-    """Name of the attribute, its categories and their proportions, from a prior file.
-
-    The file is TOML: ``attribute = "..."`` and a table ``[prior]`` of category and proportion.
-
-    Raises
-    ------
-    InputError
-        One line: file, key, value, and what would be right.
-    """
-    from ppdm_dask.experiments.fields import Table, check_shares, read_toml
-
-    root = Table(read_toml(file), str(file))
-    attribute = root.text("attribute", "the name of the attribute is needed")
-    prior = root.table("prior", "a table [prior] of categories and proportions is needed").rest()
-    root.done()
-    check_shares(f"{file}: prior", prior)
-    return attribute, list(prior), [float(share) for share in prior.values()]
 
 
 def _parse_choice(text: str | None) -> dict[str, float]:

@@ -42,7 +42,7 @@ def perturb_file(
     as_json: bool,
 ) -> None:
     """Perturb a file, write release and report, and print the metrics."""
-    from ppdm_dask.experiments.files import write_text
+    from ppdm_dask.files.atomic import write_text
     from ppdm_dask.perturb import perturbation_from_config
     from ppdm_dask.perturb.disclosure import check_interval
     from ppdm_dask.randomness import Stream
@@ -113,9 +113,9 @@ def _in_memory(
         raise DataError(f"{data}: {error}{block.place(error.row)}", error.subject) from None
     table = released_frame(released, method, frame, kept)
     if ending(out) == ".csv":
-        write_csv(table, out)
+        write_csv(table, out, (data,))
     else:
-        write_parquet(table, out, method, stream.simulated)
+        write_parquet(table, out, method, stream.simulated, (data,))
     return _found(method, stream, method.summary_, kept, metrics, notes)
 
 

@@ -108,6 +108,15 @@ def disguise(
         list[str] | None,
         typer.Option(metavar="A,B", help="Columns to leave out.", show_default="none"),
     ] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-certain",
+            metavar="NAME",
+            help="Attribute, label or ATTRIBUTE=LABEL that a report may make certain.",
+            show_default="none",
+        ),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(
@@ -133,6 +142,7 @@ def disguise(
         out,
         keep=keep or [],
         drop=drop or [],
+        accept=accept or [],
         simulate=simulate,
         block=block,
         force=force,

@@ -11,8 +11,6 @@ dense ones.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -275,23 +273,6 @@ class Design(Binding, Measures, ABC):
         from ppdm_dask.designs.disguise import disguise
 
         return disguise(self, records, stream)
-
-    def channel(self) -> dict[str, Any]:
-        """The configuration without the name of the inverse, which does not touch the reports."""
-        return {key: value for key, value in self.config().items() if key != "inverse"}
-
-    def _by_label(self) -> dict[str, Any]:
-        """The channel; with labels, whatever order they are in."""
-        return self.channel()
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the channel: reports made by one design are estimated by the same.
-
-        It covers labels, not their order: binding does not change it.
-        """
-        text = json.dumps(self._by_label(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Design) and self.config() == other.config()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from ppdm_dask.designs.files import read_design
 from ppdm_dask.designs.labels import (
@@ -12,7 +16,9 @@ from ppdm_dask.designs.labels import (
     needed_line,
     none_of,
     require_labels,
+    shown,
 )
+from ppdm_dask.errors import DesignError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +88,27 @@ class Binding:
         """The same law without labels; None where only labels can state it."""
         return self._design()
 
+    def shares_in_order(self, shares: Mapping[str, float]) -> list[float]:
+        """Proportions by label, of a design on one attribute, in the order of its categories.
+
+        Raises
+        ------
+        DesignError
+            If the labels are others than the design states; or it states none and the order
+            matters, or it has several attributes.
+        """
+        design = self._design()
+        labels = self.categories[0] if len(design.attributes) == 1 else None
+        if labels is None and (len(design.attributes) > 1 or self.ordered):
+            raise DesignError(
+                "prior: proportions by label need a design on one attribute, bound to a codebook "
+                "where the order matters",
+                shares,
+            )
+        if labels is not None and set(labels) != set(shares):
+            raise DesignError(f"prior: has {shown(shares)}; the design has {shown(labels)}", shares)
+        return [shares[label] for label in labels or shares]
+
     def bind(self, codebook: Codebook, *, positions: bool = False) -> Design:
         """The design in the order of a codebook's categories: the law is permuted by label.
 
@@ -118,3 +145,20 @@ class Binding:
     def read(path: str | Path, codebook: Codebook | None = None) -> Design:
         """Read a design file; see :func:`ppdm_dask.designs.files.read_design`."""
         return read_design(path, codebook)
+
+    def channel(self) -> dict[str, Any]:
+        """The configuration without the name of the inverse, which does not touch the reports."""
+        return {key: value for key, value in self._design().config().items() if key != "inverse"}
+
+    def _by_label(self) -> dict[str, Any]:
+        """The channel; with labels, whatever order they are in."""
+        return self.channel()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the channel: reports made by one design are estimated by the same.
+
+        It covers labels, not their order: binding does not change it.
+        """
+        text = json.dumps(self._by_label(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

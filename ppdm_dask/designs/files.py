@@ -65,7 +65,7 @@ def write_design(design: Design, path: str | Path, comment: str = "") -> None:
     DesignError
         If the file cannot be written.
     """
-    from ppdm_dask.experiments.files import write_text
+    from ppdm_dask.files.atomic import write_text
 
     lines = [f"# {line}" for line in comment.splitlines()]
     lines += _table(design.config(), "")
@@ -91,5 +91,5 @@ def _table(config: Mapping[str, Any], prefix: str) -> list[str]:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
-    # JSON writes texts, truth values and finite numbers as TOML does.
-    return json.dumps(value, ensure_ascii=False)
+    # JSON writes texts, truth values and finite numbers as TOML does, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -107,6 +107,11 @@ class KaryResponse(Mixture):
         n = self.shape[0]
         return (np.full(n, 1 / n),)
 
+    @property
+    def _drawn_factors(self) -> tuple[Floats, ...]:
+        # Other categories are drawn alike, exactly.
+        return self.factors
+
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
         n, stop = self.shape[0], start + len(codes)
         keep = unpack_plane(stream.source(KEEP).bernoulli(exact(self.p), stop), start, stop)

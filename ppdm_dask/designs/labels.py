@@ -49,6 +49,9 @@ Orders = Mapping[str, Labels]
 SHOWN = 6
 """Labels that a message lists."""
 
+LISTED = 20
+"""Labels of an attribute that the line to add lists."""
+
 LONGEST = 60
 """Characters of one label that a message shows."""
 
@@ -187,6 +190,12 @@ def require_labels(design: Design, orders: Orders) -> None:
 
 def needed_line(design: Design, orders: Orders, what: str) -> str:
     """The line that states the categories, with the codebook's labels, in the order of a law."""
-    lists = [list(orders.get(name, ())) for name in design.attributes]
-    text = json.dumps(lists[0] if len(lists) == 1 else lists, ensure_ascii=False)
+    lists = [_listed(orders.get(name, ())) for name in design.attributes]
+    text = lists[0] if len(lists) == 1 else f"[{', '.join(lists)}]"
     return f"categories = {text}, put into the order of {what}"
+
+
+def _listed(labels: Labels) -> str:
+    """Labels as a list of a file; many are cut short."""
+    texts = [json.dumps(label, ensure_ascii=False) for label in labels[:LISTED]]
+    return f"[{', '.join(texts + ['...'] * (len(labels) > LISTED))}]"

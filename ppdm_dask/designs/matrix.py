@@ -25,7 +25,7 @@ from ppdm_dask.designs.parameters import (
     sums_to_one,
 )
 from ppdm_dask.designs.registry import register
-from ppdm_dask.designs.sampling import thresholds
+from ppdm_dask.designs.sampling import drawn, thresholds
 from ppdm_dask.errors import DesignError
 from ppdm_dask.records import code_dtype
 
@@ -246,6 +246,11 @@ class RRMatrix(Labelled):
             reported[rows] = np.minimum(np.searchsorted(cuts, words[rows], "right"), last)
         columns = np.stack(np.unravel_index(reported, self.reported), axis=1)
         return columns.astype(np.result_type(codes, code_dtype(max(self.reported))))
+
+    def likelihood_range(self) -> tuple[Floats, Floats]:
+        """Of the law that is drawn: an entry too small to be drawn rules its category out."""
+        P = drawn(self.P)
+        return P.min(1), P.max(1)
 
     def config(self) -> dict[str, Any]:
         config = {

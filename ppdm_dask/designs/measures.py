@@ -10,29 +10,34 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.privacy import Prior
 
 __all__ = ["Measures"]
 
 
 class Measures:
-    """What a report tells about the truth; mixed into every design."""
+    """What a report tells about the truth; mixed into every design.
+
+    A prior is an array in the order of the categories; for one attribute also a mapping of label
+    and proportion.
+    """
 
     def _design(self) -> Design:
         return cast("Design", self)
 
-    def privacy(self, prior: npt.ArrayLike) -> float:
+    def privacy(self, prior: Prior) -> float:
         """MAP privacy, in [0, 1 - max p]: see :func:`ppdm_dask.privacy.map_privacy`."""
         from ppdm_dask import privacy
 
         return privacy.map_privacy(self._design(), prior)
 
-    def max_posterior(self, prior: npt.ArrayLike) -> float:
+    def max_posterior(self, prior: Prior) -> float:
         """Worst posterior: max over x, y of P(x | y), in [max p, 1]. Eq. (9) of [HuangDu]_."""
         from ppdm_dask import privacy
 
         return privacy.max_posterior(self._design(), prior)
 
-    def pse(self, prior: npt.ArrayLike) -> float:
+    def pse(self, prior: Prior) -> float:
         """Expected Gini impurity of the posterior, which is the PSE of [ZhanMatwin]_, Eq. (2)."""
         from ppdm_dask import privacy
 

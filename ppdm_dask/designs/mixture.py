@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.labels import same_law
-from ppdm_dask.designs.sampling import thresholds
+from ppdm_dask.designs.sampling import drawn, thresholds
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
 
@@ -179,8 +179,14 @@ class Mixture(Design):
         squares = diagonal**2 + off**2 * np.maximum((p**2).sum() - p**2, 0)
         return PosteriorSummary(total, largest, squares)
 
+    @property
+    def _drawn_factors(self) -> tuple[Floats, ...]:
+        """r of each attribute as it is drawn; coins are exact, more sides have finite words."""
+        return tuple(law if law.size == 2 else drawn(law) for law in self.factors)
+
     def likelihood_range(self) -> tuple[Floats, Floats]:
-        off = (1 - self.mixing) * self.unrelated
+        law: Floats = reduce(np.multiply.outer, self._drawn_factors, np.ones(())).ravel()
+        off = (1 - self.mixing) * law
         diagonal = self.mixing + off
         if self.n_true == 1:
             return diagonal, diagonal

@@ -5,17 +5,34 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["draw_signed", "thresholds"]
+__all__ = ["draw_signed", "drawn", "thresholds"]
+
+
+UNITS = 62
+"""Binary digits of the uniform numbers that symbols are drawn by."""
+
+
+def _units(laws: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Probabilities along axis 0 in units of 2**-62, with that sum; the largest one gives way."""
+    units = np.rint(laws * 2.0**UNITS).astype(np.int64)
+    largest = np.expand_dims(laws.argmax(axis=0), 0)
+    rest = (1 << UNITS) - units.sum(axis=0, keepdims=True)
+    np.put_along_axis(units, largest, np.take_along_axis(units, largest, 0) + rest, 0)
+    return units
+
+
+def drawn(laws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The laws along axis 0 that symbols are drawn by: a probability below 2**-63 is never met."""
+    return np.asarray(_units(laws) / 2.0**UNITS)
 
 
 def thresholds(law: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint64], int]:
     """Cumulative probabilities in units of 2**-62, and the last symbol that can occur.
 
     A 62-bit uniform u draws the symbol ``min(#{cuts <= u}, last)``: probabilities are met to
-    2**-62, and a symbol of probability zero is never drawn.
+    2**-62, and a symbol of probability zero is never drawn; :func:`drawn` has the law that is.
     """
-    units = np.rint(law * 2.0**62).astype(np.int64)
-    units[law.argmax()] += (1 << 62) - int(sum(int(u) for u in units))
+    units = _units(law)
     return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
 
 

@@ -6,7 +6,14 @@ import json
 from typing import Any, Self
 
 from ppdm_dask.designs.base import Design
-from ppdm_dask.designs.labels import Categories, Orders, check_labels, read_categories, written
+from ppdm_dask.designs.labels import (
+    Categories,
+    Orders,
+    check_labels,
+    read_categories,
+    shown,
+    written,
+)
 from ppdm_dask.errors import DesignError
 
 __all__ = ["Trait"]
@@ -59,6 +66,12 @@ class Trait(Design):
         name, stated = self.attributes[0], self.labels[0]
         if self.trait is None or name not in orders or orders[name] == stated:
             return self
+        if len(orders[name]) != 2:
+            raise DesignError(
+                f"design on {name!r}: {self.id!r} is of two categories; the codebook has "
+                f"{len(orders[name])}: {shown(orders[name])}",
+                name,
+            )
         if stated is not None:
             check_labels(name, stated, orders[name])
         elif self.trait not in orders[name]:

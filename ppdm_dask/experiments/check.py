@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ppdm_dask.designs import scheme_from_config
+from ppdm_dask.designs import Design, scheme_from_config
 from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.fields import show
 from ppdm_dask.experiments.inputs import declared_codebook
@@ -28,16 +28,21 @@ def check_recipe(recipe: Recipe) -> None:
     CodebookError
         If a codebook is wrong.
     """
-    shapes = {}
+    shapes, books = {}, {}
     for entry in recipe.data:
         book = declared_codebook(recipe, entry)
         binary = entry.binarise is not None
+        # Labels of binarised data are known when the data are read.
+        books[entry.id] = None if binary else book
         shapes[entry.id] = (list(book.names), [2] * len(book.names) if binary else list(book.shape))
     for point in recipe.points():
         attributes, shape = shapes[point.entry.id]
         config = {**recipe.design_at(point), "attributes": attributes, "shape": shape}
         try:
-            scheme_from_config(config)
+            scheme = scheme_from_config(config)
+            declared = books[point.entry.id]
+            if declared is not None and isinstance(scheme, Design):
+                scheme.bind(declared, positions=True)
         except DesignError as error:
             raise _located(recipe, point, error) from None
     for i, figure in enumerate(recipe.figures):

@@ -87,6 +87,8 @@ def single_attribute(config: Mapping[str, Any]) -> Design | None:
         alone |= {"groups": [["A"]]}
         alone.pop("split", None)
     try:
-        return design_from_config(alone)
+        design = design_from_config(alone)
     except DesignError:
         return None
+    # With labels it is about one attribute, not about any.
+    return None if any(design.categories) else design

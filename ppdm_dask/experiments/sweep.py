@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs import Design, Identity
 from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
+from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.experiments.privacy_of_cells import fill_privacy
@@ -54,10 +55,15 @@ def choose_engine(setting: Setting) -> Engine:
 
 
 def build_design(config: Mapping[str, Any], records: Records) -> Design | RandomGroups:
-    """The design of a cell over all attributes of the records, or its groups still to be dealt."""
+    """The design of a cell over all attributes of the records, or its groups still to be dealt.
+
+    Labels that the recipe states are those of the records; without labels the order of the
+    codebook is the design's, as sweeps only simulate.
+    """
     codebook = records.codebook
     whole = {"attributes": list(codebook.names), "shape": list(codebook.shape)}
-    return scheme_from_config({**config, **whole})
+    scheme = scheme_from_config({**config, **whole})
+    return scheme if isinstance(scheme, RandomGroups) else scheme.bind(codebook, positions=True)
 
 
 def split_key(params: Mapping[str, Any]) -> int:
@@ -139,7 +145,11 @@ class SweepPlan:
             prepared = self.prepared[point.index[0]]
             design = self.recipe.design_at(point)
             cell = Cell(point.id, self._params(prepared, design), repeats)
-            found.append((point, cell, build_design(design, prepared.records).undefined))
+            try:
+                undefined = build_design(design, prepared.records).undefined
+            except DesignError as error:
+                raise RecipeError(f"{self.recipe.source}: design: {error}", error) from None
+            found.append((point, cell, undefined))
         return found
 
     @cached_property

@@ -1,1 +1,1 @@
-"""Files of data, read by one strict reader, whatever asks for them."""
+"""Files: read strictly, written whole or not at all."""

@@ -190,6 +190,7 @@ def disguise_and_count(
     InputError
         Without any partition, or for records that the codebook or the design refuses.
     """
+    design = design.bind(codebook, positions=stream.simulated)
     return _reduce(count, partitions, (codebook, design, stream), overs, client)
 
 
@@ -212,6 +213,7 @@ def disguise_and_sum(
     list of WeightSums
         One for each entry of ``overs``; :meth:`WeightSums.estimate` gives proportions.
     """
+    design = design.bind(codebook, positions=stream.simulated)
     return _reduce(sum_weights, partitions, (codebook, design, stream), overs, client)
 
 

@@ -10,7 +10,11 @@ its release and returns counts; no driver ever holds the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -23,6 +27,7 @@ from dask.base import compute
 from dask.delayed import delayed
 
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.files.atomic import remove_left_parts
 from ppdm_dask.parallel.partitions import FAN_IN, Partition, parquet_partitions
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
@@ -34,6 +39,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 __all__ = ["ReleasedParts", "perturb_file_in_parts", "perturb_partitions", "summarise_partitions"]
+
+
+ENDING_SECONDS = 5.0
+"""How long is waited for workers to end, after which what they write is left to a later start."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,7 @@ def perturb_partitions(
     *,
     keep: Sequence[str] = (),
     client: Client | None = None,
+    inputs: Sequence[Path] = (),
 ) -> ReleasedParts:
     """Perturb partitioned records by AIBR, and write a Parquet file for each partition.
 
@@ -140,6 +150,8 @@ def perturb_partitions(
         Further columns that are released as they are.
     client : distributed.Client, optional
         Cluster that does the work; by default the threads of this process.
+    inputs : sequence of Path
+        Files of the records: whoever may not read all of them may not read the release.
 
     Returns
     -------
@@ -151,6 +163,7 @@ def perturb_partitions(
         For an impossible parameter, data that cannot be perturbed, or a folder that is not empty.
     """
     folder = Path(folder)
+    remove_left_parts(folder)
     if folder.is_dir() and any(folder.iterdir()):
         raise DataError(f"{folder}: the folder is not empty; name another one", folder)
     method.fit_summary(summarise_partitions(partitions, columns, client=client))
@@ -158,7 +171,7 @@ def perturb_partitions(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder}: cannot be made: {error.strerror}", folder) from None
-    arguments = (method, tuple(columns), tuple(keep), stream, str(folder.resolve()))
+    arguments = (method, tuple(columns), tuple(keep), stream, str(folder.resolve()), tuple(inputs))
     counts: npt.NDArray[np.int64] = _reduced(_tasks(partitions, _perturb, *arguments), client)
     files = tuple(folder / _name(i) for i in range(len(partitions)))
     return ReleasedParts(method, files, counts)
@@ -176,13 +189,14 @@ def _perturb(
     keep: tuple[str, ...],
     stream: Stream,
     folder: str,
+    inputs: tuple[Path, ...],
 ) -> npt.NDArray[np.int64]:
     """One task: read, perturb, write.  Originals go no further."""
     frame = partition.read()
     values, _ = _read(frame, columns, partition.offset)
     released, counts = method.perturb_and_count(values, stream, partition.offset)
     table = released_frame(released, method, frame, keep)
-    write_parquet(table, Path(folder) / _name(i), method, stream.simulated)
+    write_parquet(table, Path(folder) / _name(i), method, stream.simulated, inputs)
     return counts
 
 
@@ -204,10 +218,47 @@ def perturb_file_in_parts(
     """
     partitions = parquet_partitions(data, columns, kept=keep)
     if not workers:
-        return perturb_partitions(method, partitions, columns, stream, folder, keep=keep)
-    from ppdm_dask.parallel.client import local_pool
-
-    with local_pool(workers, folder.with_name(folder.name + ".workers.log")) as pool:
         return perturb_partitions(
-            method, partitions, columns, stream, folder, keep=keep, client=pool.client
+            method, partitions, columns, stream, folder, keep=keep, inputs=[data]
         )
+    from ppdm_dask.parallel.client import local_pool
+    from ppdm_dask.parallel.interrupt import Interruption
+
+    log = folder.with_name(folder.name + ".workers.log")
+    try:
+        # An exception, so that workers end before what they were writing is removed.
+        with (
+            Interruption() as signals,
+            _hanging_up(),
+            signals.at_once(),
+            local_pool(workers, log) as pool,
+        ):
+            return perturb_partitions(
+                method,
+                partitions,
+                columns,
+                stream,
+                folder,
+                keep=keep,
+                client=pool.client,
+                inputs=[data.resolve()],
+            )
+    finally:
+        # Workers that were killed end a moment later, and their locks with them.
+        until = time.monotonic() + ENDING_SECONDS
+        while remove_left_parts(folder) and time.monotonic() < until:
+            time.sleep(0.05)
+
+
+@contextmanager
+def _hanging_up() -> Iterator[None]:
+    """Context in which SIGHUP, unless it is ignored, stops the work as SIGTERM does."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)

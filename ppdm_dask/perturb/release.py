@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppdm_dask.errors import DataError
+from ppdm_dask.files.atomic import replacing
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import Perturbation
 from ppdm_dask.perturb.columns import Floats
@@ -51,12 +49,18 @@ def released_frame(
     return pd.DataFrame(columns)
 
 
-def write_parquet(frame: pd.DataFrame, path: Path, method: Perturbation, simulated: bool) -> None:
-    """Write a release as Parquet, whole or not at all.
+def write_parquet(
+    frame: pd.DataFrame,
+    path: Path,
+    method: Perturbation,
+    simulated: bool,
+    inputs: Iterable[Path] = (),
+) -> None:
+    """Write a release as Parquet, whole or not at all, for no more eyes than the inputs.
 
     Raises
     ------
-    DataError
+    RunFolderError
         If the file cannot be written.
     """
     import pyarrow as pa
@@ -65,30 +69,17 @@ def write_parquet(frame: pd.DataFrame, path: Path, method: Perturbation, simulat
     about = json.dumps({**method.config(), "simulated": simulated}, sort_keys=True)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: about})
-    _write(path, lambda aside: pq.write_table(table, aside))
+    with replacing(path, inputs) as aside:
+        pq.write_table(table, aside)
 
 
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
+def write_csv(frame: pd.DataFrame, path: Path, inputs: Iterable[Path] = ()) -> None:
     """Write a release as CSV, whole or not at all; a missing value is an empty cell.
 
     Raises
     ------
-    DataError
+    RunFolderError
         If the file cannot be written.
     """
-    _write(path, lambda aside: frame.to_csv(aside, index=False))
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(aside)
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:
-        what = error.strerror or " ".join(str(error).split())
-        raise DataError(f"{path}: cannot be written: {what}", path) from None
-    finally:
-        with suppress(OSError):
-            aside.unlink()
+    with replacing(path, inputs) as aside:
+        frame.to_csv(aside, index=False)

@@ -142,7 +142,8 @@ def chosen_design(
 ) -> RRMatrix:
     """The design of a chosen point, for an attribute; see :func:`choose`.
 
-    A design with more reported symbols than categories is inverted for the front's prior.
+    It states the labels of the front's categories, where the search was given some.  A design with
+    more reported symbols than categories is inverted for the front's prior.
     """
     from ppdm_dask.designs import RRMatrix
 
@@ -150,6 +151,9 @@ def chosen_design(
     P = point["matrix"].to_numpy()
     n = P.shape[1]
     used = P[P.any(axis=1)] if len(P) > n else P
+    labels = None
+    if front.attrs.get("labels") == "categories":
+        labels = [str(label) for label in point["true"].to_numpy()]
     if len(used) <= n:
-        return RRMatrix(attribute, P[:n] if len(P) == n else used)
-    return RRMatrix(attribute, used, p0=point["prior"].to_numpy())
+        return RRMatrix(attribute, P[:n] if len(P) == n else used, categories=labels)
+    return RRMatrix(attribute, used, p0=point["prior"].to_numpy(), categories=labels)

@@ -130,7 +130,8 @@ def optimize(
     at = levels_with(problem, privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
     path = None if checkpoint is None else Path(checkpoint)
-    about = {"method": method, "seed": seed}
+    about: dict[str, Any] = {"method": method, "seed": seed}
+    about["labels"] = "positions" if categories is None else "categories"
     if objective is not None:
         given = GivenObjective(problem, objective)
         found = evolve(

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.survey.checksums import checksum_of
 
 __all__ = ["KEY", "About"]
 
 KEY = b"ppdm"
 """Under which a Parquet file keeps it."""
 
-FORMAT = 1
+FORMAT = 2
+"""Files of format 1 have no checksum.  They are read, since answers are disguised once; what reads
+them says that damage to them is not seen."""
+
+BATCH = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +44,12 @@ class About:
     batches : tuple of str
         A random name for each disguise whose reports are in the file, so that none counts twice.
     n : int, optional
-        Reports, where it stands beside a CSV of them, which may have been cut short.
+        Reports.
+    kept : mapping of str to str
+        Digest of each undisguised column of reports, by which files of the same people are noticed.
+    data : str
+        SHA-256 of the CSV that it stands beside.
+    format : int
     """
 
     kind: str
@@ -48,6 +59,9 @@ class About:
     undisguised: tuple[str, ...] = ()
     batches: tuple[str, ...] = ()
     n: int | None = None
+    kept: Mapping[str, str] = field(default_factory=dict)
+    data: str = ""
+    format: int = FORMAT
 
     def text(self) -> str:
         """JSON that :meth:`read` reads back."""
@@ -65,8 +79,10 @@ class About:
             "undisguised": list(self.undisguised),
             "batches": list(self.batches),
             "reports": self.n,
+            "kept": dict(self.kept),
+            "data_checksum": self.data,
         }
-        return json.dumps(config, ensure_ascii=False)
+        return json.dumps({**config, "checksum": checksum_of(config)}, ensure_ascii=False)
 
     @classmethod
     def read(cls, path: Path, text: str | bytes | None) -> Self:
@@ -85,31 +101,37 @@ class About:
             )
         try:
             config = json.loads(text)
-            if config["format"] > FORMAT:
+            version = config["format"]
+            if type(version) is int and version > FORMAT:
                 raise DataError(
-                    f"{path}: was written by a newer version ({config['version']})", path
+                    f"{path}: was written by a newer version ({str(config['version'])[:20]})", path
                 )
+            _check(config)
             design = design_from_config(config["design"])
             codebook = Codebook.from_config(config["codebook"])
-            digests = (config["design_digest"], config["codebook_digest"])
-            if digests != (design.digest, codebook.digest) or config["ppdm"] not in (
-                "reports",
-                "counts",
+            if (config["design_digest"], config["codebook_digest"]) != (
+                design.digest,
+                codebook.digest,
             ):
                 raise ValueError
             return cls(
                 config["ppdm"],
                 codebook,
                 design,
-                bool(config["simulated"]),
-                tuple(map(str, config["undisguised"])),
-                tuple(map(str, config["batches"])),
-                None if config["reports"] is None else int(config["reports"]),
+                config["simulated"],
+                tuple(config["undisguised"]),
+                tuple(config["batches"]),
+                config["reports"],
+                config.get("kept", {}),
+                config.get("data_checksum", ""),
+                version,
             )
         except DataError:
             raise
-        except (ValueError, KeyError, TypeError, InputError):
-            raise DataError(f"{path}: what it says of its design is damaged", path) from None
+        except (ValueError, KeyError, TypeError, RecursionError, InputError):
+            raise DataError(
+                f"{path}: what it says of its design is damaged; ask for the file again", path
+            ) from None
 
     def require(
         self, path: Path, codebook: Codebook, design: Design, names: Mapping[str, Path]
@@ -121,7 +143,7 @@ class About:
         path : Path
             The file.
         codebook, design
-            Those that are asked for.
+            Those that are asked for; the design is bound to the codebook.
         names : mapping of "codebook" and "design" to Path
             Their files, for messages.
 
@@ -129,8 +151,14 @@ class About:
         ------
         DataError
             One line that names the files, and the block or the attribute that differs.
+
+        Notes
+        -----
+        Files of before designs carried labels hold the law by position.  Such a file is taken for
+        one of a labelled design, bound to the codebook, if both have the same law at every
+        position; the order of its own codebook is compared like that of any other.
         """
-        if self.design.digest != design.digest:
+        if self.design.digest != design.digest and not self._by_position(design):
             raise DataError(
                 f"{path}: was made under another design than {names['design']}: "
                 f"{_difference(self.design, design)}",
@@ -153,6 +181,39 @@ class About:
                         f"not {_short(theirs.get(key))}",
                         name,
                     )
+
+    def _by_position(self, design: Design) -> bool:
+        """Whether the file's design states no labels, and is the other one but for them."""
+        without = design.by_position()
+        return without is not None and without.digest == self.design.digest
+
+
+def _check(config: Any) -> None:
+    """Raise ValueError or KeyError unless all is there, of its kind, and as it was written."""
+    if config["format"] == 1 and type(config["format"]) is int:
+        if "checksum" in config:  # format 1 has none: this is a damaged 2
+            raise ValueError
+    else:
+        checksum = config.pop("checksum")
+        if config["format"] != FORMAT or checksum != checksum_of(config):
+            raise ValueError
+        kept = config["kept"]
+        if not all(type(text) is str for text in (*kept, *kept.values(), config["data_checksum"])):
+            raise ValueError
+    batches, n = config["batches"], config["reports"]
+    names = [text for text in batches if type(text) is str and BATCH.fullmatch(text)]
+    # Without a name for each disguise the same reports would count twice, unnoticed.
+    right = len(set(names)) == len(batches) > 0
+    if config["ppdm"] == "reports":
+        right = right and len(batches) == 1
+    elif config["ppdm"] != "counts":
+        right = False
+    if n is not None and (type(n) is not int or not 0 <= n < 1 << 63):
+        right = False
+    if type(config["simulated"]) is not bool or not right:
+        raise ValueError
+    if not all(type(name) is str for name in config["undisguised"]):
+        raise ValueError
 
 
 def _difference(there: Design, here: Design) -> str:

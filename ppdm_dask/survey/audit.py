@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,12 +17,11 @@ from ppdm_dask.privacy import amplified, attribute_channel
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs import Design
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["Finding", "Subject", "audit", "epsilon_of", "read_priors"]
+__all__ = ["Finding", "Subject", "audit", "epsilon_of"]
 
 MAX_JOINT = 1 << 16
 """Joint categories of a block above which its joint measures are not computed."""
@@ -62,54 +60,6 @@ class Subject:
     kind: str
     prior: str
     findings: list[Finding]
-
-
-def read_priors(path: Path, codebook: Codebook | None) -> dict[str, Floats]:
-    """Prior proportions by attribute.
-
-    The file is TOML: ``attribute = "..."`` and a table ``[prior]`` of category and proportion, as
-    for ``ppdm optimize``, or a table ``[prior.ATTRIBUTE]`` for each attribute.  Categories are
-    those of the codebook; without one they are taken in the order of the file.
-
-    Raises
-    ------
-    InputError
-        One line: file, key, value, and what would be right.
-    """
-    from ppdm_dask.experiments.fields import Table, read_toml
-
-    content = read_toml(path)
-    root = Table(content, str(path))
-    name = root.optional_text("attribute", "the name of an attribute is needed")
-    table = root.table("prior", "a table [prior], or a table [prior.ATTRIBUTE] each, is needed")
-    root.done()
-    given: Mapping[str, Any] = {name: table.rest()} if name else table.rest()
-    found = {}
-    for attribute, shares in given.items():
-        where = f"{path}: prior" + ("" if name else f".{attribute}")
-        if not isinstance(shares, Mapping):
-            raise InputError(f"{where}: got {shares!r}; a table of categories is needed", shares)
-        found[attribute] = _shares(where, attribute, shares, codebook)
-    return found
-
-
-def _shares(
-    where: str, attribute: str, shares: Mapping[str, Any], codebook: Codebook | None
-) -> Floats:
-    from ppdm_dask.experiments.fields import check_shares
-
-    check_shares(where, shares)
-    if codebook is not None:
-        categories = codebook[attribute].categories
-        for category in (*shares, *categories):
-            if category not in categories or category not in shares:
-                what = "absent" if category in categories else "no category of the codebook"
-                raise InputError(f"{where}.{category}: {what}; all are needed, no others", category)
-        shares = {category: shares[category] for category in categories}
-    prior = np.array(list(shares.values()), float)
-    if abs(prior.sum() - 1) > 1e-9:
-        raise InputError(f"{where}: proportions sum to {prior.sum():.12g}; 1 is needed", shares)
-    return prior
 
 
 def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
-from ppdm_dask.experiments.files import replacing
-from ppdm_dask.files.parquet import reading_parquet
+from ppdm_dask.files.atomic import replacing
+from ppdm_dask.files.parquet import arrow_frame, reading_parquet
 from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.matching import covering
 from ppdm_dask.records import Reports
 from ppdm_dask.survey.about import KEY, About
+from ppdm_dask.survey.checksums import EMPTY, PLACE, seal
 from ppdm_dask.survey.reports import (
     about_file,
     read_reports,
@@ -29,9 +32,15 @@ from ppdm_dask.tables import ContingencyTable, count
 if TYPE_CHECKING:
     from ppdm_dask.designs import Design
 
-__all__ = ["count_files", "expand", "open_sources", "read_counts", "write_counts"]
+__all__ = ["count_files", "open_sources", "read_counts", "weighted_cells", "write_counts"]
 
 Sources = list[tuple[Path, About]]
+
+MAX_CELLS = 1 << 24
+"""Different reports in a file of counts."""
+
+MAX_REPORTS = (1 << 63) - 1
+"""Reports in all files: counts are integers of 64 bits."""
 
 
 def open_sources(
@@ -46,6 +55,7 @@ def open_sources(
     """
     if not paths:
         raise InputError("no file is given; reports or counts are needed", paths)
+    design = design.bind(codebook, positions=True)
     found: Sources = []
     seen: dict[str, Path] = {}
     for path in paths:
@@ -58,7 +68,8 @@ def open_sources(
                     path,
                 )
             seen[batch] = path
-        found.append((path, about))
+        # With labels, also where the file is of before designs carried them.
+        found.append((path, replace(about, design=design)))
     return found
 
 
@@ -100,6 +111,12 @@ def count_files(
                 )
         try:
             for table in _tables(path, about, design, names):
+                if total is not None and total.n + table.n > MAX_REPORTS:
+                    raise DataError(
+                        f"{path}: with it there are {total.n + table.n:,} reports; "
+                        f"{MAX_REPORTS:,} are the most",
+                        path,
+                    )
                 total = table if total is None else total + table
         except (NotLumpable, RecordsError) as error:
             raise DataError(f"{path}: {error}", error.subject) from None
@@ -118,12 +135,28 @@ def _tables(
         yield count(block.reports, design, names)
 
 
-def write_counts(path: Path, table: ContingencyTable, about: About) -> None:
-    """Write the cells that occur as Parquet: a column an attribute, the last one counts."""
+def write_counts(
+    path: Path, table: ContingencyTable, about: About, inputs: Iterable[Path] = ()
+) -> None:
+    """Write the cells that occur as Parquet: a column an attribute, the last one counts.
+
+    Whoever may not read all of the inputs may not read it.
+
+    Raises
+    ------
+    InputError
+        If more cells occur than a file of counts may have.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = table.sparse()
+    if len(table.counts) > MAX_CELLS:
+        raise InputError(
+            f"{path}: {len(table.counts):,} different reports; a file of counts has at most "
+            f"{MAX_CELLS:,}, count fewer attributes (--over)",
+            path,
+        )
     symbols, columns, names = table.symbols(), [], list(table.attributes)
     for j, (attribute, size) in enumerate(zip(table.codebook.attributes, table.sizes, strict=True)):
         codes = symbols[:, j]
@@ -134,12 +167,15 @@ def write_counts(path: Path, table: ContingencyTable, about: About) -> None:
     last = "count"
     while last in names:
         last += "_"
-    about = replace(about, kind="counts", codebook=table.codebook, simulated=table.simulated)
+    about = replace(
+        about, kind="counts", codebook=table.codebook, simulated=table.simulated, n=table.n, kept={}
+    )
     columns.append(pa.array(table.counts, pa.int64()))
     written = pa.Table.from_arrays(columns, [*names, last])
-    written = written.replace_schema_metadata({KEY: about.text().encode()})
-    with replacing(path) as aside:
+    written = written.replace_schema_metadata({KEY: about.text().encode(), PLACE: EMPTY})
+    with replacing(path, inputs) as aside:
         pq.write_table(written, aside, write_page_checksum=True)
+        seal(aside)
 
 
 def read_counts(path: Path, about: About) -> ContingencyTable:
@@ -148,39 +184,65 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
     Raises
     ------
     DataError
-        If it is damaged: other columns, symbols that cannot be, or counts below 0.
+        If it is damaged: other columns, symbols that cannot be, counts below 0, or more cells or
+        reports than there can be.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with reading_parquet(path):
-        frame = pq.read_table(path, page_checksum_verification=True).to_pandas(ignore_metadata=True)
     names = about.codebook.names
-    counts: Any = frame.iloc[:, -1].to_numpy() if len(frame.columns) else np.zeros(0)
-    if tuple(frame.columns[:-1]) != names or counts.dtype != np.int64 or (counts < 0).any():
-        raise DataError(
-            f"{path}: is damaged: a column for each attribute and counts are needed", path
-        )
     sizes = reported_sizes(about.design, about)
     labels = reported_labels(about)
-    index = np.zeros(len(frame), np.int64)
-    for name, size in zip(names, sizes, strict=True):
-        codes = reported_codes(f"{path}: is damaged", name, frame[name], labels[name], size, 0)
-        index = index * size + codes
-    if len(np.unique(index)) < len(index):
-        raise DataError(f"{path}: is damaged: a cell occurs twice", path)
     zero = ContingencyTable.zero(about.codebook, about.design.digest, sizes)
+    cells, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    where = f"{path}: is damaged"
+    with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        fields = file.schema_arrow
+        if tuple(fields.names[:-1]) != names or not pa.types.is_int64(fields.types[-1]):
+            raise DataError(f"{where}: a column for each attribute and counts are needed", path)
+        # Before anything is unpacked: a small file can claim any number of rows.
+        rows, most = file.metadata.num_rows, min(MAX_CELLS, math.prod(sizes))
+        if rows > most:
+            raise DataError(f"{where}: has {rows:,} cells; there can be {most:,}", path)
+        offset = 0
+        for batch in file.iter_batches(BLOCK, use_threads=False):
+            frame = arrow_frame(batch)
+            index = np.zeros(len(frame), np.int64)
+            for name, size in zip(names, sizes, strict=True):
+                codes = reported_codes(where, name, frame[name], labels[name], size, offset)
+                index = index * size + codes
+            if batch.column(batch.num_columns - 1).null_count:
+                raise DataError(f"{where}: a count is missing", path)
+            cells.append(index)
+            counts.append(batch.column(batch.num_columns - 1).to_numpy())
+            offset += len(frame)
+    index, found = np.concatenate(cells), np.concatenate(counts)
+    if (found < 0).any():
+        raise DataError(f"{where}: a count is below 0", path)
+    if len(np.unique(index)) < len(index):
+        raise DataError(f"{where}: a cell occurs twice", path)
+    total = exact_sum(found)
+    if total > MAX_REPORTS or (about.n is not None and total != about.n):
+        right = f"{MAX_REPORTS:,} are the most" if about.n is None else f"{about.n:,} were written"
+        raise DataError(f"{where}: holds counts of {total:,} reports; {right}", path)
     order = np.argsort(index)
-    sparse = replace(zero, counts=counts[order], cells=index[order], simulated=about.simulated)
+    sparse = replace(zero, counts=found[order], cells=index[order], simulated=about.simulated)
     return sparse if zero.cells is not None else sparse.dense()
 
 
-def expand(table: ContingencyTable, size: int = BLOCK) -> Iterator[Reports]:
-    """Reports that a table counts, for sums that are made report by report."""
-    symbols, counts = table.symbols(), table.sparse().counts
-    ends = np.cumsum(counts)
-    for low in range(0, table.n, size):
-        rows = np.searchsorted(ends, np.arange(low, min(low + size, table.n)), side="right")
-        yield _reports(table, symbols[rows], low)
+def exact_sum(counts: npt.NDArray[np.int64]) -> int:
+    """Sum of counts of 0 or more, beyond 64 bits too."""
+    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+
+
+def weighted_cells(table: ContingencyTable, size: int = BLOCK) -> Iterator[tuple[Reports, Any]]:
+    """The different reports that a table counts, block by block, and how many there are of each."""
+    table = table.sparse()
+    symbols, counts = table.symbols(), table.counts
+    occurs = np.flatnonzero(counts)
+    for low in range(0, len(occurs), size):
+        rows = occurs[low : low + size]
+        yield _reports(table, symbols[rows], low), counts[rows]
 
 
 def _reports(table: ContingencyTable, symbols: Any, offset: int) -> Reports:

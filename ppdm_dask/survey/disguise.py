@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from ppdm_dask.certainty import Certainty, bare_attributes, certainties
 from ppdm_dask.codebook import Codebook
-from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.files.regular import ending
-from ppdm_dask.privacy import attribute_channel
 from ppdm_dask.survey.about import About
-from ppdm_dask.survey.reports import is_made, writing
+from ppdm_dask.survey.marker import NOTHING, Answers, Remembered
+from ppdm_dask.survey.reports import is_made
+from ppdm_dask.survey.writing import writing
 
 if TYPE_CHECKING:
     from ppdm_dask.designs import Design
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Disguised", "bare_attributes", "disguise_file"]
+__all__ = ["Disguised", "disguise_file"]
+
+NAMED = 3
+"""Sentences on what is certain that a refusal has before it counts the rest."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class Disguised:
     disguised, undisguised, dropped : tuple of str
         Columns of the data that are disguised, passed on as they are, and left out.
     simulated : bool
+    certain : tuple of Certainty
+        What reports make certain, nearly so or likely, and what they rule out.
+    before : Remembered
+        Whether the same answers were disguised before; see :mod:`ppdm_dask.survey.marker`.
     """
 
     records: int
@@ -43,22 +50,8 @@ class Disguised:
     undisguised: tuple[str, ...]
     dropped: tuple[str, ...]
     simulated: bool
-
-
-def bare_attributes(design: Design) -> tuple[str, ...]:
-    """Attributes whose own report tells the truth for certain: the design hides nothing of them."""
-    found: list[str] = []
-    for block in design.blocks:
-        for name, size in zip(block.attributes, block.shape, strict=True):
-            if block.kind == "set" or size == 1:
-                continue
-            seen, prior = block.marginal([name]), np.full(size, 1 / size)
-            if seen is None:  # a block with a dense matrix
-                uniform = np.full(block.n_true, 1 / block.n_true)
-                seen, prior = attribute_channel(block, name, uniform)
-            if seen.privacy(prior) <= 1e-12:
-                found.append(name)
-    return tuple(found)
+    certain: tuple[Certainty, ...] = ()
+    before: Remembered = NOTHING
 
 
 def disguise_file(
@@ -70,9 +63,13 @@ def disguise_file(
     *,
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
+    accept: Sequence[str] = (),
     block: int = BLOCK,
 ) -> Disguised:
     """Disguise a file block by block; true answers reach no other file.
+
+    A real disguise is entered into a record beside the data, which tells when the same answers are
+    disguised again.
 
     Parameters
     ----------
@@ -89,6 +86,8 @@ def disguise_file(
         Columns to pass on undisguised: attributes as their categories, others as they are.
     drop : sequence of str
         Columns to leave out.
+    accept : sequence of str
+        Attributes, labels, or ``attribute=label``, that reports may make certain or nearly so.
     block : int
         Records held at a time.
 
@@ -96,10 +95,10 @@ def disguise_file(
     ------
     InputError
         If the design does not fit the codebook, the data lack an attribute, hold a column that is
-        neither disguised nor kept nor dropped, or a value that is not declared; then nothing is
-        written.
+        neither disguised nor kept nor dropped, a report makes an answer certain or nearly so that
+        is not accepted, or a value is not declared; then nothing is written.
     """
-    check_fit(design, codebook)
+    design = design.bind(codebook, positions=stream.simulated)
     file = open_data(data)
     if is_made(data):
         raise DataError(
@@ -110,22 +109,71 @@ def disguise_file(
     names, others = _columns(file, codebook, design, keep, drop)
     book = Codebook(codebook.select(names).attributes)
     kept = tuple(name for name in file.columns if name in keep)
+    certain = _accepted(data, codebook, design, keep, accept)
     about = About("reports", book, design, stream.simulated, kept, (os.urandom(16).hex(),))
     if ending(out) not in (".csv", ".parquet"):
         raise InputError(f"{out}: a name that ends in .parquet or .csv is needed", out)
     total = 0
-    with writing(out, about, others) as append:
+    hidden = [name for name in design.attributes if name not in kept]
+    answers = None if stream.simulated else Answers(data.absolute().parent, hidden)
+    with writing(out, about, others, [data]) as append:
         for part in file.blocks([*names, *others], block, kept=others):
             try:
                 records = book.encode(part.frame, part.offset)
             except CodebookError as error:
                 raise DataError(f"{data}: {error}{part.place(error.row)}", error.subject) from None
             append(design.disguise(records, stream), part.frame[list(others)])
+            if answers is not None:
+                answers.add(part.frame)
             total += len(records)
         if not total:
             raise DataError(f"{data}: there are no records; at least one is needed", data)
     disguised = tuple(n for n in names if n not in about.undisguised)
-    return Disguised(total, disguised, about.undisguised, tuple(drop), stream.simulated)
+    before = NOTHING if answers is None else answers.remember(_epsilons(design, hidden))
+    return Disguised(
+        total, disguised, about.undisguised, tuple(drop), stream.simulated, certain, before
+    )
+
+
+def _epsilons(design: Design, names: Sequence[str]) -> dict[str, float | None]:
+    """Epsilon of each attribute's block; None where there is no bound, or it is not known."""
+    from ppdm_dask.survey.audit import epsilon_of
+
+    found: dict[str, float | None] = {}
+    for block in design.blocks:
+        epsilon = epsilon_of(block)
+        bounded = epsilon is not None and math.isfinite(epsilon)
+        found |= dict.fromkeys(block.attributes, epsilon if bounded else None)
+    return {name: found[name] for name in names}
+
+
+def _accepted(
+    data: Path, codebook: Codebook, design: Design, keep: Sequence[str], accept: Sequence[str]
+) -> tuple[Certainty, ...]:
+    """What reports make certain of what is not kept in truth; InputError unless it is accepted."""
+    labels = {name: codebook[name].categories for name in design.attributes}
+    found = [
+        each for each in certainties(design, labels) if not set(keep).issuperset(each.attributes)
+    ]
+    given = [each for each in found if each.gives_away]
+    known = {name for each in given for name in each.names()}
+    for name in accept:
+        if name not in known:
+            there = ", ".join(sorted({n for each in given for n in each.attributes})) or "none"
+            raise InputError(
+                f"--accept-certain: {name!r} is not made certain by any report; there are: {there}",
+                name,
+            )
+    if refused := [each for each in given if not each.accepted((*accept, *keep))]:
+        said = "; ".join(each.sentence for each in refused[:NAMED])
+        more = f"; and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
+        names = dict.fromkeys(n for each in refused for n in each.attributes if n not in keep)
+        raise InputError(
+            f"{data}: the design gives answers away: {said}{more}; take another design, or name "
+            f"{', '.join(map(repr, names))} in --accept-certain",
+            refused,
+        )
+    return tuple(found)
 
 
 def _columns(

@@ -1,28 +1,23 @@
-"""Files of reports: Parquet or CSV, written and read a block at a time."""
+"""Files of reports: Parquet or CSV, read a block at a time."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ppdm_dask.errors import DataError
-from ppdm_dask.experiments.files import replacing, write_text
-from ppdm_dask.files.cells import cell_texts
-from ppdm_dask.files.parquet import open_parquet
+from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
-from ppdm_dask.files.regular import ending
+from ppdm_dask.files.regular import ending, require_file
 from ppdm_dask.records import Reports
 from ppdm_dask.survey.about import KEY, About
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ppdm_dask.designs import Design
 
@@ -31,14 +26,13 @@ __all__ = [
     "about_file",
     "beside",
     "is_made",
+    "parquet_metadata",
     "read_reports",
     "reported_codes",
     "reported_labels",
     "reported_sizes",
-    "writing",
+    "set_sizes",
 ]
-
-Append = Callable[["Reports", "pd.DataFrame"], None]
 
 
 def beside(path: Path) -> Path:
@@ -46,7 +40,8 @@ def beside(path: Path) -> Path:
     return path.with_name(path.name + ".about.json")
 
 
-def _set_sizes(design: Design) -> dict[str, int]:
+def set_sizes(design: Design) -> dict[str, int]:
+    """Bytes of a report of each attribute whose reports are sets."""
     return {b.attributes[0]: -(-b.n_true // 8) for b in design.blocks if b.kind == "set"}
 
 
@@ -69,112 +64,57 @@ def reported_labels(about: About) -> dict[str, list[str] | None]:
     }
 
 
-@contextmanager
-def writing(path: Path, about: About, kept: dict[str, Any]) -> Iterator[Append]:
-    """Give a function that appends reports; the file is there whole, or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        Ends in ``.parquet`` or ``.csv``; a CSV gets a file beside it that says what made it.
-    about : About
-    kept : dict of str to pyarrow.DataType
-        Columns that are passed on as they are.
-    """
-    if ending(path) == ".parquet":
-        with replacing(path) as aside, _parquet(aside, about, kept) as append:
-            yield append
-        return
-    with replacing(path) as aside:
-        with aside.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([*about.codebook.names, *kept])
-            labels = reported_labels(about)
-            total = 0
-
-            def append_rows(reports: Reports, others: pd.DataFrame) -> None:
-                nonlocal total
-                total += len(reports)
-                columns = [_texts(reports, name, labels[name]) for name in about.codebook.names]
-                columns += [cell_texts(others[name]) for name in kept]
-                writer.writerows(zip(*columns, strict=True))
-
-            yield append_rows
-        # Before the reports: without it they cannot be told from others.
-        write_text(beside(path), replace(about, n=total).text() + "\n")
-
-
-def _texts(reports: Reports, name: str, labels: list[str] | None) -> Sequence[object]:
-    if name in reports.sets:
-        return [bytes(row).hex() for row in reports.sets[name]]
-    codes = reports.column(name)
-    texts: list[object] = codes.tolist() if labels is None else np.array(labels, object)[codes]
-    return texts
-
-
-@contextmanager
-def _parquet(aside: Path, about: About, kept: dict[str, Any]) -> Iterator[Append]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sets, labels = _set_sizes(about.design), reported_labels(about)
-    fields = []
-    for name in about.codebook.names:
-        kind = pa.int32() if labels[name] is None else pa.dictionary(pa.int32(), pa.string())
-        fields.append(pa.field(name, pa.binary(sets[name]) if name in sets else kind))
-    fields += [pa.field(name, kind) for name, kind in kept.items()]
-    schema = pa.schema(fields, metadata={KEY: about.text().encode()})
-    with pq.ParquetWriter(aside, schema, write_page_checksum=True) as writer:
-
-        def append(reports: Reports, others: pd.DataFrame) -> None:
-            columns: list[pa.Array] = []
-            for name in about.codebook.names:
-                if name in sets:
-                    rows = [bytes(row) for row in reports.sets[name]]
-                    columns.append(pa.array(rows, pa.binary(sets[name])))
-                    continue
-                codes = pa.array(reports.column(name).astype(np.int32))
-                if labels[name] is not None:
-                    texts = pa.array(labels[name], pa.string())
-                    codes = pa.DictionaryArray.from_arrays(codes, texts)
-                columns.append(codes)
-            columns += [
-                pa.array(others[name], kind, from_pandas=True) for name, kind in kept.items()
-            ]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-
-        yield append
-
-
 def about_file(path: Path) -> About:
-    """What a file of reports or counts says of itself.
+    """What a file of reports or counts says of itself, once its checksum is found to be right.
 
     Raises
     ------
     DataError
-        If there is no such file, or it does not say.
+        If there is no such file, it does not say, or it is not as it was written.
     """
+    from ppdm_dask.survey.checksums import file_checksum, sealed
+
     if ending(path) == ".csv":
         open_data(path)
         about = beside(path)
         try:
-            return About.read(about, about.read_text(encoding="utf-8"))
+            said = About.read(about, about.read_text(encoding="utf-8"))
         except OSError:
             raise DataError(
                 f"{path}: the file {about} that `ppdm disguise` wrote beside it is needed", path
             ) from None
         except UnicodeDecodeError:
             raise DataError(f"{about}: what it says of its design is damaged", about) from None
+        if said.format > 1 and said.data != file_checksum(path):
+            raise DataError(
+                f"{path}: is damaged or was changed: its checksum is not that of {about}; ask for "
+                "the files again",
+                path,
+            )
+        return said
     if ending(path) != ".parquet":
         raise DataError(f"{path}: a file that ends in .csv or .parquet is needed", path)
-    return About.read(path, (open_parquet(path).metadata or {}).get(KEY))
+    whole = sealed(path)
+    said = About.read(path, parquet_metadata(path).get(KEY))
+    if said.format > 1 and not whole:
+        raise DataError(f"{path}: is damaged: its checksum is gone; ask for the file again", path)
+    return said
+
+
+def parquet_metadata(path: Path) -> dict[bytes, bytes]:
+    """Keys and values that a Parquet file keeps beside its columns."""
+    import pyarrow.parquet as pq
+
+    require_file(path)
+    with reading_parquet(path):
+        return dict(pq.read_metadata(path).metadata or {})
 
 
 def is_made(path: Path) -> bool:
     """Whether a data file holds reports or counts already."""
     if ending(path) == ".csv":
         return beside(path).exists()
-    return KEY in (open_parquet(path).metadata or {})
+    return KEY in parquet_metadata(path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +149,7 @@ def read_reports(
     sizes, labels, sets = (
         reported_sizes(about.design, part),
         reported_labels(part),
-        _set_sizes(about.design),
+        set_sizes(about.design),
     )
     total = 0
     for block in file.blocks([*names, *others], size, sets=sets):

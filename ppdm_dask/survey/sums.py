@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ppdm_dask.errors import DataError, NotLumpable, RecordsError
 from ppdm_dask.estimate import sum_weights
 from ppdm_dask.matching import covering
-from ppdm_dask.survey.counts import Sources, count_files, expand
+from ppdm_dask.survey.counts import Sources, count_files, weighted_cells
 from ppdm_dask.survey.reports import read_reports
 
 if TYPE_CHECKING:
@@ -38,14 +40,57 @@ def sum_files(
     strata: dict[str, int] = {}
     for source in sources:
         try:
-            for reports in _surveyed(source, codebook, design, question, strata):
-                sums = sum_weights(reports, design, question.over, question.where)
+            for sums in _sums(source, codebook, design, question, strata):
                 total = sums if total is None else total + sums
         except (NotLumpable, RecordsError) as error:
             raise DataError(f"{source[0]}: {error}", error.subject) from None
     if total is None:
         raise DataError(f"{sources[0][0]}: there are no reports; at least one is needed", sources)
     return total
+
+
+def _sums(
+    source: tuple[Path, Any],
+    codebook: Codebook,
+    design: Design,
+    question: Question,
+    strata: dict[str, int],
+) -> Iterator[WeightSums]:
+    """Sums over a file, block by block."""
+    path, about = source
+    if about.kind == "reports":
+        for reports in _surveyed(source, codebook, design, question, strata):
+            yield sum_weights(reports, design, question.over, question.where)
+        return
+    for option in ("weights", "strata"):
+        if getattr(question, option):
+            raise DataError(f"{path}: counts keep no column for --{option}; give the reports", path)
+    names = covering(design, (*question.over, *question.where))
+    for cells, counts in weighted_cells(count_files([source], codebook, design, names)):
+        yield _sum_counted(cells, counts, design, question)
+
+
+def _sum_counted(
+    cells: Reports, counts: npt.NDArray[np.int64], design: Design, question: Question
+) -> WeightSums:
+    """Sums over reports of which there are several alike, as if each stood there by itself.
+
+    With c as survey weights of the different reports, sums of d f are sums over all reports; with
+    the square root of c, so are sums of d^2 f.  Where d = 1, both are the same for a single f.
+    """
+    c = counts.astype(float)
+    single = sum_weights(cells.surveyed(c), design, question.over, question.where)
+    double = sum_weights(cells.surveyed(np.sqrt(c)), design, question.over, question.where)
+    return replace(
+        double,
+        n=single.d,
+        d=single.d,
+        dd=single.d,
+        f=single.f,
+        ddf=single.f,
+        w=single.w,
+        ddw=single.w,
+    )
 
 
 def _surveyed(
@@ -58,14 +103,6 @@ def _surveyed(
     """Reports of a file, block by block, with survey weights and strata."""
     path, about = source
     names = covering(design, (*question.over, *question.where))
-    if about.kind == "counts":
-        for option in ("weights", "strata"):
-            if getattr(question, option):
-                raise DataError(
-                    f"{path}: counts keep no column for --{option}; give the reports", path
-                )
-        yield from expand(count_files([source], codebook, design, names))
-        return
     extra = [name for name in (question.weights, question.strata) if name]
     for name in extra:
         if name not in about.undisguised:

@@ -1,0 +1,133 @@
+"""Files of proportions that are known before a survey, in one format for all commands.
+
+TOML: ``attribute = "..."`` and a table ``[prior]`` of label and proportion; or a table
+``[prior.ATTRIBUTE]`` for each attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.labels import shown
+from ppdm_dask.designs.parameters import ratio
+from ppdm_dask.errors import InputError
+
+if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.designs import Design
+
+__all__ = ["Priors", "check_prior_labels", "one_prior", "prior_arrays", "read_priors"]
+
+Priors = Mapping[str, Mapping[str, float]]
+"""Proportions by attribute and label, in the order of the file."""
+
+
+def read_priors(path: Path) -> Priors:
+    """Read proportions by attribute and label.
+
+    A proportion is a number, or a ratio as text such as ``"1/3"``.
+
+    Raises
+    ------
+    InputError
+        One line: file, key, value, and what would be right.
+    """
+    from ppdm_dask.experiments.fields import Table, check_shares, read_toml
+
+    root = Table(read_toml(path), str(path))
+    name = root.optional_text("attribute", "the name of an attribute is needed")
+    table = root.table("prior", "a table [prior], or a table [prior.ATTRIBUTE] each, is needed")
+    root.done()
+    given: Mapping[str, Any] = {name: table.rest()} if name else table.rest()
+    if not given:
+        raise InputError(f"{path}: prior: is empty; categories and proportions are needed", path)
+    found = {}
+    for attribute, stated in given.items():
+        where = f"{path}: prior" + ("" if name else f".{attribute}")
+        if not isinstance(stated, Mapping):
+            raise InputError(
+                f"{where}: got {stated!r}; a table of categories is needed, or the attribute's "
+                "name as `attribute` at the top",
+                stated,
+            )
+        numbers = {label: ratio(share) for label, share in stated.items()}
+        shares = {
+            label: float(share) if isinstance(share, Fraction) else share
+            for label, share in numbers.items()
+        }
+        check_shares(where, shares)
+        total = float(sum(shares.values()))
+        if not shares or not abs(total - 1) <= 1e-9:
+            raise InputError(f"{where}: proportions sum to {total:.12g}; 1 is needed", stated)
+        found[attribute] = {label: float(share) for label, share in shares.items()}
+    return found
+
+
+def one_prior(path: Path) -> tuple[str, list[str], list[float]]:
+    """The attribute, its categories and their proportions, from a file that has one."""
+    priors = read_priors(path)
+    if len(priors) != 1:
+        raise InputError(
+            f"{path}: prior: has {shown(priors)}; one attribute is needed, so leave out the others",
+            path,
+        )
+    ((attribute, shares),) = priors.items()
+    return attribute, list(shares), list(shares.values())
+
+
+def check_prior_labels(path: Path, priors: Priors, codebook: Codebook) -> None:
+    """Raise InputError unless the categories are all those of the codebook, and no others."""
+    for attribute, shares in priors.items():
+        if attribute not in codebook.names:
+            there = ", ".join(codebook.names)
+            raise InputError(
+                f"{path}: prior.{attribute}: the codebook has no such attribute; it has {there}",
+                attribute,
+            )
+        categories = codebook[attribute].categories
+        for category in (*shares, *categories):
+            if category not in categories or category not in shares:
+                what = "absent" if category in categories else "no category of the codebook"
+                raise InputError(
+                    f"{path}: prior.{attribute}.{category}: {what}; all are needed, no others",
+                    category,
+                )
+
+
+def prior_arrays(
+    path: Path, priors: Priors, design: Design, codebook: Codebook | None
+) -> tuple[Design, dict[str, npt.NDArray[np.float64]]]:
+    """The design and the proportions in one order of categories.
+
+    It is that of the codebook, to which the design is bound; without one it is that of the file,
+    and the design is brought into it by label.
+
+    Raises
+    ------
+    InputError
+        Where labels do not match, or the design has to state some: the message has the line.
+    """
+    from ppdm_dask.designs.labels import require_labels
+
+    if codebook is not None:
+        check_prior_labels(path, {n: s for n, s in priors.items() if n in codebook.names}, codebook)
+        orders = {n: codebook[n].categories for n in priors if n in codebook.names}
+    else:
+        orders = {name: tuple(shares) for name, shares in priors.items()}
+        try:
+            design = design.in_order(orders)
+            require_labels(design, {n: o for n, o in orders.items() if n in design.attributes})
+        except InputError as error:
+            what = str(error).replace("the codebook", "the prior")
+            raise InputError(f"{path}: {what}", error.subject) from None
+    found = {
+        name: np.array([shares[label] for label in orders.get(name, tuple(shares))])
+        for name, shares in priors.items()
+    }
+    return design, found
