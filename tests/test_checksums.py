@@ -201,6 +201,23 @@ def test_a_file_that_claims_more_cells_than_there_can_be(files: Path) -> None:
         estimated("f.parquet")
 
 
+def test_a_small_file_that_unpacks_to_a_large_one(files: Path) -> None:
+    meta = pq.read_metadata("r.parquet").metadata
+    n = 40_000_000
+    zeros = pa.table({"smokes": pa.array(np.zeros(n)), "drug": pa.array(np.zeros(n))})
+    pq.write_table(
+        zeros.replace_schema_metadata({KEY: meta[KEY], PLACE: EMPTY}),  # type: ignore[index]
+        "f.parquet",
+        row_group_size=n,
+        use_dictionary=False,
+        compression="zstd",
+    )
+    seal(Path("f.parquet"))
+    assert Path("f.parquet").stat().st_size < 1 << 20
+    with pytest.raises(DataError, match=r"f\.parquet: is damaged: a column would unpack to 3"):
+        about_file(Path("f.parquet"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_of_before_checksums_are_read_with_a_remark(
     files: Path, kind: str, capsys: pytest.CaptureFixture[str]

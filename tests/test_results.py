@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.files import replacing, write_text
 from ppdm_dask.experiments.findings import ERRORS, FEWEST
 from ppdm_dask.experiments.lines import lines_of
 from ppdm_dask.experiments.moments import moments
@@ -27,7 +28,6 @@ from ppdm_dask.experiments.results import (
     write_netcdf,
 )
 from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES, REGISTRY, variable
-from ppdm_dask.files.atomic import replacing, write_text
 
 COORDINATES: dict[str, Any] = {"data": ["a", "b"], "q": [0, 0.5, 1]}
 

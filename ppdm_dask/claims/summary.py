@@ -12,7 +12,7 @@ from ppdm_dask.claims.claim import Claim, Paper, load_papers
 from ppdm_dask.claims.judge import judge_all, same_experiment
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.atomic import write_text
+from ppdm_dask.experiments.files import write_text
 
 if TYPE_CHECKING:
     from ppdm_dask.experiments.stored import StoredRun

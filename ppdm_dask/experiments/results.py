@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.files import replacing
 from ppdm_dask.experiments.findings import findings
 from ppdm_dask.experiments.moments import moments
 from ppdm_dask.experiments.variables import DIMENSIONS, REGISTRY, Variable, variable
-from ppdm_dask.files.atomic import replacing
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -14,8 +14,8 @@ from typing import Any, Literal, Self
 
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.environment import environment
+from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
-from ppdm_dask.files.atomic import write_text
 
 __all__ = ["RunFolder", "code_version", "now", "read_manifest", "run_id"]
 

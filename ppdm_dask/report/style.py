@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.files.atomic import replacing
+from ppdm_dask.experiments.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.atomic import replacing
+from ppdm_dask.experiments.files import replacing
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.archive import Omega
 from ppdm_dask.search.draws import Draws

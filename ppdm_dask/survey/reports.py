@@ -35,6 +35,12 @@ __all__ = [
 ]
 
 
+MAX_UNPACKED = 1 << 28
+"""Bytes of a column, within a row group, from which its size is compared with the file's."""
+
+MAX_RATIO = 100
+
+
 def beside(path: Path) -> Path:
     """The file that says of a CSV of reports what made it, as Parquet says within."""
     return path.with_name(path.name + ".about.json")
@@ -95,10 +101,28 @@ def about_file(path: Path) -> About:
     if ending(path) != ".parquet":
         raise DataError(f"{path}: a file that ends in .csv or .parquet is needed", path)
     whole = sealed(path)
+    _check_sizes(path)
     said = About.read(path, parquet_metadata(path).get(KEY))
     if said.format > 1 and not whole:
         raise DataError(f"{path}: is damaged: its checksum is gone; ask for the file again", path)
     return said
+
+
+def _check_sizes(path: Path) -> None:
+    """Raise DataError for a small file that would unpack to a large one, before it is unpacked."""
+    import pyarrow.parquet as pq
+
+    with reading_parquet(path):
+        there = pq.read_metadata(path)
+        groups = [there.row_group(i) for i in range(there.num_row_groups)]
+        sizes = [g.column(j).total_uncompressed_size for g in groups for j in range(g.num_columns)]
+    largest = max(sizes, default=0)
+    if largest > MAX_UNPACKED and largest > MAX_RATIO * path.stat().st_size:
+        raise DataError(
+            f"{path}: is damaged: a column would unpack to {largest:,} bytes, more than "
+            f"{MAX_RATIO} times the file",
+            path,
+        )
 
 
 def parquet_metadata(path: Path) -> dict[bytes, bytes]:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.reproduce.fingerprint import fingerprint
 from ppdm_dask.experiments.reproduce.grades import Grade
 from ppdm_dask.experiments.reproduce.reproduce import Reproduced
 from ppdm_dask.experiments.rundir import code_version, now
-from ppdm_dask.files.atomic import write_text
 
 __all__ = [
     "DRIFT",

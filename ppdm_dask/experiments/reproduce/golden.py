@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ppdm_dask.errors import DataError
+from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.reproduce.fingerprint import Fingerprint
 from ppdm_dask.experiments.reproduce.summary import Figure, Summary, Value
-from ppdm_dask.files.atomic import write_text
 
 __all__ = ["SCHEMA", "Golden", "as_json", "golden_path"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.claims.verdict import STATUSES
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.atomic import write_text
+from ppdm_dask.experiments.files import write_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
