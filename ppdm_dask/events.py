@@ -19,6 +19,8 @@ from ppdm_dask.tables import require_design, require_whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.estimate.fit import Fit
+    from ppdm_dask.estimate.score import IntervalMethod
     from ppdm_dask.records import Records, Reports
 
 __all__ = [
@@ -81,24 +83,84 @@ class Proportion:
     Parameters
     ----------
     value : float
-        Unbiased; may lie outside [0, 1].
+        Unbiased, but for conditions and survey weights, which make it a ratio; may lie outside
+        [0, 1].
     standard_error : float
-        For the estimand; not a number with fewer than two records, or where an unbiased variance
-        is below 0.
+        For the estimand; not a number with fewer than two records, where an unbiased variance
+        is below 0, or where the reports do not vary and yet say nothing for certain.
     n : int
         Reports.
     estimand : {"population", "file"}
+    moments : pair of float, optional
+        Second moments of the event's weight, of records inside of the event and outside; what a
+        score interval is made of.
+    size : float, optional
+        Effective reports, where survey weights or a condition make them fewer.
+    freedom : float, optional
+        Degrees of freedom of a standard error that is of weighted, stratified or conditional sums.
+    few : bool
+        Whether fewer than ten reports carry the standard error.
     """
 
     value: float
     standard_error: float
     n: int
     estimand: Estimand
+    moments: tuple[float, float] | None = None
+    size: float | None = None
+    freedom: float | None = None
+    few: bool = False
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Wald interval; good from about 300 reports, away from 0 and 1."""
-        half = normal_quantile(level) * self.standard_error
-        return self.value - half, self.value + half
+    def interval(
+        self, level: float = 0.95, method: IntervalMethod = "score"
+    ) -> tuple[float, float]:
+        """Confidence interval.
+
+        Parameters
+        ----------
+        level : float in (0, 1)
+        method : {"score", "wald"}
+            Where the moments of the weights are not known (a learner's accuracy, combinations),
+            both are Wald's.
+
+            *score*: the proportions under which an estimate as far away is not rare, their own
+            variance taken (:func:`ppdm_dask.estimate.score.score_interval`); good for few
+            reports and near 0 and 1.  *wald*: the estimate and its standard errors; good from about
+            300 effective reports, away from 0 and 1.
+        """
+        from ppdm_dask.estimate.score import intervals_of
+
+        lower, upper = intervals_of(
+            self.value,
+            self.standard_error**2,
+            self.moments,
+            self.n if self.size is None else self.size,
+            level=level,
+            freedom=self.freedom,
+            estimand=self.estimand,
+            method=method,
+            surveyed=self.freedom is not None,
+            few=self.few,
+        )
+        return float(lower), float(upper)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no standard error; empty where there is one."""
+        if not math.isnan(self.standard_error):
+            return ""
+        if self.n < 2:
+            return "there are fewer than two reports"
+        return "the reports vary too little to say, or a stratum has one of them only"
+
+    @property
+    def fit(self) -> Fit:
+        """Whether the value is outside of [0, 1] by more than chance: see :class:`Fit`."""
+        from ppdm_dask.estimate.fit import fit_of_sums
+
+        inside, outside = (None, None) if self.moments is None else map(np.array, self.moments)
+        size = float(self.n if self.size is None else self.size)
+        return fit_of_sums(np.array(self.value), inside, outside, size, self.freedom)
 
 
 def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
@@ -178,14 +240,20 @@ def proportion(
     if where or reports.weights is not None or reports.strata is not None:
         from ppdm_dask.estimate.sums import sum_event
 
-        sums = sum_event(reports, design, event, where)
-        error = float(standard_error_of(sums.variances(estimand))[0])
-        return Proportion(float(sums.values()[0]), error, len(reports), estimand)
+        return sum_event(reports, design, event, where).proportion(estimand)
     weights = event_weights(reports, design, event)
     n = len(weights)
     if not n:
         raise RecordsError("there are no reports; at least one is needed", reports)
-    mean = math.fsum(weights) / n
-    square = math.fsum(weights**2) / n
-    variance = mean_variance(np.array(mean), np.array(square), n, estimand)
-    return Proportion(mean, float(standard_error_of(variance)), n, estimand)
+    from ppdm_dask.estimate.floors import law_of_event, lift
+
+    mean, square = np.array(math.fsum(weights) / n), np.array(math.fsum(weights**2) / n)
+    law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
+    variance = mean_variance(mean, square, n, estimand)
+    variance, few = lift(variance, mean, law, n, law is not None and law.told(estimand))
+    moments = None
+    if law is not None:
+        inside, outside = law.second_moments(mean, square)
+        moments = float(inside), float(outside)
+    error = float(standard_error_of(variance))
+    return Proportion(float(mean), error, n, estimand, moments, few=bool(few))

@@ -114,7 +114,8 @@ class TwoSample:
     def estimate(self, first: Reports, second: Reports) -> TwoSampleEstimate:
         """Unbiased shares of yes, and their covariance.
 
-        ``pi = [l1 (1 - q2) - l2 (1 - q1)] / (q1 - q2)``.
+        ``pi = [l1 (1 - q2) - l2 (1 - q1)] / (q1 - q2)``.  Standard errors are not numbers where a
+        sample has equal reports only.
 
         Raises
         ------
@@ -141,7 +142,8 @@ class TwoSample:
                 raise RecordsError(f"sample {sample + 1} has no reports", reports)
             share = int(reports.column(self.private).sum()) / n
             shares.append(share)
-            variances.append(share * (1 - share) / (n - 1) if n > 1 else math.nan)
+            # A sample of equal reports does not say how far its share may be from 0 or 1.
+            variances.append(share * (1 - share) / (n - 1) if 0 < share < 1 else math.nan)
         inverse = np.array([[1 - q2, q1 - 1], [-q2, q1]], dtype=float) / float(q1 - q2)
         values = inverse @ shares
         covariance = inverse @ np.diag(variances) @ inverse.T

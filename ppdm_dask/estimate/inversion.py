@@ -5,24 +5,21 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.estimate.blocks import check_table, solve_blocks
+from ppdm_dask.estimate.blocks import along_blocks, check_table, solve_blocks
+from ppdm_dask.estimate.fit import Fit, fit_of_table
+from ppdm_dask.estimate.floors import law_of_cells, lift
 from ppdm_dask.estimate.repair import project_simplex
-from ppdm_dask.events import (
-    Estimand,
-    check_estimand,
-    mean_variance,
-    normal_quantile,
-    standard_error_of,
-)
+from ppdm_dask.estimate.score import IntervalMethod, intervals_of
+from ppdm_dask.events import Estimand, check_estimand, mean_variance, standard_error_of
 from ppdm_dask.tables import (
     ContingencyTable,
     count,
@@ -54,7 +51,9 @@ class Estimate:
     values : float array, shape ``codebook.shape``
         Estimated proportions; inversion may leave the simplex.
     variance : float array of the same shape, or None
-        Unbiased variance of each value; None after a repair, which has no formula for it.
+        Variance of each value: unbiased, unless fewer than ten reports carry it; then it is at
+        least what the design makes it whatever the truth is, and not a number where that is 0 too.
+        None after a repair, which has no formula for it.
     n : int
         Reports behind the estimate.
     method : str
@@ -66,6 +65,18 @@ class Estimate:
         What further marginals and the covariance are computed from.
     reason : str
         Why there is no variance, where there is none.
+    few : bool array of the same shape, optional
+        Where fewer than ten reports carry the variance.
+    unbiased : float array of the same shape, optional
+        The unbiased variances, before any of them was raised.
+    moments : pair of float arrays of the same shape, optional
+        Second moments of the cells' weights, of records inside of the cell and outside.
+    size : float, optional
+        Effective reports, where survey weights or a condition make them fewer.
+    freedom : float, optional
+        Degrees of freedom of variances that are of weighted, stratified or conditional sums.
+    tested : callable, optional
+        Makes the test of fit.
     """
 
     codebook: Codebook
@@ -77,11 +88,38 @@ class Estimate:
     negative_share: float
     source: tuple[ContingencyTable, Design] | None = None
     reason: str = ""
+    few: npt.NDArray[np.bool_] | None = None
+    unbiased: Floats | None = None
+    moments: tuple[Floats, Floats] | None = None
+    size: float | None = None
+    freedom: float | None = None
+    tested: Callable[[], Fit] | None = None
+
+    @property
+    def effective_size(self) -> float:
+        """Reports that would say as much: ``(sum d F)^2 / sum d^2 F^2``.
+
+        d are survey weights and F the weight of the condition; all reports without either.
+        """
+        return float(self.n if self.size is None else self.size)
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Whether the reports contradict the design: see :class:`ppdm_dask.estimate.Fit`."""
+        if self.tested is None:
+            return Fit(float("nan"), reason="this estimate does not keep the reports behind it")
+        return self.tested()
+
+    def _apart(self, name: str) -> str:
+        """A name that no attribute has."""
+        while name in self.codebook.names:
+            name += "_"
+        return name
 
     def _array(self, values: Floats, name: str) -> xr.DataArray:
         import xarray as xr
 
-        names = self.codebook.names
+        names, name = self.codebook.names, self._apart(name)
         coords = {name: list(self.codebook[name].categories) for name in names}
         attrs = {"n": self.n, "method": self.method, "estimand": self.estimand}
         return xr.DataArray(values, dims=names, coords=coords, name=name, attrs=attrs)
@@ -111,16 +149,43 @@ class Estimate:
             )
         return self.source
 
-    def interval(self, level: float = 0.95) -> xr.DataArray:
-        """Wald intervals, with a last dimension ``bound`` of lower and upper."""
-        half = normal_quantile(level) * standard_error_of(self._variance_or_refuse())
-        both = np.stack([self.values - half, self.values + half], axis=-1)
+    def interval(self, level: float = 0.95, method: IntervalMethod = "score") -> xr.DataArray:
+        """Intervals, with a last dimension ``bound`` of lower and upper.
+
+        Its name is followed by ``_`` where an attribute has it.
+
+        Parameters
+        ----------
+        level : float in (0, 1)
+        method : {"score", "wald"}
+            As in :meth:`ppdm_dask.events.Proportion.interval`; a maximum likelihood estimate has
+            Wald's by either name, and :func:`ppdm_dask.estimate.event_interval` makes better ones.
+        """
+        both = np.stack(self.ends(level, method), axis=-1)
         array = self._array(self.values, "interval")
-        return array.expand_dims(bound=["lower", "upper"], axis=-1).copy(data=both)
+        bound = {self._apart("bound"): ["lower", "upper"]}
+        return array.expand_dims(bound, axis=-1).copy(data=both)
+
+    def ends(self, level: float = 0.95, method: IntervalMethod = "score") -> tuple[Floats, Floats]:
+        """Lower and upper ends of :meth:`interval`, of the shape of the estimate."""
+        return intervals_of(
+            self.values,
+            self._variance_or_refuse(),
+            self.moments,
+            self.effective_size,
+            level=level,
+            freedom=self.freedom,
+            estimand=self.estimand,
+            method=method,
+            surveyed=self.freedom is not None,
+            few=False if self.few is None else self.few,
+        )
 
     @cached_property
     def covariance(self) -> Floats:
         """Covariance of the flattened proportions, shape (cells, cells); computed when asked for.
+
+        It is unbiased throughout: its diagonal is the variance but for cells that `few` marks.
 
         Raises
         ------
@@ -163,7 +228,15 @@ class Estimate:
     def project(self) -> Estimate:
         """The nearest point of the simplex: negative estimates are repaired, and said to be."""
         values = project_simplex(self.values.ravel()).reshape(self.values.shape)
-        return replace(self, values=values, variance=None, method="projection", source=None)
+        return replace(
+            self,
+            values=values,
+            variance=None,
+            method="projection",
+            source=None,
+            few=None,
+            unbiased=None,
+        )
 
 
 def _invert(
@@ -174,16 +247,41 @@ def _invert(
     observed = table.counts / n
     values = solve_blocks(observed, table.attributes, design, names)
     square = solve_blocks(observed, table.attributes, design, names, squared=True)
+    codebook = table.codebook.select(names)
+    law = law_of_cells(design, codebook, table.attributes)
+    exact = estimand == "file" and _told(table, design, names)
+    unbiased = mean_variance(values, square, n, estimand)
+    variance, few = lift(unbiased, values, law, n, exact)
     return Estimate(
-        table.codebook.select(names),
+        codebook,
         values,
-        mean_variance(values, square, n, estimand),
+        variance,
         n,
         "inversion",
         estimand,
         float((values < 0).mean()),
         (table, design),
+        few=few,
+        unbiased=unbiased,
+        moments=None if law is None else law.second_moments(values, square),
+        tested=partial(fit_of_table, table, design),
     )
+
+
+def _told(table: ContingencyTable, design: Design, names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    """Cells of which these reports say for certain who of the file is in them.
+
+    Their weight does not vary with the report of any truth that may be behind one.
+    """
+    over = table.attributes
+    truths = along_blocks((table.counts > 0).astype(float), over, design, "apply_transposed")
+    behind = (truths > 1e-12).astype(float)
+    law = along_blocks(behind, over, design, "apply")
+    inside = behind.sum(axis=tuple(i for i, name in enumerate(over) if name not in names))
+    kept = [name for name in over if name in names]
+    inside = inside.transpose([kept.index(name) for name in names])
+    total = solve_blocks(law, over, design, names, squared=True)
+    return np.asarray(np.abs(total - inside) <= 1e-9 * np.maximum(np.abs(total), 1))
 
 
 def invert(

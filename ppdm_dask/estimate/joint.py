@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.estimate.floors import law_of_event, lift
 from ppdm_dask.events import (
     Estimand,
     Proportion,
@@ -36,6 +37,8 @@ class JointEstimate:
     values : array, shape (events,)
         Unbiased; may lie outside [0, 1].
     covariance : array, shape (events, events)
+        Unbiased, but for variances that few reports carry, as in `Proportion`: they are raised to
+        the least that the design allows, or not numbers.
     n : int
     estimand : {"population", "file"}
     """
@@ -50,7 +53,10 @@ class JointEstimate:
         c = np.asarray(coefficients, dtype=float)
         if c.shape != self.values.shape:
             raise InputError(f"coefficients: {c.shape}; {self.values.shape} is needed", c)
-        error = float(standard_error_of(np.array(c @ self.covariance @ c)))
+        # What does not enter may have no variance.
+        used = np.flatnonzero(c)
+        spread = c[used] @ self.covariance[np.ix_(used, used)] @ c[used]
+        error = float(standard_error_of(np.array(spread)))
         return Proportion(float(c @ self.values), error, self.n, self.estimand)
 
 
@@ -101,6 +107,13 @@ def estimate_joint(
             m = len(part)
             centred = part - part.mean(axis=0)
             covariance += np.nan if m < 2 else m / (m - 1) * centred.T @ centred
+    raised = np.array(np.diag(covariance))
+    size = float(d.sum() ** 2 / (d @ d))
+    for i, event in enumerate(events):
+        law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
+        exact = law is not None and law.told(estimand)
+        raised[i] = lift(raised[i], values[i], law, size, exact)[0]
+    np.fill_diagonal(covariance, raised)
     return JointEstimate(values, covariance, n, estimand)
 
 

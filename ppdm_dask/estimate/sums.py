@@ -7,8 +7,9 @@ over partitions as tables do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +17,16 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.cells import cell_sums
+from ppdm_dask.estimate.fit import fit_of_sums
+from ppdm_dask.estimate.floors import EventLaw, law_of_cells, law_of_event, lift
 from ppdm_dask.estimate.inversion import Estimate
-from ppdm_dask.events import Estimand, check_estimand, event_weights
+from ppdm_dask.events import (
+    Estimand,
+    Proportion,
+    check_estimand,
+    event_weights,
+    standard_error_of,
+)
 from ppdm_dask.matching import require_design
 
 if TYPE_CHECKING:
@@ -51,6 +60,10 @@ class WeightSums:
         Sums of d F, d^2 F and d^2 F^2.
     w, ddw, ddwf, ddww : arrays, shape (H, cells)
         Sums of d W, d^2 W, d^2 W F and d^2 W^2.
+    law : EventLaw, optional
+        What the design says of the cells' weights; of a condition in other blocks it is the same.
+    decided : bool array, shape (cells,), optional
+        Where the condition rules a cell out, or is the cell: 0 and 1 for certain.
     """
 
     codebook: Codebook | None
@@ -66,6 +79,8 @@ class WeightSums:
     ddw: Floats
     ddwf: Floats
     ddww: Floats
+    law: EventLaw | None = None
+    decided: npt.NDArray[np.bool_] | None = None
 
     def __add__(self, other: WeightSums) -> WeightSums:
         if not isinstance(other, WeightSums):
@@ -76,13 +91,40 @@ class WeightSums:
             raise RecordsError("sums of reports made by different designs do not add", other)
         strata = np.union1d(self.strata, other.strata)
         added: dict[str, Floats] = {}
-        for field in fields(self)[3:]:
+        for field in fields(self)[3:-2]:
             mine: Floats = getattr(self, field.name)
             total = np.zeros((len(strata), *mine.shape[1:]))
             for one in (self, other):
                 total[np.searchsorted(strata, one.strata)] += getattr(one, field.name)
             added[field.name] = total
-        return WeightSums(self.codebook, self.design_digest, strata, **added)
+        return WeightSums(
+            self.codebook,
+            self.design_digest,
+            strata,
+            **added,
+            law=other.law if self.law is None else self.law,
+            decided=other.decided if self.decided is None else self.decided,
+        )
+
+    @property
+    def size(self) -> float:
+        """Effective reports: ``(sum d F)^2 / sum d^2 F^2``."""
+        return float(self.f.sum() ** 2 / self.ddff.sum()) if self.ddff.sum() > 0 else 0.0
+
+    @property
+    def freedom(self) -> float | None:
+        """Degrees of freedom of the variances: effective reports less strata.
+
+        None where neither weights nor strata nor a condition are in the sums.
+        """
+        plain = all((x == self.n).all() for x in (self.d, self.dd, self.f, self.ddf, self.ddff))
+        return None if plain and len(self.n) < 2 else max(self.size - len(self.n), 1.0)
+
+    def moments(self) -> tuple[Floats, Floats] | None:
+        """Second moments of the weights of the cells, of records inside and outside of each."""
+        if self.law is None:
+            return None
+        return self.law.second_moments(self.values(), self.ddww.sum(axis=0) / self.ddff.sum())
 
     def values(self) -> Floats:
         """Hajek's estimates of the cells' proportions within the condition.
@@ -112,6 +154,16 @@ class WeightSums:
         has a single report.  *This file*: given the records only the disguise is random, and
         E[(W - r F)^2 | x] - (1 - 2 r) 1_{cell and condition} - r^2 1_condition is the variance.
         """
+        return self._lifted(self._unbiased(estimand), estimand)[0]
+
+    def _lifted(self, variance: Floats, estimand: Estimand) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Variances none of which is 0 by chance, and where few reports carry them."""
+        exact = np.zeros(variance.shape, bool) if self.decided is None else self.decided
+        if self.law is not None:
+            exact = exact | self.law.told(estimand)
+        return lift(variance, self.values(), self.law, self.size, exact)
+
+    def _unbiased(self, estimand: Estimand) -> Floats:
         check_estimand(estimand)
         r, scale = self.values(), self.f.sum() ** 2
         ratio = np.broadcast_to(r, self.w.shape)
@@ -132,25 +184,83 @@ class WeightSums:
             total = np.full(total.shape, np.nan)
         return np.asarray(total / scale)
 
+    def proportion(self, estimand: Estimand = "population") -> Proportion:
+        """Estimated proportion of a single event, with its standard error."""
+        value, moments = float(self.values()[0]), self.moments()
+        variance, few = self._lifted(self._unbiased(estimand), estimand)
+        error = float(standard_error_of(variance)[0])
+        pair = None if moments is None else (float(moments[0][0]), float(moments[1][0]))
+        n = int(self.n.sum())
+        return Proportion(value, error, n, estimand, pair, self.size, self.freedom, bool(few[0]))
+
     def estimate(self, estimand: Estimand = "population") -> Estimate:
         """Estimated proportions of the cells, with variances for the estimand."""
         if self.codebook is None:
             raise InputError("these are the sums of one event; ask for its proportion", self)
-        shape = self.codebook.shape
+        shape, moments = self.codebook.shape, self.moments()
         values = self.values().reshape(shape)
-        variance = self.variances(estimand).reshape(shape)
-        n, negative = int(self.n.sum()), float((values < 0).mean())
-        return Estimate(self.codebook, values, variance, n, "inversion", estimand, negative)
+        unbiased = self._unbiased(estimand)
+        variance, few = self._lifted(unbiased, estimand)
+        inside, outside = (None, None) if moments is None else (m.reshape(shape) for m in moments)
+        return Estimate(
+            self.codebook,
+            values,
+            variance.reshape(shape),
+            int(self.n.sum()),
+            "inversion",
+            estimand,
+            float((values < 0).mean()),
+            moments=None if inside is None or outside is None else (inside, outside),
+            few=few.reshape(shape),
+            unbiased=unbiased.reshape(shape),
+            size=self.size,
+            freedom=self.freedom,
+            tested=partial(fit_of_sums, values, inside, outside, self.size, self.freedom),
+        )
 
 
 def _digest(codebook: Codebook | None) -> str:
     return "" if codebook is None else codebook.digest
 
 
-def _empty(codebook: Codebook | None, digest: str, cells: int) -> WeightSums:
+def _empty(
+    codebook: Codebook | None,
+    digest: str,
+    cells: int,
+    law: EventLaw | None,
+    decided: npt.NDArray[np.bool_],
+) -> WeightSums:
     none = np.zeros(0)
-    table = np.zeros((0, cells))
-    return WeightSums(codebook, digest, np.zeros(0, np.int64), *(none,) * 6, *(table,) * 4)
+    sums = [*[none] * 6, *[np.zeros((0, cells))] * 4]
+    return _made(codebook, digest, np.zeros(0, np.int64), sums, law, decided)
+
+
+def _decided(
+    events: Mapping[str, npt.NDArray[np.bool_]], within: Mapping[str, npt.NDArray[np.bool_]]
+) -> npt.NDArray[np.bool_]:
+    """Whether a condition rules events out, or implies them, whatever people answered.
+
+    Parameters
+    ----------
+    events : mapping of attribute to bool array, shape (events of the attribute, categories)
+        All combinations of their events are looked at.
+    within : mapping of attribute to bool array, shape (categories,)
+    """
+    out, implied = np.zeros((), bool), np.ones((), bool)
+    for name, masks in events.items():
+        allowed = within.get(name, np.ones(masks.shape[1], bool))
+        out = np.logical_or.outer(out, ~(masks & allowed).any(axis=1))
+        implied = np.logical_and.outer(implied, (masks | ~allowed).all(axis=1))
+    return np.asarray(out | implied).ravel()
+
+
+def _apart(design: Design, names: Iterable[str], where: Event | None) -> bool:
+    """Whether a condition is about other blocks than the cells, so that their weights multiply."""
+    shared = set(names)
+    for block in design.blocks:
+        if shared & {*block.attributes}:
+            shared |= {*block.attributes}
+    return not shared & {*(where or {})}
 
 
 def _gather(
@@ -183,7 +293,13 @@ def sum_weights(
     digest, _ = require_design(reports, design)
     names = tuple(over)
     codebook = reports.codebook.select(names)
-    total = _empty(codebook, digest, math.prod(codebook.shape))
+    law = None
+    if _apart(design, names, where):
+        law = law_of_cells(design, codebook, reports.codebook.names)
+    law = None if law is None else law.reshaped((-1,))
+    single = {name: np.eye(len(codebook[name]), dtype=bool) for name in names}
+    decided = _decided(single, reports.codebook.masks(where or {}))
+    total = _empty(codebook, digest, math.prod(codebook.shape), law, decided)
     condition = np.ones(len(reports)) if not where else event_weights(reports, design, where)
     strata = reports.strata
     found = [0] if strata is None else np.unique(strata).tolist()
@@ -194,7 +310,7 @@ def sum_weights(
         d, F = _gather(reports, part, condition)
         some = reports if part.all() else reports.take(part)
         w, ddw, ddwf, ddww = cell_sums(some, design, names, where or {}, d, F)
-        total = total + _of_stratum(codebook, digest, stratum, d, F, (w, ddw, ddwf, ddww))
+        total = total + _of_stratum(total, stratum, d, F, (w, ddw, ddwf, ddww))
     return total
 
 
@@ -203,7 +319,12 @@ def sum_event(
 ) -> WeightSums:
     """Sums for the single event "this, within the condition"; arguments as in `sum_weights`."""
     digest, _ = require_design(reports, design)
-    total = _empty(None, digest, 1)
+    law = None
+    if _apart(design, event, where):
+        law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
+    masks = {name: mask[None, :] for name, mask in reports.codebook.masks(event).items()}
+    decided = _decided(masks, reports.codebook.masks(where or {}))
+    total = _empty(None, digest, 1, None if law is None else law.reshaped((1,)), decided)
     if where:
         condition = event_weights(reports, design, where)
         masks, within = reports.codebook.masks(event), reports.codebook.masks(where)
@@ -223,20 +344,33 @@ def sum_event(
         d, F = _gather(reports, part, condition)
         W = joint[part]
         sums = tuple(np.array([math.fsum(x)]) for x in (d * W, d**2 * W, d**2 * W * F, d**2 * W**2))
-        total = total + _of_stratum(None, digest, stratum, d, F, sums)
+        total = total + _of_stratum(total, stratum, d, F, sums)
     return total
 
 
 def _of_stratum(
+    total: WeightSums, stratum: int, d: Floats, F: Floats, cells: tuple[Floats, ...]
+) -> WeightSums:
+    """Sums of one stratum, of the same cells as the total."""
+    singles = [float(x.sum()) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2)]
+    rows = [np.array([value]) for value in (float(len(d)), *singles)]
+    return _made(
+        total.codebook,
+        total.design_digest,
+        np.array([stratum]),
+        [*rows, *(c.reshape(1, -1) for c in cells)],
+        total.law,
+        total.decided,
+    )
+
+
+def _made(
     codebook: Codebook | None,
     digest: str,
-    stratum: int,
-    d: Floats,
-    F: Floats,
-    cells: tuple[Floats, ...],
+    strata: npt.NDArray[np.int64],
+    sums: Sequence[Floats],
+    law: EventLaw | None,
+    decided: npt.NDArray[np.bool_] | None,
 ) -> WeightSums:
-    sums = [float(x.sum()) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2)]
-    singles = [np.array([float(len(d))]), *(np.array([value]) for value in sums)]
-    return WeightSums(
-        codebook, digest, np.array([stratum]), *singles, *(c.reshape(1, -1) for c in cells)
-    )
+    named = dict(zip((field.name for field in fields(WeightSums)[3:-2]), sums, strict=True))
+    return WeightSums(codebook, digest, strata, **named, law=law, decided=decided)
