@@ -18,6 +18,7 @@ from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.tables import require_design, require_whole
 
 if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Records, Reports
 
@@ -26,15 +27,19 @@ __all__ = [
     "Proportion",
     "answers_of",
     "check_estimand",
+    "combined_masks",
     "event_weights",
+    "mask_weights",
     "mean_variance",
     "normal_quantile",
     "proportion",
     "standard_error_of",
+    "touched_part",
 ]
 
 Floats = npt.NDArray[np.float64]
 Estimand = Literal["population", "file"]
+Masks = Mapping[str, npt.NDArray[np.bool_]]
 
 ROUNDING = 1e-14
 
@@ -124,21 +129,67 @@ def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) ->
         If they lack a part of a block that the event needs.
     """
     require_design(reports, design)
-    masks = reports.codebook.masks(event)
+    return mask_weights(reports, design, reports.codebook.masks(event))
+
+
+def mask_weights(reports: Reports, design: Design, masks: Masks) -> Floats:
+    """Weights of an event that is given by its categories, shape (n,); none of them is 0.
+
+    Parameters
+    ----------
+    reports, design
+        As in :func:`event_weights`.
+    masks : mapping of attribute to array of bool
+        The categories of the event; without any the event is impossible.
+    """
     weight = np.ones(len(reports))
+    if not all(mask.any() for mask in masks.values()):
+        weight[:] = 0.0
+        return weight
     covered: set[str] = set()
     for block in design.blocks:
         covered.update(block.attributes)
-        if any(name in masks for name in block.attributes):
-            there = [name for name in block.attributes if name in reports.codebook.names]
-            require_whole(block, there)
-            part = block.marginal(there)
-            assert part is not None
+        touched = [name for name in block.attributes if name in masks]
+        if touched:
+            there, part = touched_part(block, touched, reports.codebook.names)
             weight *= part.weights(masks, answers_of(reports, there, part))
     for name, mask in masks.items():
         if name not in covered:
             weight *= mask[reports.column(name)]
     return weight
+
+
+def combined_masks(
+    codebook: Codebook, event: Mapping[str, Any], other: Mapping[str, Any]
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """The categories of the conjunction of two events; none where they exclude one another."""
+    masks = codebook.masks(event)
+    for name, mask in codebook.masks(other).items():
+        masks[name] = masks[name] & mask if name in masks else mask
+    return masks
+
+
+def touched_part(
+    block: Design, touched: Sequence[str], there: Sequence[str]
+) -> tuple[list[str], Design]:
+    """The attributes of a block whose reports some of them need, and the design of these.
+
+    Only the attributes that are touched where the block is lumpable to them: the others would
+    multiply the joint domain for nothing.  Otherwise all of the block.
+
+    Raises
+    ------
+    NotLumpable
+        If the reports lack a part of the block that is needed.
+    """
+    part = block.marginal(touched)
+    if part is not None:
+        return list(touched), part
+    names = [name for name in block.attributes if name in there]
+    require_whole(block, names)
+    part = block.marginal(names)
+    assert part is not None
+    return names, part
 
 
 def answers_of(reports: Records, names: Sequence[str], block: Design) -> npt.NDArray[Any]:
