@@ -16,7 +16,7 @@ from ppdm_dask.records import Records
 
 if TYPE_CHECKING:
     from ppdm_dask.estimate import Estimate
-    from ppdm_dask.estimate.floors import EventLaw
+    from ppdm_dask.estimate.event_law import EventLaw
     from ppdm_dask.events import Estimand, Proportion
 
 __all__ = ["Stratified", "pair_strata"]
@@ -108,7 +108,7 @@ class Stratified:
         event : mapping of attribute to label or iterable of labels
         estimand : {"population", "file"}
         """
-        from ppdm_dask.estimate.floors import law_of_event
+        from ppdm_dask.estimate.laws import law_of_event
         from ppdm_dask.events import (
             Proportion,
             check_estimand,
@@ -157,7 +157,7 @@ class Stratified:
 
         from ppdm_dask.estimate import Estimate, estimate_proportions
         from ppdm_dask.estimate.fit import fit_of_parts
-        from ppdm_dask.estimate.floors import law_of_cells
+        from ppdm_dask.estimate.laws import law_of_cells
         from ppdm_dask.matching import covering
 
         names, n = tuple(over), sum(map(len, strata))

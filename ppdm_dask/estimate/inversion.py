@@ -5,24 +5,24 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.estimate.blocks import along_blocks, check_table, solve_blocks
+from ppdm_dask.estimate.blocks import check_table, solve_blocks
 from ppdm_dask.estimate.fit import Fit, fit_of_table
-from ppdm_dask.estimate.floors import law_of_cells, lift
+from ppdm_dask.estimate.floors import lift, told_cells
+from ppdm_dask.estimate.laws import law_of_cells
 from ppdm_dask.estimate.repair import project_simplex
 from ppdm_dask.estimate.score import IntervalMethod, intervals_of
 from ppdm_dask.events import Estimand, check_estimand, mean_variance, standard_error_of
 from ppdm_dask.tables import (
     ContingencyTable,
-    count,
     covering,
 )
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.records import Reports
 
-__all__ = ["Estimate", "estimate_proportions", "invert"]
+__all__ = ["Estimate", "invert"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -249,7 +248,7 @@ def _invert(
     square = solve_blocks(observed, table.attributes, design, names, squared=True)
     codebook = table.codebook.select(names)
     law = law_of_cells(design, codebook, table.attributes)
-    exact = estimand == "file" and _told(table, design, names)
+    exact = estimand == "file" and told_cells(table, design, names)
     unbiased = mean_variance(values, square, n, estimand)
     variance, few = lift(unbiased, values, law, n, exact)
     return Estimate(
@@ -266,22 +265,6 @@ def _invert(
         moments=None if law is None else law.second_moments(values, square),
         tested=partial(fit_of_table, table, design),
     )
-
-
-def _told(table: ContingencyTable, design: Design, names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Cells of which these reports say for certain who of the file is in them.
-
-    Their weight does not vary with the report of any truth that may be behind one.
-    """
-    over = table.attributes
-    truths = along_blocks((table.counts > 0).astype(float), over, design, "apply_transposed")
-    behind = (truths > 1e-12).astype(float)
-    law = along_blocks(behind, over, design, "apply")
-    inside = behind.sum(axis=tuple(i for i, name in enumerate(over) if name not in names))
-    kept = [name for name in over if name in names]
-    inside = inside.transpose([kept.index(name) for name in names])
-    total = solve_blocks(law, over, design, names, squared=True)
-    return np.asarray(np.abs(total - inside) <= 1e-9 * np.maximum(np.abs(total), 1))
 
 
 def invert(
@@ -314,37 +297,3 @@ def invert(
     check_estimand(estimand)
     table = check_table(table, design)
     return _invert(table, design, table.attributes, estimand)
-
-
-def estimate_proportions(
-    reports: Reports,
-    design: Design,
-    over: Iterable[str],
-    *,
-    where: Mapping[str, Any] | None = None,
-    estimand: Estimand = "population",
-) -> Estimate:
-    """Unbiased joint proportions of some attributes, whatever the blocks of the design.
-
-    Reports are counted and inverted; where they are sets, or have survey weights, strata or a
-    condition, their event weights are summed (:func:`ppdm_dask.estimate.sum_weights`).
-
-    Parameters
-    ----------
-    reports : Reports
-    design : Design
-        The design that made them.
-    over : iterable of str
-        Attributes.
-    where : mapping of attribute to label or labels, optional
-        Condition: proportions are within it, ratios of two estimates.
-    estimand : {"population", "file"}
-    """
-    names = tuple(over)
-    sets = any(b.kind == "set" and b.attributes[0] in names for b in design.blocks)
-    surveyed = reports.weights is not None or reports.strata is not None
-    if sets or surveyed or where:
-        from ppdm_dask.estimate.sums import sum_weights
-
-        return sum_weights(reports, design, names, where).estimate(estimand)
-    return invert(count(reports, design, names), design, estimand=estimand).marginal(names)

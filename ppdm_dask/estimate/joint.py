@@ -10,14 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.estimate.floors import law_of_event, lift
+from ppdm_dask.estimate.floors import lift
+from ppdm_dask.estimate.laws import law_of_event
 from ppdm_dask.events import (
     Estimand,
     Proportion,
     check_estimand,
+    combined_masks,
     event_weights,
+    mask_weights,
     standard_error_of,
 )
+from ppdm_dask.rounding import to_scale
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -86,7 +90,7 @@ def estimate_joint(
     if not n:
         raise RecordsError("there are no reports; at least one is needed", reports)
     W = np.stack([event_weights(reports, design, event) for event in events], axis=1)
-    d = np.ones(n) if reports.weights is None else reports.weights
+    d = np.ones(n) if reports.weights is None else to_scale(reports.weights)[0]
     values = d @ W / d.sum()
     if n < 2:
         covariance = np.full((len(events),) * 2, np.nan)
@@ -95,7 +99,8 @@ def estimate_joint(
         certain = np.empty((len(events),) * 2)
         for i, one in enumerate(events):
             for j, other in enumerate(events):
-                both = event_weights(reports, design, _both(reports, one, other))
+                masks = combined_masks(reports.codebook, one, other)
+                both = mask_weights(reports, design, masks)
                 certain[i, j] = (d**2 @ both) / d.sum() ** 2
         covariance = z.T @ z - certain
     else:
@@ -115,17 +120,3 @@ def estimate_joint(
         raised[i] = lift(raised[i], values[i], law, size, exact)[0]
     np.fill_diagonal(covariance, raised)
     return JointEstimate(values, covariance, n, estimand)
-
-
-def _both(
-    reports: Reports, one: Mapping[str, Any], other: Mapping[str, Any]
-) -> dict[str, list[str]]:
-    """The conjunction of two events."""
-    book = reports.codebook
-    masks = book.masks(one)
-    for name, mask in book.masks(other).items():
-        masks[name] = masks[name] & mask if name in masks else mask
-    return {
-        name: [c for c, m in zip(book[name].categories, mask, strict=True) if m]
-        for name, mask in masks.items()
-    }

@@ -7,9 +7,8 @@ over partitions as tables do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,17 +16,25 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.cells import cell_sums
-from ppdm_dask.estimate.fit import fit_of_sums
-from ppdm_dask.estimate.floors import EventLaw, law_of_cells, law_of_event, lift
 from ppdm_dask.estimate.inversion import Estimate
+from ppdm_dask.estimate.surveyed import (
+    CellLaws,
+    cell_laws,
+    estimate_of,
+    event_laws,
+    lifted,
+)
 from ppdm_dask.events import (
+    ROUNDING,
     Estimand,
-    Proportion,
     check_estimand,
+    combined_masks,
     event_weights,
-    standard_error_of,
+    mask_weights,
 )
 from ppdm_dask.matching import require_design
+from ppdm_dask.rounding import EPS, sum_rounding, to_scale
+from ppdm_dask.tables import DENSE_CELLS
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -39,13 +46,22 @@ __all__ = ["WeightSums", "sum_event", "sum_weights"]
 Floats = npt.NDArray[np.float64]
 Event = Mapping[str, Any]
 
+FIRST = ("d", "f", "w")
+"""Sums that are linear in the survey weights; all others but n are quadratic."""
+
+SUMS = ("n", "d", "dd", "f", "ddf", "ddff", "w", "ddw", "ddwf", "ddww")
+
+MAX_SUMS = 1 << 24
+"""Cells times strata above which no sums are kept: each of four arrays would take 128 MiB."""
+
 
 @dataclass(frozen=True, eq=False)
 class WeightSums:
     """Sums over reports by stratum: d survey weights, W weights of cells, F those of a condition.
 
     W is the weight of "the cell and the condition"; without a condition F is 1.  The sums add;
-    as they are of floating-point numbers, their last bits depend on the order.
+    as they are of floating-point numbers, their last bits depend on the order.  Survey weights are
+    in units of a power of two, so that estimates do not depend on their scale.
 
     Parameters
     ----------
@@ -60,10 +76,10 @@ class WeightSums:
         Sums of d F, d^2 F and d^2 F^2.
     w, ddw, ddwf, ddww : arrays, shape (H, cells)
         Sums of d W, d^2 W, d^2 W F and d^2 W^2.
-    law : EventLaw, optional
-        What the design says of the cells' weights; of a condition in other blocks it is the same.
-    decided : bool array, shape (cells,), optional
-        Where the condition rules a cell out, or is the cell: 0 and 1 for certain.
+    exponent : int
+        The unit of d is 2 to this power.
+    laws : CellLaws, optional
+        What the design says of the cells' weights, for the errors of what few reports carry.
     """
 
     codebook: Codebook | None
@@ -79,8 +95,8 @@ class WeightSums:
     ddw: Floats
     ddwf: Floats
     ddww: Floats
-    law: EventLaw | None = None
-    decided: npt.NDArray[np.bool_] | None = None
+    exponent: int = 0
+    laws: CellLaws | None = None
 
     def __add__(self, other: WeightSums) -> WeightSums:
         if not isinstance(other, WeightSums):
@@ -89,42 +105,21 @@ class WeightSums:
             raise RecordsError("sums over different attributes or categories do not add", other)
         if other.design_digest != self.design_digest:
             raise RecordsError("sums of reports made by different designs do not add", other)
+        # Sums without reports have no unit.
+        units = [one.exponent for one in (self, other) if len(one.strata)]
+        exponent = max(units, default=0)
         strata = np.union1d(self.strata, other.strata)
+        _check_size(strata.size, self.w.shape[1])
         added: dict[str, Floats] = {}
-        for field in fields(self)[3:-2]:
-            mine: Floats = getattr(self, field.name)
-            total = np.zeros((len(strata), *mine.shape[1:]))
+        for name in SUMS:
+            total = np.zeros((len(strata), *getattr(self, name).shape[1:]))
             for one in (self, other):
-                total[np.searchsorted(strata, one.strata)] += getattr(one, field.name)
-            added[field.name] = total
-        return WeightSums(
-            self.codebook,
-            self.design_digest,
-            strata,
-            **added,
-            law=other.law if self.law is None else self.law,
-            decided=other.decided if self.decided is None else self.decided,
-        )
-
-    @property
-    def size(self) -> float:
-        """Effective reports: ``(sum d F)^2 / sum d^2 F^2``."""
-        return float(self.f.sum() ** 2 / self.ddff.sum()) if self.ddff.sum() > 0 else 0.0
-
-    @property
-    def freedom(self) -> float | None:
-        """Degrees of freedom of the variances: effective reports less strata.
-
-        None where neither weights nor strata nor a condition are in the sums.
-        """
-        plain = all((x == self.n).all() for x in (self.d, self.dd, self.f, self.ddf, self.ddff))
-        return None if plain and len(self.n) < 2 else max(self.size - len(self.n), 1.0)
-
-    def moments(self) -> tuple[Floats, Floats] | None:
-        """Second moments of the weights of the cells, of records inside and outside of each."""
-        if self.law is None:
-            return None
-        return self.law.second_moments(self.values(), self.ddww.sum(axis=0) / self.ddff.sum())
+                times = 0 if name == "n" else 1 if name in FIRST else 2
+                values = np.ldexp(getattr(one, name), times * (one.exponent - exponent))
+                total[np.searchsorted(strata, one.strata)] += values
+            added[name] = total
+        book, laws = self.codebook, other.laws if self.laws is None else self.laws
+        return WeightSums(book, self.design_digest, strata, **added, exponent=exponent, laws=laws)
 
     def values(self) -> Floats:
         """Hajek's estimates of the cells' proportions within the condition.
@@ -138,37 +133,34 @@ class WeightSums:
         """
         if not self.n.sum():
             raise RecordsError("there are no reports; at least one is needed", self)
-        share = self.f.sum() / self.d.sum()
-        if not share > 0:
+        total, share = self.f.sum(), self.f.sum() / self.d.sum()
+        noise = float(sum_rounding(self.ddff.sum(), self.n.sum()))
+        if not total > noise:
+            share = 0.0 if total >= -noise else share
             raise InputError(
                 f"where: its estimated proportion is {share:.4g}; nothing can be said within it",
                 self,
             )
-        result: Floats = self.w.sum(axis=0) / self.f.sum()
+        result: Floats = self.w.sum(axis=0) / total
         return result
 
     def variances(self, estimand: Estimand = "population") -> Floats:
-        """Variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
+        """Variances of :meth:`values`, none of them 0 by chance: see `estimate.floors.lift`."""
+        return lifted(self, self.unbiased(estimand), estimand)[0]
+
+    def unbiased(self, estimand: Estimand = "population") -> Floats:
+        """Unbiased variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
 
         *Population*: sum over strata of n/(n-1) sum (z - mean z)^2; not a number where a stratum
         has a single report.  *This file*: given the records only the disguise is random, and
         E[(W - r F)^2 | x] - (1 - 2 r) 1_{cell and condition} - r^2 1_condition is the variance.
         """
-        return self._lifted(self._unbiased(estimand), estimand)[0]
-
-    def _lifted(self, variance: Floats, estimand: Estimand) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Variances none of which is 0 by chance, and where few reports carry them."""
-        exact = np.zeros(variance.shape, bool) if self.decided is None else self.decided
-        if self.law is not None:
-            exact = exact | self.law.told(estimand)
-        return lift(variance, self.values(), self.law, self.size, exact)
-
-    def _unbiased(self, estimand: Estimand) -> Floats:
         check_estimand(estimand)
         r, scale = self.values(), self.f.sum() ** 2
         ratio = np.broadcast_to(r, self.w.shape)
         square = self.ddww - 2 * ratio * self.ddwf + ratio**2 * self.ddff[:, None]
-        noise = 1e-14 * (self.ddww + ratio**2 * self.ddff[:, None])
+        relative = max(ROUNDING, 4 * EPS * math.sqrt(self.n.sum()))
+        noise = relative * (self.ddww + ratio**2 * self.ddff[:, None])
         if estimand == "file":
             square = square - (1 - 2 * ratio) * self.ddw - ratio**2 * self.ddf[:, None]
             total = square.sum(axis=0)
@@ -184,90 +176,41 @@ class WeightSums:
             total = np.full(total.shape, np.nan)
         return np.asarray(total / scale)
 
-    def proportion(self, estimand: Estimand = "population") -> Proportion:
-        """Estimated proportion of a single event, with its standard error."""
-        value, moments = float(self.values()[0]), self.moments()
-        variance, few = self._lifted(self._unbiased(estimand), estimand)
-        error = float(standard_error_of(variance)[0])
-        pair = None if moments is None else (float(moments[0][0]), float(moments[1][0]))
-        n = int(self.n.sum())
-        return Proportion(value, error, n, estimand, pair, self.size, self.freedom, bool(few[0]))
-
     def estimate(self, estimand: Estimand = "population") -> Estimate:
         """Estimated proportions of the cells, with variances for the estimand."""
         if self.codebook is None:
             raise InputError("these are the sums of one event; ask for its proportion", self)
-        shape, moments = self.codebook.shape, self.moments()
-        values = self.values().reshape(shape)
-        unbiased = self._unbiased(estimand)
-        variance, few = self._lifted(unbiased, estimand)
-        inside, outside = (None, None) if moments is None else (m.reshape(shape) for m in moments)
-        return Estimate(
-            self.codebook,
-            values,
-            variance.reshape(shape),
-            int(self.n.sum()),
-            "inversion",
-            estimand,
-            float((values < 0).mean()),
-            moments=None if inside is None or outside is None else (inside, outside),
-            few=few.reshape(shape),
-            unbiased=unbiased.reshape(shape),
-            size=self.size,
-            freedom=self.freedom,
-            tested=partial(fit_of_sums, values, inside, outside, self.size, self.freedom),
-        )
+        values = self.values()
+        noise = sum_rounding(self.ddww.sum(axis=0), int(self.n.sum())) / self.f.sum()
+        negative = float((values < -noise).mean())
+        return estimate_of(self, self.codebook, negative, estimand)
 
 
 def _digest(codebook: Codebook | None) -> str:
     return "" if codebook is None else codebook.digest
 
 
-def _empty(
-    codebook: Codebook | None,
-    digest: str,
-    cells: int,
-    law: EventLaw | None,
-    decided: npt.NDArray[np.bool_],
-) -> WeightSums:
-    none = np.zeros(0)
-    sums = [*[none] * 6, *[np.zeros((0, cells))] * 4]
-    return _made(codebook, digest, np.zeros(0, np.int64), sums, law, decided)
+def _check_size(strata: int, cells: int) -> None:
+    if cells > DENSE_CELLS or strata * cells > MAX_SUMS:
+        where = f" in {strata:,} strata" if strata > 1 else ""
+        raise RecordsError(
+            f"{cells:,} cells{where} are too many to sum weights for (at most {DENSE_CELLS:,}, and "
+            f"{MAX_SUMS:,} with strata); estimate fewer attributes at once, or events",
+            cells,
+        )
 
 
-def _decided(
-    events: Mapping[str, npt.NDArray[np.bool_]], within: Mapping[str, npt.NDArray[np.bool_]]
-) -> npt.NDArray[np.bool_]:
-    """Whether a condition rules events out, or implies them, whatever people answered.
-
-    Parameters
-    ----------
-    events : mapping of attribute to bool array, shape (events of the attribute, categories)
-        All combinations of their events are looked at.
-    within : mapping of attribute to bool array, shape (categories,)
-    """
-    out, implied = np.zeros((), bool), np.ones((), bool)
-    for name, masks in events.items():
-        allowed = within.get(name, np.ones(masks.shape[1], bool))
-        out = np.logical_or.outer(out, ~(masks & allowed).any(axis=1))
-        implied = np.logical_and.outer(implied, (masks | ~allowed).all(axis=1))
-    return np.asarray(out | implied).ravel()
-
-
-def _apart(design: Design, names: Iterable[str], where: Event | None) -> bool:
-    """Whether a condition is about other blocks than the cells, so that their weights multiply."""
-    shared = set(names)
-    for block in design.blocks:
-        if shared & {*block.attributes}:
-            shared |= {*block.attributes}
-    return not shared & {*(where or {})}
-
-
-def _gather(
-    reports: Reports, part: npt.NDArray[np.bool_], condition: Floats
-) -> tuple[Floats, Floats]:
-    d = np.ones(int(part.sum())) if reports.weights is None else reports.weights[part]
-    return d, condition[part]
+def _parts(reports: Reports) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
+    """Each stratum with the positions of its reports; None for all of them."""
+    strata = reports.strata
+    if not len(reports):
+        return
+    if strata is None or (strata == strata[0]).all():
+        yield 0 if strata is None else int(strata[0]), None
+        return
+    order = np.argsort(strata, kind="stable")
+    found, first = np.unique(strata[order], return_index=True)
+    yield from zip(found.tolist(), np.split(order, first[1:]), strict=True)
 
 
 def sum_weights(
@@ -293,84 +236,63 @@ def sum_weights(
     digest, _ = require_design(reports, design)
     names = tuple(over)
     codebook = reports.codebook.select(names)
-    law = None
-    if _apart(design, names, where):
-        law = law_of_cells(design, codebook, reports.codebook.names)
-    law = None if law is None else law.reshaped((-1,))
-    single = {name: np.eye(len(codebook[name]), dtype=bool) for name in names}
-    decided = _decided(single, reports.codebook.masks(where or {}))
-    total = _empty(codebook, digest, math.prod(codebook.shape), law, decided)
+    cells = math.prod(codebook.shape)
+    _check_size(1, cells)
     condition = np.ones(len(reports)) if not where else event_weights(reports, design, where)
-    strata = reports.strata
-    found = [0] if strata is None else np.unique(strata).tolist()
-    for stratum in found:
-        part = np.ones(len(reports), bool) if strata is None else strata == stratum
-        if not part.any():
-            continue
-        d, F = _gather(reports, part, condition)
-        some = reports if part.all() else reports.take(part)
-        w, ddw, ddwf, ddww = cell_sums(some, design, names, where or {}, d, F)
-        total = total + _of_stratum(total, stratum, d, F, (w, ddw, ddwf, ddww))
-    return total
+    d, exponent = _scaled(reports)
+    parts = []
+    for stratum, rows in _parts(reports):
+        some = reports if rows is None else reports.take(rows)
+        own, F = (d, condition) if rows is None else (d[rows], condition[rows])
+        parts.append((stratum, own, F, cell_sums(some, design, names, where or {}, own, F)))
+        _check_size(len(parts), cells)
+    laws = cell_laws(design, reports.codebook, names, reports.codebook.masks(where or {}))
+    return _gather(codebook, digest, cells, parts, exponent, laws)
 
 
 def sum_event(
     reports: Reports, design: Design, event: Event, where: Event | None = None
 ) -> WeightSums:
-    """Sums for the single event "this, within the condition"; arguments as in `sum_weights`."""
+    """Sums for the single event "this, within the condition"; arguments as in `sum_weights`.
+
+    An event that the condition excludes has the proportion 0.
+    """
     digest, _ = require_design(reports, design)
-    law = None
-    if _apart(design, event, where):
-        law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
-    masks = {name: mask[None, :] for name, mask in reports.codebook.masks(event).items()}
-    decided = _decided(masks, reports.codebook.masks(where or {}))
-    total = _empty(None, digest, 1, None if law is None else law.reshaped((1,)), decided)
-    if where:
-        condition = event_weights(reports, design, where)
-        masks, within = reports.codebook.masks(event), reports.codebook.masks(where)
-        both = dict(masks)
-        for name, mask in within.items():
-            both[name] = both[name] & mask if name in both else mask
-        labels = {
-            name: [c for c, m in zip(reports.codebook[name].categories, mask, strict=True) if m]
-            for name, mask in both.items()
-        }
-        joint = event_weights(reports, design, labels)
-    else:
-        condition, joint = np.ones(len(reports)), event_weights(reports, design, event)
-    strata = np.zeros(len(reports), np.int64) if reports.strata is None else reports.strata
-    for stratum in np.unique(strata).tolist():
-        part = strata == stratum
-        d, F = _gather(reports, part, condition)
-        W = joint[part]
-        sums = tuple(np.array([math.fsum(x)]) for x in (d * W, d**2 * W, d**2 * W * F, d**2 * W**2))
-        total = total + _of_stratum(total, stratum, d, F, sums)
-    return total
+    condition = np.ones(len(reports)) if not where else event_weights(reports, design, where)
+    joint = mask_weights(reports, design, combined_masks(reports.codebook, event, where or {}))
+    d, exponent = _scaled(reports)
+    parts = []
+    for stratum, rows in _parts(reports):
+        own, W, F = (x if rows is None else x[rows] for x in (d, joint, condition))
+        terms = (own * W, own**2 * W, own**2 * W * F, own**2 * W**2)
+        parts.append((stratum, own, F, tuple(np.array([math.fsum(x)]) for x in terms)))
+    book = reports.codebook
+    laws = event_laws(design, book, book.masks(event), book.masks(where or {}))
+    return _gather(None, digest, 1, parts, exponent, laws)
 
 
-def _of_stratum(
-    total: WeightSums, stratum: int, d: Floats, F: Floats, cells: tuple[Floats, ...]
-) -> WeightSums:
-    """Sums of one stratum, of the same cells as the total."""
-    singles = [float(x.sum()) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2)]
-    rows = [np.array([value]) for value in (float(len(d)), *singles)]
-    return _made(
-        total.codebook,
-        total.design_digest,
-        np.array([stratum]),
-        [*rows, *(c.reshape(1, -1) for c in cells)],
-        total.law,
-        total.decided,
-    )
+def _scaled(reports: Reports) -> tuple[Floats, int]:
+    if reports.weights is None:
+        return np.ones(len(reports)), 0
+    return to_scale(reports.weights)
 
 
-def _made(
+def _gather(
     codebook: Codebook | None,
     digest: str,
-    strata: npt.NDArray[np.int64],
-    sums: Sequence[Floats],
-    law: EventLaw | None,
-    decided: npt.NDArray[np.bool_] | None,
+    cells: int,
+    parts: Sequence[tuple[int, Floats, Floats, tuple[Floats, ...]]],
+    exponent: int,
+    laws: CellLaws,
 ) -> WeightSums:
-    named = dict(zip((field.name for field in fields(WeightSums)[3:-2]), sums, strict=True))
-    return WeightSums(codebook, digest, strata, **named, law=law, decided=decided)
+    """The sums of all strata, each given with its survey weights, condition and sums of cells."""
+    strata = np.array([stratum for stratum, *_ in parts], np.int64)
+    singles = np.array(
+        [
+            [float(len(d)), *(float(x.sum()) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2))]
+            for _, d, F, _ in parts
+        ]
+    ).reshape(-1, 6)
+    tables = np.array([sums for *_, sums in parts]).reshape(-1, 4, cells)
+    values = dict(zip(SUMS, [*singles.T, *np.moveaxis(tables, 1, 0)], strict=True))
+    return WeightSums(codebook, digest, strata, **values, exponent=exponent, laws=laws)

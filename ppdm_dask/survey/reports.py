@@ -209,7 +209,8 @@ def read_reports(
         _set_sizes(about.design),
     )
     total = 0
-    for block in file.blocks([*names, *others], size):
+    # A column may be both an attribute and the strata; it is read once.
+    for block in file.blocks(list(dict.fromkeys([*names, *others])), size):
         n = len(block.frame)
         total += n
         codes = np.zeros((n, len(names)), np.int64, order="F")
