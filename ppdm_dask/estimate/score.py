@@ -130,7 +130,7 @@ def intervals_of(
     if surveyed:
         taken = value**2 if estimand == "population" else value
         spread = value * inside + (1 - value) * outside - taken
-        usable = known & (variance > 0) & (spread > 0)
+        usable = known & (variance > 0) & (spread > 0) & ~np.asarray(few)
         reports = np.where(usable, spread / np.where(usable, variance, 1.0), reports)
     lower, upper = score_interval(value, inside, outside, reports, quantile, estimand)
     wider = np.asarray(few) & known

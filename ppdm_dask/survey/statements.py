@@ -44,10 +44,11 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
     if question.weights or question.strata:
         parts = [("weights", question.weights), ("strata", question.strata)]
         yield "survey: " + ", ".join(f"{what} from {name!r}" for what, name in parts if name)
-    if ratio := bool(question.where or question.weights):
+    ratio = bool(question.where or question.weights)
+    if ratio:
         yield (
-            f"effective size: {found.size:,.0f} of {reports}, as unequal weights, or the part of "
-            "reports that are within the condition, say less"
+            f"effective size: {found.size:,.0f} of {reports}; unequal weights and a condition "
+            "leave fewer to go by"
         )
     unbiased = "inversion, unbiased; nothing is clipped or scaled"
     if ratio:
@@ -89,9 +90,9 @@ def _limits(found: SurveyEstimate) -> Iterator[str]:
     names = found.question.over
     if found.fit.contradicts:
         yield (
-            f"contradiction: the reports contradict the design or the answers ({_test(found.fit)}): "
-            "no true proportions make such reports likely; compare design and codebook with what "
-            "people were asked, and how"
+            "contradiction: the reports contradict the design or the answers "
+            f"({_test(found.fit)}): no true proportions make such reports likely; compare design "
+            "and codebook with what people were asked, and how"
         )
     held = [(c, c.lower, c.upper) for c in found.cells if c.lower is not None]
     bounds = [(c, low, high) for c, low, high in held if high is not None]
@@ -100,8 +101,13 @@ def _limits(found: SurveyEstimate) -> Iterator[str]:
     one = [c for c, low, high in bounds if low <= 1 <= high and c not in nothing]
     if nothing:
         yield (
-            f"says nothing: of {_named(nothing, names)} {_reports(found)} leave open nearly all "
-            "there is between 0 and 1; do not report these estimates"
+            f"says nothing: {_reports(found)} leave open nearly all there is between 0 and 1; do "
+            f"not report these estimates: {_named(nothing, names)}"
+        )
+    if out := [c for c, low, high in bounds if high < 0 or low > 1]:
+        yield (
+            "beyond 0 and 1: no possible proportion is in these intervals, as happens to some of "
+            f"many: {_named(out, names)}"
         )
     if zero:
         yield f"cannot be told from 0: {_named(zero, names)}"
@@ -163,8 +169,8 @@ def _size(found: SurveyEstimate) -> Iterator[str]:
     question = found.question
     if (question.where or question.weights) and found.size < SMALL:
         yield (
-            f"small: a ratio with an effective size of {found.size:,.0f} may be far from the truth, "
-            "outside of 0 and 1 too, and is off by more than chance"
+            f"small: with an effective size of {found.size:,.0f} a ratio may be far from the "
+            "truth, beyond 0 and 1 too, and is wrong on average"
         )
     if found.size >= FEW or found.intervals not in ("Wald", "score"):
         return
