@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import time
 
@@ -24,6 +25,7 @@ from strategies import (
 )
 
 from ppdm_dask import (
+    ID3,
     Identity,
     KaryResponse,
     Product,
@@ -40,9 +42,10 @@ from ppdm_dask.designs import Kuk, Mangat, MultiGroup, Stratified, TwoSample
 from ppdm_dask.designs.sets import pack
 from ppdm_dask.designs.subset import SubsetSelection
 from ppdm_dask.designs.unary import UnaryEncoding
-from ppdm_dask.estimate import em, estimate_joint, estimate_proportions, mle, sum_weights
+from ppdm_dask.estimate import bootstrap, em, estimate_joint, estimate_proportions, mle, sum_weights
 from ppdm_dask.estimate.laws import law_of_cells, law_of_event
 from ppdm_dask.mine.scoring import score_disguised
+from ppdm_dask.mine.tree_export import to_dict
 from ppdm_dask.tables import ContingencyTable
 
 
@@ -325,6 +328,30 @@ def test_no_interval_has_no_width_unless_it_is_exact(design, seed, n, estimand):
             farthest = np.abs(B[v][P.any(axis=1)] - estimate.values[cell]).max() ** 2
             if carried < 9.99 * farthest:
                 assert error**2 >= floor * (1 - 1e-6)
+
+
+def test_a_bootstrap_does_not_see_what_nobody_reported():
+    design = KaryResponse("a", 3, 0.8)
+    table = table_of(design, [60, 40, 0])
+    made = bootstrap(table, design, invert, repeats=50)
+    assert np.isnan(made.standard_error).tolist() == [False, False, True]
+    low, high = made.interval()
+    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [False, False, True]
+    corner = bootstrap(table_of(design, [100, 0, 0]), design, mle, repeats=20)
+    assert np.isnan(corner.standard_error).all()
+
+
+def test_a_trees_counts_of_no_reports_have_no_error():
+    names, rng = ["a", "b", "y"], np.random.default_rng(8)
+    design = Product([Warner("a", 0.9), Identity(["b"], [3]), Identity(["y"], [2])])
+    book = make_codebook(names, [2, 3, 2])
+    codes = np.stack([rng.integers(2, size=300), rng.integers(2, size=300)], axis=1)
+    codes = np.column_stack([codes, codes[:, 1] ^ (rng.random(300) < 0.1)])
+    tree = ID3(design, "y").fit(design.disguise(Records(codes, book), Stream.from_seed(9))).tree_
+    errors = tree.standard_error
+    assert not (errors == 0).any()
+    assert np.isnan(errors[tree.counts == 0]).all()
+    json.dumps(to_dict(tree, standard_errors=True), allow_nan=False)
 
 
 # -- maximum likelihood ------------------------------------------------------------------------

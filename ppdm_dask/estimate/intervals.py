@@ -58,7 +58,9 @@ def event_interval(
 
     Where the event's weight takes two values over all possible reports, their count is binomial and
     the interval is by likelihood-ratio ordering (:func:`feldman_cousins`); so it is for every event
-    on one attribute of a k-ary or unrelated-question design.  Else it is the profile likelihood's.
+    on one attribute of a k-ary or unrelated-question design.  Else it is the profile likelihood's,
+    which holds the maximum likelihood estimate; the count of one event does not know that other
+    categories are at 0, and its interval need not hold it.
 
     Parameters
     ----------

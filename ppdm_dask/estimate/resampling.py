@@ -29,7 +29,8 @@ class Bootstrap:
     """Estimates from resampled reports, for the population behind the records.
 
     After a maximum likelihood or a projection that ends on the boundary of the simplex they are no
-    guide to its errors: there the bootstrap fails.
+    guide to its errors: there the bootstrap fails.  Nor does it see what nobody reported: where no
+    resample differs there are no errors, and where an interval has no width there is none.
 
     Parameters
     ----------
@@ -44,8 +45,18 @@ class Bootstrap:
 
     @property
     def standard_error(self) -> Floats:
-        """Standard deviation over resamples, shape of the estimate."""
-        return np.asarray(self.values.std(axis=0, ddof=1))
+        """Standard deviation over resamples, shape of the estimate; not a number where it is 0."""
+        spread = self.values.std(axis=0, ddof=1)
+        return np.asarray(np.where(self._same(*self._range), np.nan, spread))
+
+    @property
+    def _range(self) -> tuple[Floats, Floats]:
+        return self.values.min(axis=0), self.values.max(axis=0)
+
+    def _same(self, lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
+        """Where two ends differ by rounding at most; a single category is 1 for certain."""
+        scale = 1e-12 * np.maximum(np.abs(lower), 1)
+        return np.asarray((upper - lower <= scale) & (self.estimate.values.size > 1))
 
     @property
     def covariance(self) -> Floats:
@@ -55,11 +66,15 @@ class Bootstrap:
         )
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Percentile intervals: lower and upper ends, of the shape of the estimate."""
+        """Percentile intervals: lower and upper ends, of the shape of the estimate.
+
+        Not numbers where both ends are one.
+        """
         normal_quantile(level)
         ends = [(1 - level) / 2, (1 + level) / 2]
         lower, upper = np.quantile(self.values, ends, axis=0)
-        return lower, upper
+        none = self._same(lower, upper)
+        return np.where(none, np.nan, lower), np.where(none, np.nan, upper)
 
 
 def bootstrap(

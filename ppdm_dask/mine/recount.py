@@ -65,14 +65,18 @@ def _walk(tree: Tree, stratum: Stratum) -> Iterator[tuple[int, Ints, dict[int, i
 
 
 def standard_errors(tree: Tree) -> Floats:
-    """Standard errors of a tree's counts, shape (nodes, classes)."""
+    """Standard errors of a tree's counts, shape (nodes, classes).
+
+    Not numbers where the weights of all reports are alike, as of a node that no report reaches.
+    """
     evidence = tree.evidence
     assert evidence is not None
     variance = np.zeros(tree.counts.shape)
     for stratum in evidence.strata:
         total, square = _moments(tree, evidence, stratum)
         variance = variance + sum_variance(total, square, stratum.n)
-    return np.sqrt(variance)
+    scale = np.maximum(np.abs(tree.counts), 1) ** 2
+    return standard_error_of(undefined(variance, 1, scale)[0])
 
 
 def _moments(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[Floats, Floats]:
