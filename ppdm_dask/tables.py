@@ -83,7 +83,7 @@ class ContingencyTable:
             )
         if self.cells is not None and len(self.cells):
             # A cell that is there twice, or outside of the table, would be counted elsewhere.
-            inside = 0 <= int(self.cells[0]) and int(self.cells[-1]) < _n_cells(self.sizes)
+            inside = int(self.cells[0]) >= 0 and int(self.cells[-1]) < _n_cells(self.sizes)
             if not inside or (np.diff(self.cells) <= 0).any():
                 raise RecordsError("cells: ascending indices of cells are needed", self.cells)
         _require_total(self.n)

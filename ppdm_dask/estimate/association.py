@@ -86,9 +86,7 @@ def _second_moments(estimate: Estimate) -> Floats:
     assert estimate.source is not None
     table, design = estimate.source
     observed = table.counts / table.n
-    return solve_blocks(
-        observed, table.attributes, design, estimate.codebook.names, squared=True
-    )
+    return solve_blocks(observed, table.attributes, design, estimate.codebook.names, squared=True)
 
 
 def _result(statistic: float, freedom: int, method: str, estimate: Estimate) -> Association:

@@ -198,8 +198,7 @@ def _parts(reports: Reports) -> Iterator[tuple[int, npt.NDArray[np.int64] | None
         return
     order = np.argsort(strata, kind="stable")
     found, first = np.unique(strata[order], return_index=True)
-    for stratum, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True):
-        yield stratum, rows
+    yield from zip(found.tolist(), np.split(order, first[1:]), strict=True)
 
 
 def sum_weights(
