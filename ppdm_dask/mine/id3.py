@@ -14,10 +14,12 @@ from ppdm_dask.designs.disguise import check_fit
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.stratified import Stratified, pair_strata
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.matching import require_categories
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
 from ppdm_dask.mine.pruning import prune_tree
 from ppdm_dask.mine.recount import accuracy
+from ppdm_dask.mine.scoring import score_any
 from ppdm_dask.records import Records, Reports
 
 if TYPE_CHECKING:
@@ -178,27 +180,37 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.floored_ = int(tree.negative.sum())
         self.negative_share_ = self.floored_ / len(tree)
 
-    def _codes(self, X: Records, *, target: bool = False) -> npt.NDArray[Any]:
-        """Codes in the order of the tree's codebook; the target stays 0 unless it is asked for."""
+    def _names(self, X: Records, *, target: bool) -> list[str]:
+        """The model's attributes, the target only if it is asked for, if X has them as it does."""
         check_is_fitted(self)
         if not isinstance(X, Records):
             raise RecordsError(
                 f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
             )
-        names = self.tree_.codebook.names
-        codes = np.zeros((len(X), len(names)), X.codes.dtype, order="F")
-        for column, name in enumerate(names):
-            if name == self.target and not target:
-                continue
+        names = [n for n in self.tree_.codebook.names if target or n != self.target]
+        for name in names:
             if X.codebook[name].categories != self.categories_[name]:
                 raise RecordsError(
                     f"attribute {name!r} has other categories than the model was fitted to", X
                 )
-            codes[:, column] = X.column(name)
+        return names
+
+    def _codes(self, X: Records, *, target: bool = False) -> npt.NDArray[Any]:
+        """Codes in the order of the tree's codebook; the target stays 0 unless it is asked for."""
+        names = self._names(X, target=target)
+        require_categories(X, names, "predict from")
+        codebook = self.tree_.codebook
+        codes = np.zeros((len(X), len(codebook.names)), X.codes.dtype, order="F")
+        for name in names:
+            codes[:, codebook.index(name)] = X.column(name)
         return codes
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
-        """Predicted codes of the target, shape (n,); the target itself is not looked at."""
+        """Predicted codes of the target, shape (n,); the target itself is not looked at.
+
+        Of reports the reported answers are taken as they are, which are not the truth; reports
+        that are sets, or symbols that are not the categories, are refused (RecordsError).
+        """
         leaves = self.apply(X)
         labels: npt.NDArray[np.int64] = self.tree_.label[leaves]
         return labels
@@ -209,7 +221,7 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.tree_.apply(codes)
 
     def predict(self, X: Records) -> npt.NDArray[Any]:
-        """Predicted labels of the target, shape (n,)."""
+        """Predicted labels of the target, shape (n,); reports as in :meth:`predict_codes`."""
         codes = self.predict_codes(X)
         labels: npt.NDArray[Any] = self.classes_[codes]
         return labels
@@ -230,14 +242,26 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def count_correct(self, X: Records) -> int:
-        """Records whose target is predicted correctly."""
+        """Records whose target is the predicted one; of reports, whose reported target is."""
         codes = self._codes(X, target=True)
         labels = self.tree_.label[self.tree_.apply(codes)]
         return int((labels == codes[:, self.tree_.target]).sum())
 
-    def score(self, X: Records, y: None = None) -> float:
-        """Share of undisguised records whose target is predicted correctly."""
-        return self.count_correct(X) / len(X)
+    def score(self, X: Records | Sequence[Records], y: None = None) -> float:
+        """Accuracy on the truth, whatever the records are.
+
+        Parameters
+        ----------
+        X : Records, Reports, or one Reports a stratum under a stratified design
+            Of clean records it is the share whose target is predicted correctly, in [0, 1]; of
+            reports its unbiased estimate, as by :meth:`score_disguised`, which may leave [0, 1].
+
+        Raises
+        ------
+        RecordsError
+            Without records, or for reports that the model's design did not make.
+        """
+        return score_any(self, X)
 
     def score_disguised(
         self, reports: Records | Sequence[Records], stream: Stream | None = None
@@ -291,6 +315,6 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         strata = pair_strata(design, reports)
         found = []
         for records, part in strata:
-            self._codes(records, target=True)
+            self._names(records, target=True)
             found.append((records.select(codebook.names), part))
         return Evidence.collect(found, self.target)

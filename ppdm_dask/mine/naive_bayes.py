@@ -15,7 +15,8 @@ from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate import Estimate, estimate_proportions, invert
 from ppdm_dask.events import Proportion
 from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
-from ppdm_dask.mine.scoring import Correct, score_disguised, score_strata
+from ppdm_dask.matching import require_categories
+from ppdm_dask.mine.scoring import Correct, score_any, score_disguised, score_strata
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.tables import ContingencyTable
 
@@ -216,14 +217,19 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise RecordsError(
                 f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
             )
+        require_categories(X, self.feature_names_in_, "predict from")
         return self._scores(X.codes, self._columns(X))
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
-        """Predicted codes of the target, shape (n,); the target itself is not looked at."""
+        """Predicted codes of the target, shape (n,); the target itself is not looked at.
+
+        Of reports the reported answers are taken as they are, which are not the truth; reports
+        that are sets, or symbols that are not the categories, are refused (RecordsError).
+        """
         return first_largest(self._joint_scores(X))
 
     def predict(self, X: Records) -> npt.NDArray[Any]:
-        """Predicted labels of the target, shape (n,)."""
+        """Predicted labels of the target, shape (n,); reports as in :meth:`predict_codes`."""
         codes = self.predict_codes(X)
         labels: npt.NDArray[Any] = self.classes_[codes]
         return labels
@@ -236,14 +242,27 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def count_correct(self, X: Records) -> int:
-        """Records whose target is predicted correctly."""
+        """Records whose target is the predicted one; of reports, whose reported target is."""
         check_is_fitted(self)
         *_, target = self._columns(X, self.target)
+        require_categories(X, [self.target], "count as right")
         return int((self.predict_codes(X) == X.codes[:, target]).sum())
 
-    def score(self, X: Records, y: None = None) -> float:
-        """Share of undisguised records whose target is predicted correctly."""
-        return self.count_correct(X) / len(X)
+    def score(self, X: Records | Sequence[Records], y: None = None) -> float:
+        """Accuracy on the truth, whatever the records are.
+
+        Parameters
+        ----------
+        X : Records, Reports, or one Reports a stratum under a stratified design
+            Of clean records it is the share whose target is predicted correctly, in [0, 1]; of
+            reports its unbiased estimate, as by :meth:`score_disguised`, which may leave [0, 1].
+
+        Raises
+        ------
+        RecordsError
+            Without records, or for reports that the model's design did not make.
+        """
+        return score_any(self, X)
 
     def score_disguised(
         self, reports: Reports | Sequence[Records], stream: Stream | None = None
