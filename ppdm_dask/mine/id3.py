@@ -17,6 +17,7 @@ from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.matching import require_categories
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
+from ppdm_dask.mine.inputs import check_inputs
 from ppdm_dask.mine.pruning import prune_tree
 from ppdm_dask.mine.recount import accuracy
 from ppdm_dask.mine.scoring import score_any
@@ -167,8 +168,8 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codebook = evidence.codebook
         for stratum in evidence.strata:
             stratum.design.require_inverse()
-        features = [codebook.names[column] for column in evidence.features]
         self.classes_ = np.array(codebook[self.target].categories, dtype=object)
+        features = [codebook.names[column] for column in evidence.features]
         self.feature_names_in_ = np.array(features, dtype=object)
         self.categories_ = {name: codebook[name].categories for name in codebook.names}
         self.n_reports_ = evidence.n
@@ -183,16 +184,8 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self, X: Records, *, target: bool) -> list[str]:
         """The model's attributes, the target only if it is asked for, if X has them as it does."""
         check_is_fitted(self)
-        if not isinstance(X, Records):
-            raise RecordsError(
-                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
-            )
         names = [n for n in self.tree_.codebook.names if target or n != self.target]
-        for name in names:
-            if X.codebook[name].categories != self.categories_[name]:
-                raise RecordsError(
-                    f"attribute {name!r} has other categories than the model was fitted to", X
-                )
+        check_inputs(X, names, self.categories_)
         return names
 
     def _codes(self, X: Records, *, target: bool = False) -> npt.NDArray[Any]:
@@ -201,8 +194,7 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require_categories(X, names, "predict from")
         codebook = self.tree_.codebook
         codes = np.zeros((len(X), len(codebook.names)), X.codes.dtype, order="F")
-        for name in names:
-            codes[:, codebook.index(name)] = X.column(name)
+        codes[:, [codebook.index(name) for name in names]] = X.select(names).codes
         return codes
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
@@ -211,19 +203,16 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of reports the reported answers are taken as they are, which are not the truth; reports
         that are sets, or symbols that are not the categories, are refused (RecordsError).
         """
-        leaves = self.apply(X)
-        labels: npt.NDArray[np.int64] = self.tree_.label[leaves]
+        labels: npt.NDArray[np.int64] = self.tree_.label[self.apply(X)]
         return labels
 
     def apply(self, X: Records) -> npt.NDArray[np.int64]:
         """Number of the leaf that each record reaches, shape (n,)."""
-        codes = self._codes(X)
-        return self.tree_.apply(codes)
+        return self.tree_.apply(self._codes(X))
 
     def predict(self, X: Records) -> npt.NDArray[Any]:
         """Predicted labels of the target, shape (n,); reports as in :meth:`predict_codes`."""
-        codes = self.predict_codes(X)
-        labels: npt.NDArray[Any] = self.classes_[codes]
+        labels: npt.NDArray[Any] = self.classes_[self.predict_codes(X)]
         return labels
 
     def predict_proba(self, X: Records) -> Floats:
@@ -243,23 +232,15 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def count_correct(self, X: Records) -> int:
         """Records whose target is the predicted one; of reports, whose reported target is."""
-        codes = self._codes(X, target=True)
-        labels = self.tree_.label[self.tree_.apply(codes)]
-        return int((labels == codes[:, self.tree_.target]).sum())
+        codes, tree = self._codes(X, target=True), self.tree_
+        return int((tree.label[tree.apply(codes)] == codes[:, tree.target]).sum())
 
     def score(self, X: Records | Sequence[Records], y: None = None) -> float:
         """Accuracy on the truth, whatever the records are.
 
-        Parameters
-        ----------
-        X : Records, Reports, or one Reports a stratum under a stratified design
-            Of clean records it is the share whose target is predicted correctly, in [0, 1]; of
-            reports its unbiased estimate, as by :meth:`score_disguised`, which may leave [0, 1].
-
-        Raises
-        ------
-        RecordsError
-            Without records, or for reports that the model's design did not make.
+        Of clean records the share whose target is predicted correctly; of reports (one a stratum
+        under a stratified design) the unbiased estimate of :meth:`score_disguised`, which may
+        leave [0, 1].  Reports that the model's design did not make are refused (RecordsError).
         """
         return score_any(self, X)
 
@@ -278,8 +259,7 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream : Stream, optional
             Not needed, for nothing is sampled; other learners do.
         """
-        evidence = self._other_evidence(reports)
-        return accuracy(self.tree_, evidence)
+        return accuracy(self.tree_, self._other_evidence(reports))
 
     def prune(self, validation: Records | Sequence[Records]) -> Self:
         """Prune by the error on validation records; see :func:`ppdm_dask.mine.pruning.prune_tree`.
@@ -295,11 +275,10 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ID3
             A new, fitted model; this one stays as it is.
         """
-        evidence = self._other_evidence(validation, clean=True)
         pruned = clone(self)
         for name in ("classes_", "feature_names_in_", "categories_", "n_reports_"):
             setattr(pruned, name, getattr(self, name))
-        pruned._set_tree(prune_tree(self.tree_, evidence))
+        pruned._set_tree(prune_tree(self.tree_, self._other_evidence(validation, clean=True)))
         return pruned  # type: ignore[no-any-return]
 
     def _other_evidence(
@@ -312,9 +291,8 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             design: Design | Stratified = Identity(codebook.names, codebook.shape)
         else:
             design = self.design
-        strata = pair_strata(design, reports)
         found = []
-        for records, part in strata:
+        for records, part in pair_strata(design, reports):
             self._names(records, target=True)
             found.append((records.select(codebook.names), part))
         return Evidence.collect(found, self.target)

@@ -16,13 +16,13 @@ from ppdm_dask.estimate import Estimate, estimate_proportions, invert
 from ppdm_dask.events import Proportion
 from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
 from ppdm_dask.matching import require_categories
+from ppdm_dask.mine.inputs import check_inputs
 from ppdm_dask.mine.scoring import Correct, score_any, score_disguised, score_strata
+from ppdm_dask.ranges import real
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.tables import ContingencyTable
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ppdm_dask.designs.base import Design
     from ppdm_dask.randomness import Stream
 
@@ -188,12 +188,13 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _floor(self, n: int) -> float:
         if self.floor == "1/n":
             return 1 / n
-        if isinstance(self.floor, str) or not 0 < self.floor < 1:
+        try:
+            return real("floor", self.floor, 0, 1, open_ends=True)
+        except InputError as error:
+            got = str(error).partition(";")[0]
             raise InputError(
-                f"floor: got {self.floor!r}; '1/n' or a number between 0 and 1 is needed",
-                self.floor,
-            )
-        return float(self.floor)
+                f"{got}; '1/n' or a number between 0 and 1 is needed", self.floor
+            ) from None
 
     def _scores(self, codes: npt.NDArray[Any], columns: list[int]) -> Floats:
         scores = np.tile(self.class_log_prior_, (len(codes), 1))
@@ -204,21 +205,14 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _columns(self, X: Records, *others: str) -> list[int]:
         """Positions of the features, and of others, in records coded as the model's reports."""
         names = [*self.feature_names_in_, *others]
-        for name in names:
-            if X.codebook[name].categories != self.categories_[name]:
-                raise RecordsError(
-                    f"attribute {name!r} has other categories than the model was fitted to", X
-                )
+        check_inputs(X, names, self.categories_)
         return [X.codebook.index(name) for name in names]
 
-    def _joint_scores(self, X: Records | pd.DataFrame) -> Floats:
+    def _joint_scores(self, X: Records) -> Floats:
         check_is_fitted(self)
-        if not isinstance(X, Records):
-            raise RecordsError(
-                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
-            )
+        columns = self._columns(X)
         require_categories(X, self.feature_names_in_, "predict from")
-        return self._scores(X.codes, self._columns(X))
+        return self._scores(X.codes, columns)
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,); the target itself is not looked at.
@@ -251,16 +245,9 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Records | Sequence[Records], y: None = None) -> float:
         """Accuracy on the truth, whatever the records are.
 
-        Parameters
-        ----------
-        X : Records, Reports, or one Reports a stratum under a stratified design
-            Of clean records it is the share whose target is predicted correctly, in [0, 1]; of
-            reports its unbiased estimate, as by :meth:`score_disguised`, which may leave [0, 1].
-
-        Raises
-        ------
-        RecordsError
-            Without records, or for reports that the model's design did not make.
+        Of clean records the share whose target is predicted correctly; of reports (one a stratum
+        under a stratified design) the unbiased estimate of :meth:`score_disguised`, which may
+        leave [0, 1].  Reports that the model's design did not make are refused (RecordsError).
         """
         return score_any(self, X)
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.columns import Floats, read_matrix
+from ppdm_dask.ranges import reals
 
 __all__ = [
     "Distortion",
@@ -118,6 +119,12 @@ def distortion_of_columns(pairs: Iterable[tuple[Floats, Floats]]) -> Distortion:
     squares, whole = [], []
     means: list[tuple[float, float]] = []
     for x, y in pairs:
+        if x.shape != y.shape or x.ndim != 1:
+            raise DataError(
+                f"column {len(means)}: the original has shape {x.shape}, the release {y.shape}; "
+                "they must be equal, with one axis",
+                y,
+            )
         there = ~np.isnan(x)
         if not there.any():
             raise DataError(f"column {len(means)}: every value is missing", x)
@@ -155,7 +162,20 @@ def expected_rp(counts: npt.ArrayLike) -> float:
     float
         ``sum_j (N_j^2 - 1) / (3 n)`` over sub-intervals that are not empty, the mean over columns:
         within a sub-interval the released values are in an order that is uniform at random.
+
+    Raises
+    ------
+    InputError
+        For counts that are not whole, below 0, or all 0 in a column.
     """
-    table = np.atleast_2d(np.asarray(counts, dtype=np.int64))
+    given = np.atleast_2d(reals("counts", counts, 0))
+    whole = (given == np.rint(given)).all() and given.ndim == 2
+    if not whole or not given.any(axis=1).all():
+        raise InputError(
+            f"counts: got shape {given.shape}; whole numbers of shape (k,) or (m, k), some above 0 "
+            "in each column, are needed",
+            counts,
+        )
+    table = given.astype(np.int64)
     squares = np.where(table > 0, table * table - 1, 0).sum(axis=1)
     return float((squares / (3 * table.sum(axis=1))).mean())
