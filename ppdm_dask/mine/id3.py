@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.designs.disguise import check_fit
@@ -15,12 +15,11 @@ from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.stratified import Stratified, pair_strata
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.matching import require_categories
+from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
-from ppdm_dask.mine.inputs import check_inputs
 from ppdm_dask.mine.pruning import prune_tree
 from ppdm_dask.mine.recount import accuracy
-from ppdm_dask.mine.scoring import score_any
 from ppdm_dask.records import Records, Reports
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ __all__ = ["ID3"]
 Floats = npt.NDArray[np.float64]
 
 
-class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ID3(Classifier):
     """ID3 decision tree of categorical attributes, fitted to disguised reports.
 
     A node is a conjunction of conditions ``attribute = category``; its class counts ``w_c`` are
@@ -169,8 +168,7 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for stratum in evidence.strata:
             stratum.design.require_inverse()
         self.classes_ = np.array(codebook[self.target].categories, dtype=object)
-        features = [codebook.names[column] for column in evidence.features]
-        self.feature_names_in_ = np.array(features, dtype=object)
+        self.feature_names_in_ = np.array([codebook.names[c] for c in evidence.features], object)
         self.categories_ = {name: codebook[name].categories for name in codebook.names}
         self.n_reports_ = evidence.n
         self._set_tree(grow(evidence, rules))
@@ -200,20 +198,17 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,); the target itself is not looked at.
 
-        Of reports the reported answers are taken as they are, which are not the truth; reports
-        that are sets, or symbols that are not the categories, are refused (RecordsError).
+        Reported answers are taken as they are, which is not the truth; sets, and symbols that are
+        no categories, are refused (RecordsError).
         """
-        labels: npt.NDArray[np.int64] = self.tree_.label[self.apply(X)]
+        leaves = self.apply(X)
+        labels: npt.NDArray[np.int64] = self.tree_.label[leaves]
         return labels
 
     def apply(self, X: Records) -> npt.NDArray[np.int64]:
         """Number of the leaf that each record reaches, shape (n,)."""
-        return self.tree_.apply(self._codes(X))
-
-    def predict(self, X: Records) -> npt.NDArray[Any]:
-        """Predicted labels of the target, shape (n,); reports as in :meth:`predict_codes`."""
-        labels: npt.NDArray[Any] = self.classes_[self.predict_codes(X)]
-        return labels
+        codes = self._codes(X)
+        return self.tree_.apply(codes)
 
     def predict_proba(self, X: Records) -> Floats:
         """Shares of the classes in the leaf, shape (n, n_classes).
@@ -235,15 +230,6 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes, tree = self._codes(X, target=True), self.tree_
         return int((tree.label[tree.apply(codes)] == codes[:, tree.target]).sum())
 
-    def score(self, X: Records | Sequence[Records], y: None = None) -> float:
-        """Accuracy on the truth, whatever the records are.
-
-        Of clean records the share whose target is predicted correctly; of reports (one a stratum
-        under a stratified design) the unbiased estimate of :meth:`score_disguised`, which may
-        leave [0, 1].  Reports that the model's design did not make are refused (RecordsError).
-        """
-        return score_any(self, X)
-
     def score_disguised(
         self, reports: Records | Sequence[Records], stream: Stream | None = None
     ) -> Proportion:
@@ -259,7 +245,8 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream : Stream, optional
             Not needed, for nothing is sampled; other learners do.
         """
-        return accuracy(self.tree_, self._other_evidence(reports))
+        evidence = self._other_evidence(reports)
+        return accuracy(self.tree_, evidence)
 
     def prune(self, validation: Records | Sequence[Records]) -> Self:
         """Prune by the error on validation records; see :func:`ppdm_dask.mine.pruning.prune_tree`.
@@ -275,10 +262,11 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ID3
             A new, fitted model; this one stays as it is.
         """
+        evidence = self._other_evidence(validation, clean=True)
         pruned = clone(self)
         for name in ("classes_", "feature_names_in_", "categories_", "n_reports_"):
             setattr(pruned, name, getattr(self, name))
-        pruned._set_tree(prune_tree(self.tree_, self._other_evidence(validation, clean=True)))
+        pruned._set_tree(prune_tree(self.tree_, evidence))
         return pruned  # type: ignore[no-any-return]
 
     def _other_evidence(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.designs.stratified import Stratified
@@ -16,8 +15,8 @@ from ppdm_dask.estimate import Estimate, estimate_proportions, invert
 from ppdm_dask.events import Proportion
 from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
 from ppdm_dask.matching import require_categories
-from ppdm_dask.mine.inputs import check_inputs
-from ppdm_dask.mine.scoring import Correct, score_any, score_disguised, score_strata
+from ppdm_dask.mine.classifier import Classifier, check_inputs
+from ppdm_dask.mine.scoring import Correct, score_disguised, score_strata
 from ppdm_dask.ranges import real
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.tables import ContingencyTable
@@ -38,7 +37,7 @@ def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
     return first
 
 
-class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class NaiveBayes(Classifier):
     """Naive Bayes classifier of categorical attributes, fitted to disguised reports.
 
     The joint proportions of class and attribute, P(c) and P(a, c), are estimated without bias by
@@ -217,16 +216,10 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,); the target itself is not looked at.
 
-        Of reports the reported answers are taken as they are, which are not the truth; reports
-        that are sets, or symbols that are not the categories, are refused (RecordsError).
+        Reported answers are taken as they are, which is not the truth; sets, and symbols that are
+        no categories, are refused (RecordsError).
         """
         return first_largest(self._joint_scores(X))
-
-    def predict(self, X: Records) -> npt.NDArray[Any]:
-        """Predicted labels of the target, shape (n,); reports as in :meth:`predict_codes`."""
-        codes = self.predict_codes(X)
-        labels: npt.NDArray[Any] = self.classes_[codes]
-        return labels
 
     def predict_proba(self, X: Records) -> Floats:
         """Posterior class probabilities under the fitted model, shape (n, n_classes)."""
@@ -241,15 +234,6 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *_, target = self._columns(X, self.target)
         require_categories(X, [self.target], "count as right")
         return int((self.predict_codes(X) == X.codes[:, target]).sum())
-
-    def score(self, X: Records | Sequence[Records], y: None = None) -> float:
-        """Accuracy on the truth, whatever the records are.
-
-        Of clean records the share whose target is predicted correctly; of reports (one a stratum
-        under a stratified design) the unbiased estimate of :meth:`score_disguised`, which may
-        leave [0, 1].  Reports that the model's design did not make are refused (RecordsError).
-        """
-        return score_any(self, X)
 
     def score_disguised(
         self, reports: Reports | Sequence[Records], stream: Stream | None = None

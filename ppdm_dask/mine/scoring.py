@@ -8,23 +8,23 @@ that must be seen.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.events import Proportion
 from ppdm_dask.matching import require_countable, require_design
-from ppdm_dask.records import Records, Reports, code_dtype
+from ppdm_dask.records import Reports, code_dtype
 
 if TYPE_CHECKING:
-    from ppdm_dask.designs.stratified import Strata, Stratified
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.designs.stratified import Strata
     from ppdm_dask.randomness import Stream
 
-__all__ = ["score_any", "score_disguised", "score_strata"]
+__all__ = ["score_disguised", "score_strata"]
 
 Floats = npt.NDArray[np.float64]
 Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
@@ -33,39 +33,6 @@ ENUMERATED = 1 << 20
 """Evaluations of the classifier up to which the sum over the truth is exact."""
 
 DRAWS = 32
-
-
-class Scored(Protocol):
-    """What :func:`score_any` needs of a classifier."""
-
-    design: Design | Stratified
-
-    def count_correct(self, X: Records) -> int: ...
-
-    def score_disguised(self, reports: Any, stream: Stream | None = None) -> Proportion: ...
-
-
-def score_any(model: Scored, X: Records | Sequence[Records]) -> float:
-    """Accuracy on the truth: counted on clean records, estimated without bias from reports.
-
-    Reported answers are not the truth, so that counting how often the reported class is predicted
-    would be neither.
-
-    Raises
-    ------
-    RecordsError
-        Without records, or for reports that the model's design did not make.
-    """
-    if not isinstance(X, Records):
-        return model.score_disguised(X).value
-    if not len(X):
-        raise RecordsError("there are no test records; at least one is needed", X)
-    if not isinstance(X, Reports):
-        return model.count_correct(X) / len(X)
-    design = model.design
-    if isinstance(design, Design) and X.design_digest != design.digest:
-        raise RecordsError("the test reports do not say that the model's design made them", X)
-    return model.score_disguised(X).value
 
 
 def score_disguised(
