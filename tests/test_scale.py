@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import codes_of, make_codebook, random_records
 
 import ppdm_dask as pp
-from ppdm_dask import InputError
+from ppdm_dask import InputError, perturb
 from ppdm_dask.designs import Design, Flip, Product
 from ppdm_dask.designs.measures import Measures
 from ppdm_dask.errors import RecordsError
@@ -136,7 +136,8 @@ def test_a_condition_without_a_share_is_refused(k, times, p, seed):
     for test in (association_test, independence_test):
         found = test(table, design, "a", "b")
         assert math.isnan(found.cramers_v)
-        assert found.reason == "the estimated proportion of 'b' = '0' is 0"
+        # With few reports another margin may be below 0, and is named first.
+        assert found.reason.endswith("'b' = '0' is 0") or " is -0." in found.reason
         assert 0 <= found.p_value <= 1
 
 
@@ -243,6 +244,23 @@ def test_a_sum_of_counts_is_right_or_refused(counts, more):
             table + other
     else:
         assert (table + other).n == sum(counts) + more
+
+
+# -- distances -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 7.0, 1e155, 1e300])
+def test_metrics_of_a_release_do_not_depend_on_units(scale):
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(60, 3))
+    A[:, 1] = 0.1  # constant, with a mean that is rounded
+    MA = A + 0.1 * rng.normal(size=A.shape)
+    for measure in (perturb.distortion, perturb.disclosure):
+        np.testing.assert_allclose(measure(A * scale, MA * scale), measure(A, MA), rtol=1e-9)
+    assert perturb.disclosure(A, MA).linkage > 0.3
+    nothing = np.zeros((4, 1))
+    both = perturb.distortion(np.hstack([nothing + 1e-300, nothing]), np.full((4, 2), 1e300))
+    assert both.vd == math.inf
 
 
 # -- how much is touched ---------------------------------------------------------------------------

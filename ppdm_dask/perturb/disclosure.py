@@ -112,8 +112,11 @@ def within_interval(pairs: Iterable[tuple[Floats, Floats]], interval: float = IN
 def _linkage(A: Floats, MA: Floats) -> float:
     from scipy.spatial import cKDTree
 
-    spread = A.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
+    # Over powers of two, which change no digit, squares stay within a double.
+    largest = np.frexp(np.maximum(np.abs(A), np.abs(MA)).max(axis=0))[1]
+    A, MA = np.ldexp(A, -largest), np.ldexp(MA, -largest)
+    # The deviation of a constant is rounding where its mean is rounded.
+    scale = np.where(A.max(axis=0) > A.min(axis=0), A.std(axis=0), 1.0)
     known, seen = A / scale, MA / scale
     tree = cKDTree(known)
     reach = tree.query(seen)[0] * (1 + TIE)

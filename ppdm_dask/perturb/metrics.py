@@ -116,7 +116,8 @@ def distortion_of_columns(pairs: Iterable[tuple[Floats, Floats]]) -> Distortion:
         If the original is all 0, or a column has no value.
     """
     moved = kept = cells = 0
-    squares, whole = [], []
+    squares: list[tuple[float, int]] = []
+    whole: list[tuple[float, int]] = []
     means: list[tuple[float, float]] = []
     for x, y in pairs:
         if x.shape != y.shape or x.ndim != 1:
@@ -133,20 +134,43 @@ def distortion_of_columns(pairs: Iterable[tuple[Floats, Floats]]) -> Distortion:
         change = np.abs(ordinal_ranks(x) - ordinal_ranks(y))
         moved, kept = moved + int(change.sum()), kept + int((change == 0).sum())
         cells += change.size
-        squares.append(float(((x - y) ** 2).sum()))
-        whole.append(float((x * x).sum()))
         means.append((float(x.mean()), float(y.mean())))
-    if not any(whole):
+        squares.append(_squares(x, y))
+        whole.append(_squares(x, np.zeros_like(x)))
+    if not any(total for total, _ in whole):
         raise DataError("every value of the original is 0, so VD has no scale", whole)
+    largest = max(exponent for total, exponent in whole if total)
+    distance, size = (
+        math.fsum(_power(total, 2 * (exponent - largest)) for total, exponent in sums)
+        for sums in (squares, whole)
+    )
     before, after = np.array(means).T
     columns = np.abs(ordinal_ranks(before) - ordinal_ranks(after))
     return Distortion(
-        math.sqrt(math.fsum(squares) / math.fsum(whole)),
+        math.sqrt(distance / size),
         moved / cells,
         kept / cells,
         float(columns.mean()),
         float((columns == 0).mean()),
     )
+
+
+def _squares(x: Floats, y: Floats) -> tuple[float, int]:
+    """Sum of squared differences over 4 to a power, and that power.
+
+    A power of two changes no digit; squares of 1e-170 or 1e155 would be no doubles.
+    """
+    exponent = math.frexp(float(max(np.abs(x).max(), np.abs(y).max())))[1]
+    x, y = np.ldexp(x, -exponent), np.ldexp(y, -exponent)
+    return float(((x - y) ** 2).sum()), exponent
+
+
+def _power(value: float, exponent: int) -> float:
+    """The value times a power of two; infinite where that is no double."""
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.inf
 
 
 def expected_rp(counts: npt.ArrayLike) -> float:
