@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ppdm_dask.attribute import Attribute
 from ppdm_dask.errors import CodebookError
+from ppdm_dask.matching import require_categories
 from ppdm_dask.records import Records, code_dtype
 
 if TYPE_CHECKING:
@@ -142,11 +143,19 @@ class Codebook:
 
         Missing values come back as missing where they have a category of their own. The frame's
         index counts from the records' offset.
+
+        Raises
+        ------
+        CodebookError
+            If the records were encoded with another codebook.
+        RecordsError
+            For reports that are sets, or symbols that are not the categories.
         """
         import pandas as pd
 
         if records.codebook is not self and records.codebook.digest != self.digest:
             raise CodebookError("the records were encoded with another codebook", records.codebook)
+        require_categories(records, self.names, "decode")
         columns = {
             attribute.name: attribute.decode(codes)
             for attribute, codes in zip(self.attributes, records.codes.T, strict=True)

@@ -72,10 +72,13 @@ class ContingencyTable:
 
     def __post_init__(self) -> None:
         expected = self.sizes if self.cells is None else self.cells.shape
-        if self.counts.dtype != np.int64 or self.counts.shape != expected:
+        given: Any = self.counts
+        if not isinstance(given, np.ndarray):
+            kind = type(given).__name__
+            raise RecordsError(f"counts: got {kind}; an array of int64 is needed", given)
+        if given.dtype != np.int64 or given.shape != expected:
             raise RecordsError(
-                f"counts are {self.counts.dtype} {self.counts.shape}; int64 {expected} is needed",
-                self.counts,
+                f"counts are {given.dtype} {given.shape}; int64 {expected} is needed", given
             )
         if self.counts.size and int(self.counts.min()) < 0:
             raise RecordsError(
@@ -83,7 +86,7 @@ class ContingencyTable:
             )
         if self.cells is not None and len(self.cells):
             # A cell that is there twice, or outside of the table, would be counted elsewhere.
-            inside = 0 <= int(self.cells[0]) and int(self.cells[-1]) < _n_cells(self.sizes)
+            inside = int(self.cells[0]) >= 0 and int(self.cells[-1]) < _n_cells(self.sizes)
             if not inside or (np.diff(self.cells) <= 0).any():
                 raise RecordsError("cells: ascending indices of cells are needed", self.cells)
         _require_total(self.n)

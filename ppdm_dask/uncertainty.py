@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.ranges import real
 
 if TYPE_CHECKING:
     from ppdm_dask.estimate.fit import Fit
@@ -59,8 +60,7 @@ def check_estimand(estimand: str) -> None:
 
 def normal_quantile(level: float) -> float:
     """Half width of a two-sided normal interval of a level in (0, 1), in standard errors."""
-    if not 0 < level < 1:
-        raise InputError(f"level: got {level!r}; a number between 0 and 1 is needed", level)
+    level = real("level", level, 0, 1, open_ends=True)
     from scipy.special import ndtri
 
     return float(ndtri(0.5 + level / 2))

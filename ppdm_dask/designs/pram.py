@@ -12,7 +12,13 @@ import numpy.typing as npt
 from ppdm_dask.designs.base import Design, Floats
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import check_keys, distribution, one_attribute, probability
+from ppdm_dask.designs.parameters import (
+    check_keys,
+    distribution,
+    numbers,
+    one_attribute,
+    probability,
+)
 from ppdm_dask.designs.registry import register
 
 __all__ = ["InvariantPRAM", "two_stage"]
@@ -85,7 +91,7 @@ def two_stage(design: Design, prior: npt.ArrayLike) -> RRMatrix:
     prior : array, shape (true categories,)
     """
     P = design.matrix()
-    p = distribution("prior", np.asarray(prior, dtype=float).ravel(), design.n_true)
+    p = distribution("prior", numbers("prior", prior).ravel(), design.n_true)
     law = P @ p
     posterior = np.divide(P * p, law[:, None], out=np.zeros_like(P), where=law[:, None] > 0)
     both = posterior.T @ P

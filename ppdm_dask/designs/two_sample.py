@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,8 @@ class TwoSample:
 
     def __init__(self, private: str, personal: str, q: Sequence[float]) -> None:
         names = attribute_names([private, personal])
-        if len(q) != 2:
+        given: Any = q
+        if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
             raise DesignError(f"q: got {q!r}; two probabilities are needed", q)
         pair = (probability("q[0]", q[0]), probability("q[1]", q[1]))
         object.__setattr__(self, "private", names[0])

@@ -21,6 +21,7 @@ from ppdm_dask.events import (
     mask_weights,
     standard_error_of,
 )
+from ppdm_dask.ranges import reals
 from ppdm_dask.rounding import to_scale
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class JointEstimate:
 
     def combine(self, coefficients: npt.ArrayLike) -> Proportion:
         """A linear combination, a difference say, with its standard error."""
-        c = np.asarray(coefficients, dtype=float)
+        c = reals("coefficients", coefficients)
         if c.shape != self.values.shape:
             raise InputError(f"coefficients: {c.shape}; {self.values.shape} is needed", c)
         # What does not enter may have no variance.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.inversion import invert
 from ppdm_dask.events import normal_quantile
+from ppdm_dask.ranges import whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -99,8 +99,8 @@ def bootstrap(
     seed : int
         Of the resamples; one seed gives the same ones each time.
     """
-    if repeats < 2:
-        raise InputError(f"repeats: got {repeats}; 2 or more are needed", repeats)
+    whole("repeats", repeats, 2)
+    whole("seed", seed, 0)
     table = check_table(table, design)
     sequence = np.random.SeedSequence(seed)
     generator = np.random.Generator(np.random.SFC64(sequence))

@@ -237,7 +237,7 @@ def sum_weights(
     names = tuple(over)
     codebook = reports.codebook.select(names)
     cells = math.prod(codebook.shape)
-    _check_size(1, cells)
+    _check_size(1 if reports.strata is None else np.unique(reports.strata).size, cells)
     condition = np.ones(len(reports)) if not where else event_weights(reports, design, where)
     d, exponent = _scaled(reports)
     parts = []
@@ -245,7 +245,6 @@ def sum_weights(
         some = reports if rows is None else reports.take(rows)
         own, F = (d, condition) if rows is None else (d[rows], condition[rows])
         parts.append((stratum, own, F, cell_sums(some, design, names, where or {}, own, F)))
-        _check_size(len(parts), cells)
     laws = cell_laws(design, reports.codebook, names, reports.codebook.masks(where or {}))
     return _gather(codebook, digest, cells, parts, exponent, laws)
 
