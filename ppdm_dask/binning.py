@@ -22,7 +22,8 @@ from ppdm_dask.coding import (
     plain_number,
     read_numbers,
 )
-from ppdm_dask.errors import CodebookError
+from ppdm_dask.errors import CodebookError, InputError
+from ppdm_dask.ranges import reals
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def fit_attribute(
     if isinstance(rule, str):
         cuts = _find_cuts(name, values, rule, codes)
     else:
-        cuts, rule = tuple(float(cut) for cut in rule), "given"
+        cuts, rule = tuple(_checked(name, rule).tolist()), "given"
     categories = (*_optional(missing), *cut_labels(cuts))
     return Attribute(
         name,
@@ -148,9 +149,21 @@ def cut_labels(cuts: Sequence[float]) -> tuple[str, ...]:
     >>> cut_labels([22, 26.5])
     ('<= 22', '(22, 26.5]', '> 26.5')
     """
-    texts = [number_text(float(cut)) for cut in cuts]
+    texts = [number_text(float(cut)) for cut in _checked("", cuts)]
     inner = [f"({low}, {high}]" for low, high in pairwise(texts)]
     return (f"<= {texts[0]}", *inner, f"> {texts[-1]}") if texts else ()
+
+
+def _checked(name: str, cuts: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Cut points as an array, if they are finite numbers that ascend."""
+    where = f"attribute {name!r}: cuts" if name else "cuts"
+    try:
+        points = reals(where, cuts, ndim=1)
+    except InputError as error:
+        raise CodebookError(str(error), cuts) from None
+    if (np.diff(points) <= 0).any():
+        raise CodebookError(f"{where}: got {points.tolist()}; they must ascend", cuts)
+    return points
 
 
 def group_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:

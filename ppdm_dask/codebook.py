@@ -18,6 +18,7 @@ from ppdm_dask.attribute import Attribute
 from ppdm_dask.errors import CodebookError
 from ppdm_dask.files.frames import as_frame
 from ppdm_dask.files.toml import read_toml
+from ppdm_dask.matching import require_categories
 from ppdm_dask.records import Records, code_dtype
 from ppdm_dask.shown import cut, listed, shown
 
@@ -147,11 +148,19 @@ class Codebook:
 
         Missing values come back as missing where they have a category of their own. The frame's
         index counts from the records' offset.
+
+        Raises
+        ------
+        CodebookError
+            If the records were encoded with another codebook.
+        RecordsError
+            For reports that are sets, or symbols that are not the categories.
         """
         import pandas as pd
 
         if records.codebook is not self and records.codebook.digest != self.digest:
             raise CodebookError("the records were encoded with another codebook")
+        require_categories(records, self.names, "decode")
         columns = {
             attribute.name: attribute.decode(codes)
             for attribute, codes in zip(self.attributes, records.codes.T, strict=True)

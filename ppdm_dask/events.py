@@ -8,97 +8,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.errors import RecordsError
 from ppdm_dask.matching import bound_to, require_design, require_whole
+from ppdm_dask.uncertainty import (
+    ROUNDING,
+    Estimand,
+    Proportion,
+    check_estimand,
+    mean_variance,
+    normal_quantile,
+    standard_error_of,
+)
 
 if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Records, Reports
 
 __all__ = [
+    "ROUNDING",
     "Estimand",
     "Proportion",
     "answers_of",
     "check_estimand",
+    "combined_masks",
     "event_weights",
+    "mask_weights",
     "mean_variance",
     "normal_quantile",
     "proportion",
     "standard_error_of",
+    "touched_part",
 ]
 
 Floats = npt.NDArray[np.float64]
-Estimand = Literal["population", "file"]
-
-ROUNDING = 1e-14
-
-
-def mean_variance(mean: Floats, square: Floats, n: int, estimand: Estimand) -> Floats:
-    """Variance of a mean of weights, from the mean weight and the mean squared weight.
-
-    For the *population* behind the records: (mean w^2 - p^2) / (n - 1).  For *this file*, where
-    E[w | x] = 1_E(x) and only the disguise is random: (mean w^2 - mean w) / n.  Both are unbiased;
-    the second falls below 0 where most weights lie between 0 and 1, and then says nothing.
-    """
-    if n < 2:
-        return np.full(np.shape(mean), np.nan)
-    spread = square - (mean**2 if estimand == "population" else mean)
-    # Rounding can leave -1e-18 where the variance is zero (an undisguised certainty).
-    spread = np.where(np.abs(spread) <= ROUNDING * square, 0.0, spread)
-    return np.asarray(spread / (n - 1 if estimand == "population" else n))
-
-
-def standard_error_of(variance: Floats) -> Floats:
-    """Standard error; not a number where the variance is none or below 0."""
-    return np.sqrt(np.where(variance >= 0, variance, np.nan))
-
-
-def check_estimand(estimand: str) -> None:
-    """Raise InputError unless it is "population" or "file"."""
-    if estimand not in ("population", "file"):
-        raise InputError(f"estimand: got {estimand!r}; 'population' or 'file' is needed", estimand)
-
-
-def normal_quantile(level: float) -> float:
-    """Half width of a two-sided normal interval of a level in (0, 1), in standard errors."""
-    if not 0 < level < 1:
-        raise InputError(f"level: got {level!r}; a number between 0 and 1 is needed", level)
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2))
-
-
-@dataclass(frozen=True)
-class Proportion:
-    """Estimated proportion of one event.
-
-    Parameters
-    ----------
-    value : float
-        Unbiased; may lie outside [0, 1].
-    standard_error : float
-        For the estimand; not a number with fewer than two records, or where an unbiased variance
-        is below 0.
-    n : int
-        Reports.
-    estimand : {"population", "file"}
-    """
-
-    value: float
-    standard_error: float
-    n: int
-    estimand: Estimand
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Wald interval; good from about 300 reports, away from 0 and 1."""
-        half = normal_quantile(level) * self.standard_error
-        return self.value - half, self.value + half
+Masks = Mapping[str, npt.NDArray[np.bool_]]
 
 
 def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
@@ -125,21 +74,67 @@ def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) ->
     """
     design = bound_to(reports, design)
     require_design(reports, design)
-    masks = reports.codebook.masks(event)
+    return mask_weights(reports, design, reports.codebook.masks(event))
+
+
+def mask_weights(reports: Reports, design: Design, masks: Masks) -> Floats:
+    """Weights of an event that is given by its categories, shape (n,); none of them is 0.
+
+    Parameters
+    ----------
+    reports, design
+        As in :func:`event_weights`.
+    masks : mapping of attribute to array of bool
+        The categories of the event; without any the event is impossible.
+    """
     weight = np.ones(len(reports))
+    if not all(mask.any() for mask in masks.values()):
+        weight[:] = 0.0
+        return weight
     covered: set[str] = set()
     for block in design.blocks:
         covered.update(block.attributes)
-        if any(name in masks for name in block.attributes):
-            there = [name for name in block.attributes if name in reports.codebook.names]
-            require_whole(block, there)
-            part = block.marginal(there)
-            assert part is not None
+        touched = [name for name in block.attributes if name in masks]
+        if touched:
+            there, part = touched_part(block, touched, reports.codebook.names)
             weight *= part.weights(masks, answers_of(reports, there, part))
     for name, mask in masks.items():
         if name not in covered:
             weight *= mask[reports.column(name)]
     return weight
+
+
+def combined_masks(
+    codebook: Codebook, event: Mapping[str, Any], other: Mapping[str, Any]
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """The categories of the conjunction of two events; none where they exclude one another."""
+    masks = codebook.masks(event)
+    for name, mask in codebook.masks(other).items():
+        masks[name] = masks[name] & mask if name in masks else mask
+    return masks
+
+
+def touched_part(
+    block: Design, touched: Sequence[str], there: Sequence[str]
+) -> tuple[list[str], Design]:
+    """The attributes of a block whose reports some of them need, and the design of these.
+
+    Only the attributes that are touched where the block is lumpable to them: the others would
+    multiply the joint domain for nothing.  Otherwise all of the block.
+
+    Raises
+    ------
+    NotLumpable
+        If the reports lack a part of the block that is needed.
+    """
+    part = block.marginal(touched)
+    if part is not None:
+        return list(touched), part
+    names = [name for name in block.attributes if name in there]
+    require_whole(block, names)
+    part = block.marginal(names)
+    assert part is not None
+    return names, part
 
 
 def answers_of(reports: Records, names: Sequence[str], block: Design) -> npt.NDArray[Any]:
@@ -178,15 +173,23 @@ def proportion(
     check_estimand(estimand)
     if where or reports.weights is not None or reports.strata is not None:
         from ppdm_dask.estimate.sums import sum_event
+        from ppdm_dask.estimate.surveyed import proportion_of
 
-        sums = sum_event(reports, design, event, where)
-        error = float(standard_error_of(sums.variances(estimand))[0])
-        return Proportion(float(sums.values()[0]), error, len(reports), estimand)
+        return proportion_of(sum_event(reports, design, event, where), estimand)
     weights = event_weights(reports, design, event)
     n = len(weights)
     if not n:
         raise RecordsError("there are no reports; at least one is needed", reports)
-    mean = math.fsum(weights) / n
-    square = math.fsum(weights**2) / n
-    variance = mean_variance(np.array(mean), np.array(square), n, estimand)
-    return Proportion(mean, float(standard_error_of(variance)), n, estimand)
+    from ppdm_dask.estimate.floors import lift
+    from ppdm_dask.estimate.laws import law_of_event
+
+    mean, square = np.array(math.fsum(weights) / n), np.array(math.fsum(weights**2) / n)
+    law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
+    variance = mean_variance(mean, square, n, estimand)
+    variance, few = lift(variance, mean, law, n, law is not None and law.told(estimand))
+    moments = None
+    if law is not None:
+        inside, outside = law.second_moments(mean, square)
+        moments = float(inside), float(outside)
+    error = float(standard_error_of(variance))
+    return Proportion(float(mean), error, n, estimand, moments, few=bool(few))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "bound_to",
     "covering",
+    "require_categories",
     "require_countable",
     "require_design",
     "require_unweighted",
@@ -68,6 +69,24 @@ def require_order(source: Records | ContingencyTable, design: Design) -> None:
             "reports' categories; bind it to their codebook",
             design,
         )
+
+
+def require_categories(records: Records, names: Iterable[str], what: str) -> None:
+    """Raise RecordsError for reports whose symbols are not the categories of their attribute.
+
+    Sets and symbols of designs that have more of them than categories have no label.
+    """
+    sets = getattr(records, "sets", {})
+    for name in names:
+        symbols = records.sizes[records.codebook.index(name)]
+        known = len(records.codebook[name].categories)
+        if name in sets or symbols != known:
+            are = "sets" if name in sets else f"{symbols} symbols for {known} categories"
+            raise RecordsError(
+                f"reports of {name!r} are {are}, which are no answers to {what}; estimate from "
+                "them instead",
+                records,
+            )
 
 
 def require_design(records: Records, design: Design) -> tuple[str, bool]:

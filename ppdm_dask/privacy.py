@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import DesignError
+from ppdm_dask.errors import DesignError, InputError
+from ppdm_dask.ranges import real, reals
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -57,7 +58,10 @@ def check_prior(design: Design, prior: Prior) -> Floats:
     """
     if isinstance(prior, Mapping):
         prior = design.shares_in_order(prior)
-    p = np.asarray(prior, dtype=float).reshape(-1)
+    try:
+        p = np.asarray(prior, dtype=float).reshape(-1)
+    except (TypeError, ValueError):
+        raise DesignError("prior: probabilities that sum to 1 are needed", prior) from None
     if p.size != design.n_true:
         raise DesignError(
             f"prior: {p.size} categories; {design.n_true} are needed for "
@@ -115,16 +119,28 @@ def pse_unrelated(w_a: npt.ArrayLike, w_y: npt.ArrayLike, q: npt.ArrayLike) -> F
     q : array_like in [0, 1]
         Probability of the private question.
 
+    Raises
+    ------
+    InputError
+        For a value outside of its range, or shapes that do not broadcast.
+
     Notes
     -----
     The printed equation takes ``(1 - q)(1 - W_y)`` for Pr(R = 1 | O = 0); it is ``(1 - q) W_y``.
     """
-    w_a, w_y, q = (np.asarray(v, dtype=float) for v in (w_a, w_y, q))
+    given = {"w_a": w_a, "w_y": w_y, "q": q}
+    w_a, w_y, q = (reals(name, value, 0, 1) for name, value in given.items())
+    try:
+        shape = np.broadcast_shapes(w_a.shape, w_y.shape, q.shape)
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in (w_a, w_y, q))
+        raise InputError(
+            f"w_a, w_y, q: shapes {shapes}; shapes that broadcast are needed", given
+        ) from None
     r11, r10 = q + (1 - q) * w_y, (1 - q) * w_y
     r00, r01 = q + (1 - q) * (1 - w_y), (1 - q) * (1 - w_y)
     p1 = w_a * r11 + (1 - w_a) * r10
     p0 = 1 - p1
-    shape = np.broadcast(w_a, w_y, q).shape
     ones = np.divide(r11 * r10, p1, out=np.zeros(shape), where=p1 > 0)
     zeros = np.divide(r00 * r01, p0, out=np.zeros(shape), where=p0 > 0)
     result: Floats = 2 * w_a * (1 - w_a) * (ones + zeros)
@@ -166,10 +182,8 @@ def amplified(gamma: float, before: float) -> float:
     >>> round(amplified(19.0, 0.05), 12)
     0.5
     """
-    if not gamma >= 1 or not 0 <= before <= 1:
-        raise DesignError(
-            f"gamma = {gamma}, before = {before}; 1 or more and a probability are needed", gamma
-        )
+    gamma = real("gamma", gamma, 1, infinite=True)
+    before = real("before", before, 0, 1)
     if before in (0, 1) or math.isinf(gamma):
         return float(before > 0)
     return gamma * before / (gamma * before + 1 - before)

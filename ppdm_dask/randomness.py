@@ -13,11 +13,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Rational
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.ranges import whole
 
 __all__ = [
     "LOGICAL_BLOCK",
@@ -39,10 +42,22 @@ Words = npt.NDArray[np.uint64]
 
 
 def exact(probability: float | str | Fraction) -> Fraction:
-    """The rational number a person means by a decimal: ``0.8`` is 4/5, not the nearest double."""
+    """The rational number a person means by a decimal: ``0.8`` is 4/5, not the nearest double.
+
+    Raises
+    ------
+    InputError
+        For what is no finite number.
+    """
     if isinstance(probability, Fraction):
         return probability
-    return Fraction(repr(float(probability)) if not isinstance(probability, str) else probability)
+    try:
+        text = probability if isinstance(probability, str) else repr(float(probability))
+        return Fraction(text)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise InputError(
+            f"probability: got {probability!r}; a number is needed", probability
+        ) from None
 
 
 @lru_cache(maxsize=1024)
@@ -53,8 +68,8 @@ def binary_digits(probability: Fraction) -> npt.NDArray[np.uint8]:
     """
     if not 0 <= probability < 1:
         raise InputError(f"probability is {probability}; it must be in [0, 1)", probability)
-    whole = (probability.numerator << _MAX_DIGITS) // probability.denominator
-    text = f"{whole:0{_MAX_DIGITS}b}".rstrip("0")
+    digit = (probability.numerator << _MAX_DIGITS) // probability.denominator
+    text = f"{digit:0{_MAX_DIGITS}b}".rstrip("0")
     digits = np.frombuffer(text.encode(), dtype=np.uint8) - np.uint8(ord("0"))
     digits.flags.writeable = False
     return digits
@@ -80,7 +95,7 @@ class Source:
 
     def words(self, n: int) -> Words:
         """Uniform 64-bit words, shape (n,)."""
-        return self._draw(n)
+        return self._draw(whole("n", n, 0))
 
     def bernoulli(self, probability: Fraction, n: int) -> Words:
         """Plane of n Bernoulli bits, 64 a word; the last word is drawn whole.
@@ -88,10 +103,14 @@ class Source:
         The bits of the uniform are compared with the digits of the probability until every lane of
         a word is decided, so the probability is met to 2**-256.
         """
-        n_words = -(-n // 64)
-        if probability >= 1:
-            if probability > 1:
-                raise InputError(f"probability is {probability}; it must be in [0, 1]", probability)
+        given: Any = probability
+        rational = isinstance(given, Rational) and not isinstance(given, bool)
+        if not rational or not 0 <= given <= 1:
+            raise InputError(
+                f"probability: got {probability!r}; a Fraction from 0 to 1 is needed", probability
+            )
+        n_words = -(-whole("n", n, 0) // 64)
+        if probability == 1:
             return np.full(n_words, np.uint64(0xFFFFFFFFFFFFFFFF))
         from ppdm_dask.kernels.planes import bernoulli_plane
 
@@ -104,9 +123,8 @@ class Source:
 
     def below(self, m: int, n: int) -> npt.NDArray[np.int64]:
         """Integers uniform on ``0 .. m - 1``, shape (n,), one word each (bias under m / 2**64)."""
-        if not 1 <= m < 1 << 32:
-            raise InputError(f"{m} outcomes; 1 to 2**32 - 1 can be drawn", m)
-        words = self._draw(n)
+        whole("m", m, 1, (1 << 32) - 1)
+        words = self.words(n)
         high, low = words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)
         factor = np.uint64(m)
         product = high * factor + ((low * factor) >> np.uint64(32))
@@ -174,9 +192,7 @@ class SimulationStream(Stream):
     simulated = True
 
     def __init__(self, entropy: int, key: tuple[int, ...] = ()) -> None:
-        if entropy < 0:
-            raise InputError(f"seed is {entropy}; it must be 0 or more", entropy)
-        self.entropy = entropy
+        self.entropy = whole("seed", entropy, 0)
         self.key = key
 
     def child(self, *key: int) -> SimulationStream:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import RecordsError
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.ranges import whole
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -62,8 +63,10 @@ class Records:
             )
         if codes.dtype.kind not in "iu":
             raise RecordsError(f"codes have type {codes.dtype}; integers are needed", codes)
-        if self.offset < 0:
-            raise RecordsError(f"offset is {self.offset}; it must be 0 or more", self.offset)
+        try:
+            whole("offset", self.offset, 0)
+        except InputError as error:
+            raise RecordsError(str(error), self.offset) from None
         for name, size, column in zip(self.codebook.names, shape, codes.T, strict=True):
             if column.size and (int(column.min()) < 0 or int(column.max()) >= size):
                 bad = int(column.min()) if int(column.min()) < 0 else int(column.max())
@@ -185,7 +188,10 @@ def _rebuild(kind: type[Reports], values: dict[str, Any]) -> Reports:
 def _check_survey(records: Records, n: int) -> None:
     """Weights and strata as read-only arrays of the right shape, or a complaint."""
     if records.weights is not None:
-        weights = np.array(records.weights, dtype=float)
+        try:
+            weights = np.array(records.weights, dtype=float)
+        except (TypeError, ValueError):
+            weights = np.zeros(0)
         if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0)).all():
             raise RecordsError(f"weights: {n} positive numbers are needed", records.weights)
         weights.flags.writeable = False

@@ -24,6 +24,9 @@ __all__ = ["ContingencyTable", "count", "covering", "require_design", "require_w
 DENSE_CELLS = 1 << 20
 """A table of more cells than this is counted sparsely: only the cells that occur."""
 
+MAX_COUNT = (1 << 63) - 1
+"""Records that a table can hold: counts have 64 bits."""
+
 Counts = npt.NDArray[np.int64]
 
 
@@ -48,6 +51,11 @@ class ContingencyTable:
         True if the reports were drawn from a seed.
     reported_sizes : tuple of int, optional
         Reported symbols along each axis, where they are not the categories of the codebook.
+
+    Raises
+    ------
+    RecordsError
+        For counts of another shape or type, below 0, or of 2**63 records or more in all.
     """
 
     codebook: Codebook
@@ -64,11 +72,24 @@ class ContingencyTable:
 
     def __post_init__(self) -> None:
         expected = self.sizes if self.cells is None else self.cells.shape
-        if self.counts.dtype != np.int64 or self.counts.shape != expected:
+        given: Any = self.counts
+        if not isinstance(given, np.ndarray):
+            kind = type(given).__name__
+            raise RecordsError(f"counts: got {kind}; an array of int64 is needed", given)
+        if given.dtype != np.int64 or given.shape != expected:
             raise RecordsError(
-                f"counts are {self.counts.dtype} {self.counts.shape}; int64 {expected} is needed",
-                self.counts,
+                f"counts are {given.dtype} {given.shape}; int64 {expected} is needed", given
             )
+        if self.counts.size and int(self.counts.min()) < 0:
+            raise RecordsError(
+                f"counts: got {int(self.counts.min())}; 0 or more are needed", self.counts
+            )
+        if self.cells is not None and len(self.cells):
+            # A cell that is there twice, or outside of the table, would be counted elsewhere.
+            inside = int(self.cells[0]) >= 0 and int(self.cells[-1]) < _n_cells(self.sizes)
+            if not inside or (np.diff(self.cells) <= 0).any():
+                raise RecordsError("cells: ascending indices of cells are needed", self.cells)
+        _require_total(self.n)
 
     @classmethod
     def zero(
@@ -92,7 +113,12 @@ class ContingencyTable:
     @cached_property
     def n(self) -> int:
         """Number of records counted."""
-        return int(self.counts.sum())
+        counts = self.counts
+        if counts.size * int(counts.max(initial=0)) <= MAX_COUNT:
+            return int(counts.sum())
+        # A sum in 64 bits could wrap.
+        high, low = (counts >> 32).sum(), (counts & 0xFFFFFFFF).sum()
+        return (int(high) << 32) + int(low)
 
     def __add__(self, other: ContingencyTable) -> ContingencyTable:
         if not isinstance(other, ContingencyTable):
@@ -101,6 +127,7 @@ class ContingencyTable:
             raise RecordsError("tables over different attributes or categories do not add", other)
         if other.design_digest != self.design_digest or other.sizes != self.sizes:
             raise RecordsError("tables of reports made by different designs do not add", other)
+        _require_total(self.n + other.n)
         simulated = self.simulated or other.simulated
         if self.cells is None and other.cells is None:
             return replace(self, counts=self.counts + other.counts, simulated=simulated)
@@ -188,6 +215,11 @@ class ContingencyTable:
             inside &= mask[symbols[:, self.codebook.index(name)]]
         part = replace(part, counts=part.counts[inside], cells=part.cells[inside])
         return part.dense() if self.cells is None else part
+
+
+def _require_total(n: int) -> None:
+    if n > MAX_COUNT:
+        raise RecordsError(f"counts: {n} records in all; at most {MAX_COUNT} can be counted", n)
 
 
 def _n_cells(sizes: tuple[int, ...]) -> int:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from strategies import make_codebook, reports_of
 
 from ppdm_dask import (
@@ -45,10 +46,15 @@ def test_one_proportion(name, design, n, yes, share, error):
         assert value == pytest.approx(share, abs=5e-7)
     for value in (single.standard_error, float(result.standard_error[1])):
         assert value == pytest.approx(error, abs=5e-8)
-    low, high = single.interval(0.95)
+    low, high = single.interval(0.95, method="wald")
     assert low == pytest.approx(share - 1.959964 * error, abs=1e-6)
     assert high == pytest.approx(share + 1.959964 * error, abs=1e-6)
-    np.testing.assert_allclose(result.interval().values[1], [low, high], atol=1e-12)
+    np.testing.assert_allclose(result.interval(method="wald").values[1], [low, high], atol=1e-12)
+    # By default Wilson's interval of the share of yes, as the design maps it.
+    wilson = binomtest(yes, n).proportion_ci(method="wilson")
+    mapped = [(end - yes / n) / (design.matrix()[1, 1] - design.matrix()[1, 0]) for end in wilson]
+    assert single.interval() == pytest.approx([share + m for m in mapped], abs=1e-6)
+    np.testing.assert_allclose(result.interval().values[1], single.interval(), atol=1e-12)
 
 
 def test_warner_380_variance_over_n():

@@ -20,7 +20,7 @@ from ppdm_dask import (
     privacy,
 )
 from ppdm_dask.designs import Flip, Mangat, SubsetSelection, UnaryEncoding
-from ppdm_dask.errors import DesignError
+from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.hints import hint_attack
 
 BLOCK = RRMatrix(
@@ -118,7 +118,7 @@ def test_no_prior_lets_a_property_rise_above_the_amplified_one():
     assert privacy.amplified(math.inf, 0.01) == 1
     assert privacy.amplified(7.0, 0.0) == 0
     assert privacy.amplified(7.0, 1.0) == 1
-    with pytest.raises(DesignError, match=r"gamma = 0\.5"):
+    with pytest.raises(InputError, match=r"gamma: got 0\.5; a number of 1 or more"):
         privacy.amplified(0.5, 0.1)
 
 

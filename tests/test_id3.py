@@ -705,7 +705,7 @@ def test_the_tree_as_mappings():
     assert "children" not in leaf
     # 9 of 40 records: sqrt(n p (1 - p)) with n / (n - 1).
     expected = math.sqrt(40 * 9 / 40 * 31 / 40 * 40 / 39)
-    assert leaf["standard_errors"] == {"healthy": 0.0, "sick": pytest.approx(expected)}
+    assert leaf["standard_errors"] == {"healthy": None, "sick": pytest.approx(expected)}
     assert "standard_errors" not in tree.to_dict()
 
 

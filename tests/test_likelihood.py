@@ -351,5 +351,5 @@ def test_the_bootstrap_of_an_inversion_has_its_standard_error():
     )
     repaired = bootstrap(table, design, mle, repeats=20, seed=2)
     assert repaired.values.min() >= 0
-    with pytest.raises(InputError, match="repeats: got 1; 2 or more"):
+    with pytest.raises(InputError, match="repeats: got 1; a whole number of 2 or more"):
         bootstrap(table, design, invert, repeats=1)

@@ -97,7 +97,7 @@ def test_codes_that_do_not_fit_are_refused(codes, says):
 
 
 def test_a_negative_offset_is_refused():
-    with pytest.raises(RecordsError, match="offset is -1; it must be 0 or more"):
+    with pytest.raises(RecordsError, match="offset: got -1; a whole number of 0 or more"):
         records(3, offset=-1)
 
 

@@ -423,7 +423,7 @@ def test_a_learner_below_the_majority_and_a_constant_attribute_are_findings() ->
     arrays = small() | {"pse_attribute": [[0.5, 0.4, 0], [0, 0, 0], [0.2, 0.1, 0]]}
     arrays["majority_correct"][1] = 16
     assert findings(build_dataset(arrays, coordinates)) == [
-        "a: only one category occurs of y, so the PSE of the whole record is 0.",
+        "a: only one category occurs of y, so the least PSE of a reader of one answer is 0.",
         "b: on the test part the undisguised learner (0.7500) scores below the majority class "
         "(0.8000).",
     ]

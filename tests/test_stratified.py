@@ -104,8 +104,14 @@ def test_pooling_the_weights_would_overstate_the_error():
     one = reports_of(np.ones((50, 3), int), BOOK, DESIGNS[0])
     none = reports_of(np.zeros((50, 3), int), BOOK, DESIGNS[0])
     both = Stratified([DESIGNS[0], DESIGNS[0]])
-    got = both.proportion([one, none], {"a": "1"})
+    got = both.proportion([one, none], {"a": "1"}, estimand="file")
     assert (got.value, got.standard_error) == (0.5, 0.0)
+    # Of the population they do not say how rare the others are.
+    wider = both.proportion([one, none], {"a": "1"})
+    assert wider.value == 0.5
+    assert math.isnan(wider.standard_error)
+    assert "vary too little" in wider.reason
+    assert np.diff(wider.interval()) > 0.1
 
 
 def test_standard_errors_cover():

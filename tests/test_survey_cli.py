@@ -95,7 +95,7 @@ def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
     assert said.endswith("400 reports: r.parquet\n")
     said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--out", "e.csv")
     assert "estimated: proportions in the population behind 400 reports" in said
-    assert "intervals: 95 %, Wald" in said
+    assert "intervals: 95 %, score; may leave 0 and 1 where estimates do" in said
     assert "cannot be known: anyone's own answer" in said
     assert "simulated: a seed drew the disguise" in said
     table = pd.read_csv("e.csv", index_col="drug")
@@ -103,6 +103,11 @@ def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
     assert table["proportion"].sum() == pytest.approx(1, abs=1e-12)
     assert (abs(table["proportion"] - 0.25) < 4 * table["standard_error"]).all()
     half = 1.959963984540054 * table["standard_error"].to_numpy()
+    assert (table["upper"] - table["lower"]).to_numpy() == pytest.approx(2 * half, rel=0.02)
+    by_name = ("--over", "drug", "--interval", "wald", "--out", "w.csv")
+    said = done(capsys, "estimate", "r.parquet", *BOTH, *by_name)
+    assert "intervals: 95 %, Wald; good from about 300 effective reports" in said
+    table = pd.read_csv("w.csv", index_col="drug")
     assert (table["upper"] - table["proportion"]).to_numpy() == pytest.approx(half)
     found = json.loads(
         done(
@@ -111,7 +116,7 @@ def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
     )
     assert (found["n"], found["estimand"], found["simulated"]) == (400, "population", True)
     assert found["intervals"] == "likelihood-ratio ordering"
-    assert [cell["smokes"] for cell in found["cells"]] == ["no", "yes"]
+    assert [cell["labels"]["smokes"] for cell in found["cells"]] == ["no", "yes"]
 
 
 def test_an_option_of_columns_may_be_given_again(capsys: Capture) -> None:
@@ -451,8 +456,8 @@ def test_what_cannot_be_known_is_said(capsys: Capture) -> None:
         done(capsys, *disguise("s.csv", "--simulate", str(seed), "--force"))
         text = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--json")
         found = json.loads(text)
-        negative = [c["drug"] for c in found["cells"] if c["proportion"] < 0]
-        zero = [c["drug"] for c in found["cells"] if c["lower"] <= 0]
+        negative = [c["labels"]["drug"] for c in found["cells"] if c["proportion"] < 0]
+        zero = [c["labels"]["drug"] for c in found["cells"] if c["lower"] <= 0 <= c["upper"]]
         said = {text.partition(":")[0]: text for text in found["statements"]}
         assert ("negative" in said) == bool(negative)
         assert found["negative"] == len(negative)
@@ -629,15 +634,18 @@ def test_a_block_of_many_attributes_is_no_matter_of_its_joint_categories(
     frame = pd.DataFrame(dict.fromkeys(names, ["y", "n", "n", "n"] * 100))
     frame.to_parquet("s.parquet")
     said = done(capsys, *disguise("s.parquet", "--simulate", "1"))
-    assert "epsilon not computed: the block is too large" in said
+    epsilon = math.log((0.6 + 0.4 / 2**40) / (0.4 / 2**40))
+    assert f"unrelated, epsilon {epsilon:.4g}" in said
     found = json.loads(done(capsys, "estimate", "r.parquet", *BOTH, "--over", "a7,a31", "--json"))
     truth = {("n", "n"): 0.75, ("y", "y"): 0.25}
     for cell in found["cells"]:
-        error = abs(cell["proportion"] - truth.get((cell["a7"], cell["a31"]), 0))
+        error = abs(
+            cell["proportion"] - truth.get((cell["labels"]["a7"], cell["labels"]["a31"]), 0)
+        )
         assert error < 4 * cell["standard_error"]
     audited = measures(capsys, "--design", "d.toml")
     assert audited["a7 alone", "MAP privacy"] == pytest.approx(0.2)
-    assert audited[f"{', '.join(names)} (unrelated)", "epsilon"] is None
+    assert audited[f"{', '.join(names)} (unrelated)", "epsilon"] == pytest.approx(epsilon)
 
 
 def test_sets_are_estimated_from_reports_and_not_counted(capsys: Capture) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ppdm_dask.cli.output import print_json, print_lines, print_table
 from ppdm_dask.cli.survey_files import read_both, require_new
 
 if TYPE_CHECKING:
+    from ppdm_dask.estimate import Fit
     from ppdm_dask.survey.estimate import Cell, SurveyEstimate
 
 __all__ = ["estimate_answers"]
@@ -38,6 +40,7 @@ def estimate_answers(
     where: Sequence[str],
     weights: str | None,
     strata: str | None,
+    interval: Any,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -52,7 +55,14 @@ def estimate_answers(
     require_new(out, force, (*files, codebook, design), (".csv", ".json"))
     asked = conditions(where, {a.name: a.categories for a in book.attributes})
     question = Question(
-        tuple(named(over, book.names)), method, level, estimand, asked, weights, strata
+        tuple(named(over, book.names)),
+        method,
+        level,
+        estimand,
+        asked,
+        weights,
+        strata,
+        interval,
     )
     question.check(book, plan)
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
@@ -76,6 +86,8 @@ def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
     return {
         "over": list(question.over),
         "n": found.n,
+        "effective_size": found.size,
+        "degrees_of_freedom": found.freedom,
         "estimand": question.estimand,
         "method": question.method,
         "level": question.level,
@@ -86,8 +98,12 @@ def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
         "simulated": found.simulated,
         "negative": found.negative,
         "counted_along": list(found.whole),
+        "fit": _fit(found.fit),
         "cells": [
-            dict(zip([*question.over, *NUMBERS], [*cell.labels, *_numbers(cell)], strict=True))
+            {
+                "labels": dict(zip(question.over, cell.labels, strict=True)),
+                **dict(zip(NUMBERS, _numbers(cell), strict=True)),
+            }
             for cell in found.cells
         ],
         "statements": said,
@@ -98,10 +114,34 @@ def _numbers(cell: Cell) -> list[float | None]:
     return [getattr(cell, name) for name in NUMBERS]
 
 
+def _fit(fit: Fit) -> dict[str, Any]:
+    numbers = {"p_value": fit.p_value, "statistic": fit.statistic}
+    return {
+        **{name: None if math.isnan(value) else value for name, value in numbers.items()},
+        "freedom": fit.freedom,
+        "method": fit.method or None,
+        "contradicts": fit.contradicts,
+        "reason": fit.reason or None,
+    }
+
+
+def _headed(over: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Heads of columns of labels and of numbers; a number's has ``_`` added if a label's is equal.
+
+    Attributes keep their names.
+    """
+    heads = list(over)
+    for name in names:
+        while name in heads:
+            name += "_"
+        heads.append(name)
+    return heads
+
+
 def _csv(found: SurveyEstimate) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*found.question.over, *NUMBERS])
+    writer.writerow(_headed(found.question.over, NUMBERS))
     for cell in found.cells:
         writer.writerow([*cell.labels, *("" if v is None else repr(v) for v in _numbers(cell))])
     return file.getvalue()
@@ -123,7 +163,7 @@ def _print(found: SurveyEstimate) -> None:
         for cell in found.cells[:ROWS]
     ]
     level = f"{100 * found.question.level:.4g} % interval"
-    header = [*over, "proportion", "standard error", level]
+    header = _headed(over, ["proportion", "standard error", level])
     print_table(plain_table(header, rows, right=range(len(over), len(header))))
     if len(found.cells) > ROWS:
         print(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")

@@ -21,6 +21,13 @@ class Estimator(StrEnum):
     EM = "em"
 
 
+class IntervalBy(StrEnum):
+    """How ``ppdm estimate`` makes intervals of estimates by inversion."""
+
+    SCORE = "score"
+    WALD = "wald"
+
+
 class Order(StrEnum):
     """How ``ppdm codebook`` orders categories."""
 
@@ -186,6 +193,9 @@ def estimate(
         Estimator, typer.Option(help="Unbiased inversion, or most likely proportions.")
     ] = Estimator.INVERT,
     level: Annotated[float, typer.Option(metavar="P", help="Level of the intervals.")] = 0.95,
+    interval: Annotated[
+        IntervalBy, typer.Option(help="Of inverted proportions; wald: by standard errors.")
+    ] = IntervalBy.SCORE,
     estimand: Annotated[
         About, typer.Option(help="The population behind the reports, or their records alone.")
     ] = About.POPULATION,
@@ -224,6 +234,7 @@ def estimate(
         where=where or [],
         weights=weights,
         strata=strata,
+        interval=interval.value,
         force=force,
         as_json=json,
     )

@@ -179,7 +179,15 @@ class Flip(Design):
     def likelihood_range(self) -> tuple[Floats, Floats]:
         # With two or more attributes some truths are neither the report nor its opposite.
         low = min(self._chances) if self.n_true == 2 else 0.0
-        return np.full(self.n_true, low), np.full(self.n_true, max(self._chances))
+        both = np.array([[low], [max(self._chances)]])
+        # Views of two numbers: the joint domain may be large.
+        lows, highs = np.broadcast_to(both, (2, self.n_true))
+        return lows, highs
+
+    def log_ratio(self) -> float:
+        """As in the base class: of two or more attributes each report rules some truths out."""
+        low, high = sorted(self._chances)
+        return math.log(high / low) if self.n_true == 2 and low else math.inf
 
     def config(self) -> dict[str, Any]:
         return {"id": self.id, "attributes": list(self.attributes), "theta": self.theta}

@@ -57,6 +57,9 @@ class Measures:
 
     def log_ratio(self) -> float:
         """Log of the largest P[y, x] / P[y, x'] over y, x and x'; infinite where y rules x' out."""
+        blocks = self._design().blocks
+        if len(blocks) > 1:
+            return sum(block.log_ratio() for block in blocks)
         low, high = self._design().likelihood_range()
         possible = high > 0
         if (low[possible] <= 0).any():

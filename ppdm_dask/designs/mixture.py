@@ -7,6 +7,7 @@ B = (I - (1 - q) r 1^T) / q; both act in O(k), marginals are mixtures again, and
 from __future__ import annotations
 
 import math
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property, reduce
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.labels import same_law
 from ppdm_dask.designs.sampling import drawn, thresholds
+from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
 
@@ -28,6 +30,9 @@ __all__ = ["COIN", "PERSONAL", "Mixture", "uniform"]
 
 COIN, PERSONAL = 0, 1
 """Source of the coin; the source of what attribute a reports in place of the truth is 1 + a."""
+
+MAX_JOINT = 1 << 24
+"""Joint categories of a block above which no vector over them is made: it would take 128 MiB."""
 
 MIN_MIXING = 1e-12
 """Below this much of the truth in the reports, estimates would be rounding errors: 1/3 as a double
@@ -66,7 +71,19 @@ class Mixture(Design):
 
     @cached_property
     def unrelated(self) -> Floats:
-        """r over the joint categories of the block, shape (n_true,)."""
+        """r over the joint categories of the block, shape (n_true,).
+
+        Raises
+        ------
+        DesignError
+            Above 2**24 joint categories; event weights and epsilon do without.
+        """
+        if self.n_true > MAX_JOINT:
+            raise DesignError(
+                f"{self.id}: a block of {self.n_true} joint categories is too large to list (at "
+                f"most {MAX_JOINT}); ask for fewer attributes, or for events",
+                self,
+            )
         law: Floats = reduce(np.multiply.outer, self.factors, np.ones(())).ravel()
         law.flags.writeable = False
         return law
@@ -191,6 +208,19 @@ class Mixture(Design):
         if self.n_true == 1:
             return diagonal, diagonal
         return np.minimum(diagonal, off), np.maximum(diagonal, off)
+
+    def log_ratio(self) -> float:
+        """As in the base class, in closed form: the least r has the largest ratio."""
+        q, least = self.mixing, [float(factor.min()) for factor in self.factors]
+        if self.n_true == 1 or not q:
+            return 0.0
+        r = math.prod(least)
+        if r < sys.float_info.min and min(least) > 0 and 0 < q < 1:
+            # The product leaves the range of a double; q + (1 - q) r is q.
+            return math.log(q) - math.log1p(-q) - math.fsum(map(math.log, least))
+        off = (1 - q) * r
+        low, high = min(q + off, off), max(q + off, off)
+        return float(np.log(high / low)) if low > 0 else math.inf
 
     def _named(self, **parameters: Any) -> dict[str, Any]:
         return {"id": self.id, "attributes": list(self.attributes), **parameters}

@@ -19,6 +19,7 @@ from ppdm_dask.designs.parameters import (
     distribution,
     labelled,
     noted_distribution,
+    numbers,
     one_attribute,
     probability,
     stated_once,
@@ -122,7 +123,7 @@ def two_stage(design: Design, prior: npt.ArrayLike) -> RRMatrix:
     prior : array, shape (true categories,)
     """
     P = design.matrix()
-    p = distribution("prior", np.asarray(prior, dtype=float).ravel(), design.n_true)
+    p = distribution("prior", numbers("prior", prior).ravel(), design.n_true)
     law = P @ p
     posterior = np.divide(P * p, law[:, None], out=np.zeros_like(P), where=law[:, None] > 0)
     both = posterior.T @ P

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs.base import Codes, Design, Floats
 from ppdm_dask.designs.labels import Categories, Orders
+from ppdm_dask.designs.mixture import MAX_JOINT
 from ppdm_dask.designs.parameters import attribute_names, check_keys
 from ppdm_dask.designs.registry import design_from_config, register
 from ppdm_dask.errors import DesignError
@@ -185,6 +186,12 @@ class Product(Design):
         ]
 
     def likelihood_range(self) -> tuple[Floats, Floats]:
+        if self.n_reported > MAX_JOINT:
+            raise DesignError(
+                f"{self.id}: {self.n_reported} joint reports are too many to list (at most "
+                f"{MAX_JOINT}); ask block by block",
+                self,
+            )
         ranges = [block.likelihood_range() for block in self.parts]
         low = reduce(np.multiply.outer, [low for low, _ in ranges])
         high = reduce(np.multiply.outer, [high for _, high in ranges])

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.base import Design, Floats
 from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.records import Records
 
 if TYPE_CHECKING:
     from ppdm_dask.estimate import Estimate
+    from ppdm_dask.estimate.event_law import EventLaw
     from ppdm_dask.events import Estimand, Proportion
 
 __all__ = ["Stratified", "pair_strata"]
@@ -101,7 +102,7 @@ class Stratified:
         """Estimate the proportion of an event over all strata together.
 
         ``p = sum_h n_h p_h / n`` with ``SE^2 = sum_h n_h s_h^2 / n^2``, s_h^2 the variance of the
-        weights within stratum h.
+        weights within stratum h; where few reports carry that, at least what the designs make it.
 
         Parameters
         ----------
@@ -110,6 +111,7 @@ class Stratified:
         event : mapping of attribute to label or iterable of labels
         estimand : {"population", "file"}
         """
+        from ppdm_dask.estimate.laws import law_of_event
         from ppdm_dask.events import (
             Proportion,
             check_estimand,
@@ -119,16 +121,23 @@ class Stratified:
         )
 
         check_estimand(estimand)
-        totals, variances = [], []
+        n, parts = sum(map(len, strata)), []
         for records, design in self.pair(strata):
             weights = event_weights(records, design, event)  # type: ignore[arg-type]
-            n_h, total = len(weights), math.fsum(weights)
-            mean, square = np.array(total / n_h), np.array(math.fsum(weights**2) / n_h)
-            totals.append(total)
-            variances.append(n_h**2 * float(mean_variance(mean, square, n_h, estimand)))
-        n = sum(map(len, strata))
-        error = float(standard_error_of(np.array(math.fsum(variances)))) / n
-        return Proportion(math.fsum(totals) / n, error, n, estimand)
+            n_h = len(weights)
+            mean, square = np.array(math.fsum(weights) / n_h), np.array(math.fsum(weights**2) / n_h)
+            masks, names = records.codebook.masks(event), records.codebook.names
+            law = law_of_event(design, masks, names)
+            moments = None if law is None else law.second_moments(mean, square)
+            spread = mean_variance(mean, square, n_h, estimand)
+            parts.append(_Part(n_h / n, n_h, mean, spread, law, moments))
+        whole = _pooled(parts, estimand)
+        error = float(standard_error_of(whole.variance))
+        moments = whole.moments
+        pair = None if moments is None else (float(moments[0]), float(moments[1]))
+        freedom = float(max(n - len(parts), 1))
+        few = bool(whole.few)
+        return Proportion(float(whole.value), error, n, estimand, pair, n, freedom, few)
 
     def estimate_proportions(
         self,
@@ -147,28 +156,80 @@ class Stratified:
             Attributes.
         estimand : {"population", "file"}
         """
-        from ppdm_dask.estimate import Estimate, estimate_proportions
+        from functools import partial
 
-        names = tuple(over)
-        parts = [
-            estimate_proportions(records, design, names, estimand=estimand)  # type: ignore[arg-type]
-            for records, design in self.pair(strata)
-        ]
-        n = sum(part.n for part in parts)
-        values = sum((part.n / n * part.values for part in parts), np.zeros(()))
-        variance = np.zeros(())
-        for part in parts:
-            assert part.variance is not None
-            variance = variance + (part.n / n) ** 2 * part.variance
+        from ppdm_dask.estimate import Estimate, estimate_proportions
+        from ppdm_dask.estimate.fit import fit_of_parts
+        from ppdm_dask.estimate.laws import law_of_cells
+        from ppdm_dask.matching import covering
+
+        names, n = tuple(over), sum(map(len, strata))
+        found, parts = [], []
+        for records, design in self.pair(strata):
+            part = estimate_proportions(records, design, names, estimand=estimand)  # type: ignore[arg-type]
+            law = law_of_cells(design, part.codebook, covering(design, names))
+            assert part.unbiased is not None
+            share = part.n / n
+            parts.append(_Part(share, part.n, part.values, part.unbiased, law, part.moments))
+            found.append(part)
+        whole = _pooled(parts, estimand)
         return Estimate(
-            parts[0].codebook,
-            np.asarray(values),
-            np.asarray(variance),
+            found[0].codebook,
+            whole.value,
+            whole.variance,
             n,
             "inversion",
             estimand,
-            float((values < 0).mean()),
+            float((whole.value < 0).mean()),
+            few=whole.few,
+            unbiased=whole.unbiased,
+            moments=whole.moments,
+            size=n,
+            freedom=float(max(n - len(parts), 1)),
+            tested=partial(fit_of_parts, found),
         )
+
+
+class _Part(NamedTuple):
+    """Estimates of one stratum."""
+
+    share: float
+    n: int
+    value: Floats
+    variance: Floats
+    law: EventLaw | None
+    moments: tuple[Floats, Floats] | None
+
+
+class _Pooled(NamedTuple):
+    value: Floats
+    variance: Floats
+    unbiased: Floats
+    few: Any
+    moments: tuple[Floats, Floats] | None
+
+
+def _pooled(parts: Sequence[_Part], estimand: Estimand) -> _Pooled:
+    """Estimates over all strata: shares add, and so do the least variances of the designs."""
+    from ppdm_dask.estimate.floors import raised, undefined
+
+    n = sum(part.n for part in parts)
+    value = np.asarray(sum(part.share * part.value for part in parts))
+    unbiased = np.asarray(sum(part.share**2 * part.variance for part in parts))
+    laws = [part.law for part in parts]
+    moments = [part.moments for part in parts]
+    if any(law is None for law in laws) or any(pair is None for pair in moments):
+        variance, few = undefined(unbiased, n, np.maximum(np.abs(value), 1) ** 2)
+        return _Pooled(value, variance, unbiased, few, None)
+    known = [(part, part.law, part.moments) for part in parts if part.law and part.moments]
+    floor = sum(part.share**2 * law.least / part.n for part, law, _ in known)
+    farthest = np.maximum.reduce([law.farthest(part.value) for part, law, _ in known])
+    exact = np.logical_and.reduce([law.certain | law.told(estimand) for _, law, _ in known])
+    variance, few = raised(unbiased, np.asarray(floor), farthest, n, exact)
+    inside, outside = (
+        np.asarray(sum(part.share * pair[i] for part, _, pair in known)) for i in (0, 1)
+    )
+    return _Pooled(value, variance, unbiased, few, (inside, outside))
 
 
 def pair_strata(design: Design | Stratified, reports: Records | Sequence[Records]) -> Strata:

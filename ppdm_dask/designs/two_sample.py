@@ -80,7 +80,8 @@ class TwoSample:
         yes: str | Sequence[str] | None = None,
     ) -> None:
         names = attribute_names([private, personal])
-        if len(q) != 2:
+        given: Any = q
+        if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
             raise DesignError(f"q: got {q!r}; two probabilities are needed", q)
         pair = (probability("q[0]", q[0]), probability("q[1]", q[1]))
         object.__setattr__(self, "private", names[0])
@@ -172,7 +173,8 @@ class TwoSample:
 
         ``pi = [l1 (1 - q2) - l2 (1 - q1)] / (q1 - q2)``.  With survey weights d the share of a
         sample is ``sum d y / sum d``; weights and strata enter its variance as in
-        :func:`ppdm_dask.proportion`.
+        :func:`ppdm_dask.proportion`.  Standard errors are not numbers where a sample has equal
+        reports only.
 
         Raises
         ------
@@ -200,7 +202,8 @@ class TwoSample:
                 said == self._code_of_yes(reports.codebook, 0, reports.simulated), reports
             )
             shares.append(share)
-            variances.append(variance)
+            # A sample of equal reports does not say how far its share may be from 0 or 1.
+            variances.append(variance if 0 < share < 1 else math.nan)
         inverse = np.array([[1 - q2, q1 - 1], [-q2, q1]], dtype=float) / float(q1 - q2)
         values = inverse @ shares
         covariance = inverse @ np.diag(variances) @ inverse.T

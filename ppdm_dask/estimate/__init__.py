@@ -1,19 +1,13 @@
 """Estimates from disguised counts: unbiased first; repairs, likelihood and intervals by name."""
 
 from ppdm_dask.estimate.association import Association, association_test, independence_test
-from ppdm_dask.estimate.intervals import (
-    Interval,
-    event_interval,
-    feldman_cousins,
-    profile_deviance,
-)
-from ppdm_dask.estimate.inversion import (
-    Estimate,
-    estimate_proportions,
-    invert,
-)
+from ppdm_dask.estimate.fit import Fit
+from ppdm_dask.estimate.intervals import Interval, event_interval, profile_deviance
+from ppdm_dask.estimate.inversion import Estimate, invert
 from ppdm_dask.estimate.joint import JointEstimate, estimate_joint
 from ppdm_dask.estimate.likelihood import LikelihoodEstimate, em, mle
+from ppdm_dask.estimate.ordering import feldman_cousins
+from ppdm_dask.estimate.proportions import estimate_proportions
 from ppdm_dask.estimate.repair import project_simplex
 from ppdm_dask.estimate.resampling import Bootstrap, bootstrap
 from ppdm_dask.estimate.sums import WeightSums, sum_event, sum_weights
@@ -22,6 +16,7 @@ __all__ = [
     "Association",
     "Bootstrap",
     "Estimate",
+    "Fit",
     "Interval",
     "JointEstimate",
     "LikelihoodEstimate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.estimate.blocks import check_table
-from ppdm_dask.estimate.inversion import invert
+from ppdm_dask.estimate.blocks import check_table, solve_blocks
+from ppdm_dask.estimate.inversion import Estimate, invert
 from ppdm_dask.matching import bound_to, covering
+from ppdm_dask.rounding import sum_rounding
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Association", "association_test", "independence_test"]
 
 Floats = npt.NDArray[np.float64]
+
+DEGENERATE = 1e-12
+"""Directions whose variance is a smaller share of the largest do not vary."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,9 @@ class Association:
     method : str
     cramers_v : float
         Of the estimated true proportions, raw: for few reports noise raises it.  Not a number where
-        an estimated margin is not positive.
+        an attribute has one category, or an estimated margin is not positive.
+    reason : str
+        Why Cramer's V is not a number; empty where it is one.
     """
 
     statistic: float
@@ -43,6 +50,7 @@ class Association:
     p_value: float
     method: str
     cramers_v: float
+    reason: str = ""
 
 
 def _pair(table: ContingencyTable, design: Design, first: str, second: str) -> ContingencyTable:
@@ -53,20 +61,39 @@ def _pair(table: ContingencyTable, design: Design, first: str, second: str) -> C
     return table.marginal(covering(design, (first, second)))
 
 
-def _cramers_v(joint: Floats) -> float:
-    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    least = min(joint.shape) - 1
-    if not least or (rows <= 0).any() or (columns <= 0).any():
-        return float("nan")
-    expected = np.outer(rows, columns)
-    return float(np.sqrt(((joint - expected) ** 2 / expected).sum() / least))
+def _cramers_v(estimate: Estimate) -> tuple[float, str]:
+    """Cramer's V of estimated proportions; or not a number, with the reason."""
+    joint, (first, second) = estimate.values, estimate.codebook.names
+    smaller = min(joint.shape) - 1
+    if not smaller:
+        alone = first if joint.shape[0] == 1 else second
+        return math.nan, f"{alone!r} has a single category"
+    margins, squares = [joint.sum(axis=1), joint.sum(axis=0)], _second_moments(estimate)
+    for name, margin, axis in zip((first, second), margins, (1, 0), strict=True):
+        # (sum of m weights)^2 <= m sum weights^2, so this bounds what rounding leaves of a 0.
+        noise = sum_rounding(joint.shape[axis] * squares.sum(axis=axis), joint.size)
+        least = int(margin.argmin())
+        if margin[least] <= noise[least]:
+            value = margin[least] if margin[least] < -noise[least] else 0.0
+            label = estimate.codebook[name].categories[least]
+            return math.nan, f"the estimated proportion of {name!r} = {label!r} is {value:.4g}"
+    expected = np.outer(*margins)
+    return float(np.sqrt(((joint - expected) ** 2 / expected).sum() / smaller)), ""
 
 
-def _result(statistic: float, freedom: int, method: str, joint: Floats) -> Association:
+def _second_moments(estimate: Estimate) -> Floats:
+    """Mean squared weight of each cell, shape of the estimate."""
+    assert estimate.source is not None
+    table, design = estimate.source
+    observed = table.counts / table.n
+    return solve_blocks(observed, table.attributes, design, estimate.codebook.names, squared=True)
+
+
+def _result(statistic: float, freedom: int, method: str, estimate: Estimate) -> Association:
     from scipy.stats import chi2
 
     p_value = float(chi2.sf(statistic, freedom)) if freedom else 1.0
-    return Association(statistic, freedom, p_value, method, _cramers_v(joint))
+    return Association(statistic, freedom, p_value, method, *_cramers_v(estimate))
 
 
 def independence_test(
@@ -91,7 +118,7 @@ def independence_test(
             )
     design = bound_to(table, design)
     pair = _pair(table, design, first, second)
-    joint = invert(pair, design).marginal([first, second]).values
+    estimate = invert(pair, design).marginal([first, second])
     counts = pair.marginal([first, second]).counts.astype(float)
     if pair.attributes != (first, second) and set(pair.attributes) != {first, second}:
         raise InputError(
@@ -101,7 +128,7 @@ def independence_test(
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     statistic = float(((counts - expected) ** 2 / expected).sum())
     freedom = (counts.shape[0] - 1) * (counts.shape[1] - 1)
-    return _result(statistic, freedom, "chi-square of the reports", joint)
+    return _result(statistic, freedom, "chi-square of the reports", estimate)
 
 
 def association_test(
@@ -120,7 +147,9 @@ def association_test(
     r, c = joint.shape
     freedom = (r - 1) * (c - 1)
     if not freedom:
-        return _result(0.0, 0, "Wald", joint)
+        return _result(0.0, 0, "Wald", estimate)
+    # Asked for first: it refuses as many cells as would make the slopes too large.
+    covariance = estimate.covariance
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     # d (p_ij - p_i. p_.j) / d p_kl = [ij = kl] - [i = k] p_.j - [j = l] p_i.
     i, j = (x.ravel()[:, None] for x in np.indices((r, c))[:, :-1, :-1])
@@ -128,7 +157,10 @@ def association_test(
     same_i, same_j = (i == k).astype(float), (j == m).astype(float)
     slope = same_i * same_j - same_i * columns[j] - same_j * rows[i]
     h = (joint - np.outer(rows, columns))[:-1, :-1].ravel()
-    V = slope @ estimate.covariance @ slope.T
-    statistic = float(h @ np.linalg.pinv(V, hermitian=True) @ h)
-    freedom = int(np.linalg.matrix_rank(V, hermitian=True))
-    return _result(statistic, freedom, "Wald", joint)
+    V = slope @ covariance @ slope.T
+    spread, directions = np.linalg.eigh(V)
+    # Directions without variance are empty categories, whose contrasts are rounding errors.
+    varies = spread > DEGENERATE * spread.max(initial=0.0)
+    freedom = int(varies.sum())
+    statistic = float(((h @ directions[:, varies]) ** 2 / spread[varies]).sum())
+    return _result(statistic, freedom, "Wald", estimate)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ppdm_dask.designs.joint import row_major
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.estimate.blocks import along_blocks
-from ppdm_dask.events import answers_of
-from ppdm_dask.matching import covering, require_whole
+from ppdm_dask.events import answers_of, touched_part
+from ppdm_dask.matching import covering
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -33,6 +33,10 @@ MAX_ENTRIES = 1 << 34
 """Entries of that matrix in all, above which a pass is refused."""
 
 CHUNK = 1 << 16
+
+MAX_TABLE = 1 << 12
+"""Joint categories of a block up to which its weights are always looked up in a table, symbols by
+cells; dense designs have no more.  Larger blocks have one only where there are as many reports."""
 
 
 def cell_sums(
@@ -129,10 +133,7 @@ def cell_weights(
         touched = [n for n in block.attributes if n in names or n in masks]
         if not touched:
             continue
-        there = [n for n in block.attributes if n in book.names]
-        require_whole(block, there)
-        part = block.marginal(there)
-        assert part is not None
+        there, part = touched_part(block, touched, book.names)
         own = [n for n in there if n in names]
         matrix = _block_weights(part, answers_of(reports, there, part), own, masks)
         weights = weights * _aligned(matrix, own, names, shape)
@@ -168,6 +169,9 @@ def _block_weights(
         return matrix if allowed is None else matrix * allowed
     if not own:
         return block.weights(masks, answers)[:, None]
+    shape = tuple(block.shape[block.attributes.index(name)] for name in own)
+    if block.n_true > max(len(answers), MAX_TABLE):
+        return _one_by_one(block, answers, own, masks, shape)
     codes = np.stack(np.unravel_index(np.arange(block.n_true), block.shape), axis=1)
     columns = [block.attributes.index(name) for name in own]
     sizes = tuple(block.shape[i] for i in columns)
@@ -177,3 +181,21 @@ def _block_weights(
             inside &= masks[name][codes[:, axis], None]
     result: Floats = block.invert_transposed(inside.astype(float))[block.joint(answers)]
     return result
+
+
+def _one_by_one(
+    block: Design,
+    answers: Any,
+    own: list[str],
+    masks: Mapping[str, npt.NDArray[np.bool_]],
+    shape: tuple[int, ...],
+) -> Floats:
+    """The same, an event at a time: structured designs need no joint domain for one."""
+    columns = []
+    for cell in np.ndindex(*shape):
+        event = dict(masks)
+        for name, code, size in zip(own, cell, shape, strict=True):
+            mask = np.arange(size) == code
+            event[name] = mask & masks[name] if name in masks else mask
+        columns.append(block.weights(event, answers))
+    return np.stack(columns, axis=1)

@@ -74,11 +74,18 @@ def _derivatives(P: Floats, f: Floats, p: Floats) -> tuple[Floats, Floats]:
 
 
 def _newton(hessian: Floats, A: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Step in the null space of A, and multipliers: [H A'; A 0] [dp; y] = [right; 0]."""
+    """Step in the null space of A, and multipliers: [H A'; A 0] [dp; y] = [right; 0].
+
+    The shortest one where the likelihood is flat, as few reports leave it.
+    """
     m, k = A.shape
     system = np.zeros((k + m, k + m))
     system[:k, :k], system[:k, k:], system[k:, :k] = hessian, A.T, A
-    solution = np.linalg.solve(system, np.concatenate([right, np.zeros(m)]))
+    target = np.concatenate([right, np.zeros(m)])
+    try:
+        solution = np.linalg.solve(system, target)
+    except np.linalg.LinAlgError:
+        solution = np.linalg.lstsq(system, target, rcond=None)[0]
     return solution[:k], solution[k:]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.interior import log_likelihood, maximise
 from ppdm_dask.estimate.likelihood import MAX_DENSE, channel, mle
+from ppdm_dask.estimate.ordering import feldman_cousins
 from ppdm_dask.events import normal_quantile
 from ppdm_dask.matching import bound_to
 
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.tables import ContingencyTable
 
-__all__ = ["Interval", "event_interval", "feldman_cousins", "profile_deviance"]
+__all__ = ["Interval", "event_interval", "profile_deviance"]
 
 Floats = npt.NDArray[np.float64]
-
-GRID = 400
-"""Proportions between the estimate and an end of [0, 1] that are tried before bisecting."""
 
 
 @dataclass(frozen=True)
@@ -50,75 +47,6 @@ class Interval:
     method: str
 
 
-def feldman_cousins(
-    yes: int, n: int, if_false: float, if_true: float, level: float = 0.95
-) -> tuple[float, float]:
-    """Interval of a proportion pi from a binomial count, by likelihood-ratio ordering.
-
-    Reports are yes with probability ``a + (b - a) pi``.  A pi belongs to the interval unless the
-    counts whose likelihood ratio ``L(pi) / max L`` is no greater than the observed one's have a
-    probability under pi of 1 - level or less.  So the interval is never empty, and coverage is at
-    least the level; with few reports it can be well above, for counts are discrete.
-
-    Parameters
-    ----------
-    yes, n : int
-    if_false, if_true : float
-        a and b, probabilities of a yes from a record outside and inside the event; different.
-    level : float in (0, 1)
-    """
-    normal_quantile(level)
-    a, b = if_false, if_true
-    if not (0 <= min(a, b) < max(a, b) <= 1) or not 0 <= yes <= n or n < 1:
-        raise InputError(
-            f"yes = {yes} of n = {n}, reported with {a} or {b}: 0 <= yes <= n, n of 1 or more and "
-            "different probabilities are needed",
-            (yes, n, a, b),
-        )
-    best = min(max((yes / n - a) / (b - a), 0.0), 1.0)
-
-    def inside(pi: float) -> bool:
-        return _tail(pi, yes, n, a, b) > 1 - level
-
-    return _edge(inside, best, 0.0), _edge(inside, best, 1.0)
-
-
-def _edge(inside: Callable[[float], bool], best: float, end: float) -> float:
-    """Outermost proportion towards an end that is inside, to 1e-10.
-
-    Acceptance by a discrete count is not monotone: a grid is tried from the end inwards.
-    """
-    if best == end or inside(end):
-        return end
-    grid = np.linspace(end, best, GRID + 1)
-    for out, kept in pairwise(grid):
-        if kept == best or inside(float(kept)):
-            low, high = float(out), float(kept)
-            while abs(high - low) > 1e-10:
-                middle = (low + high) / 2
-                low, high = (low, middle) if inside(middle) else (middle, high)
-            return high
-    return best
-
-
-def _tail(pi: float, yes: int, n: int, a: float, b: float) -> float:
-    """Probability under pi of counts with no greater likelihood ratio than the observed one."""
-    from scipy.special import gammaln, xlog1py, xlogy
-
-    share = a + (b - a) * pi
-    spread = 12 * math.sqrt(n * share * (1 - share)) + 40
-    if abs(yes - n * share) > spread:
-        return 0.0  # less than 1e-30, and so are counts that are less likely still
-    low = max(math.floor(n * share - spread), 0)
-    high = min(math.ceil(n * share + spread), n)
-    x = np.arange(low, high + 1)
-    most = np.clip(x / n, min(a, b), max(a, b))
-    here = xlogy(x, share) + xlog1py(n - x, -share)
-    ratio = here - (xlogy(x, most) + xlog1py(n - x, -most))
-    law = np.exp(gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1) + here)
-    return float(law[ratio <= ratio[yes - low] + 1e-9].sum())
-
-
 def event_interval(
     table: ContingencyTable,
     design: Design,
@@ -131,7 +59,9 @@ def event_interval(
 
     Where the event's weight takes two values over all possible reports, their count is binomial and
     the interval is by likelihood-ratio ordering (:func:`feldman_cousins`); so it is for every event
-    on one attribute of a k-ary or unrelated-question design.  Else it is the profile likelihood's.
+    on one attribute of a k-ary or unrelated-question design.  Else it is the profile likelihood's,
+    which holds the maximum likelihood estimate; the count of one event does not know that other
+    categories are at 0, and its interval need not hold it.
 
     Parameters
     ----------

@@ -5,28 +5,25 @@ Inverting a contingency table sums event weights (:mod:`ppdm_dask.events`), grou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.blocks import check_table, solve_blocks
+from ppdm_dask.estimate.fit import Fit, fit_of_table
+from ppdm_dask.estimate.floors import lift, told_cells
+from ppdm_dask.estimate.laws import law_of_cells
 from ppdm_dask.estimate.repair import project_simplex
-from ppdm_dask.events import (
-    Estimand,
-    check_estimand,
-    mean_variance,
-    normal_quantile,
-    standard_error_of,
-)
+from ppdm_dask.estimate.score import IntervalMethod, intervals_of
+from ppdm_dask.events import Estimand, check_estimand, mean_variance, standard_error_of
 from ppdm_dask.matching import bound_to
 from ppdm_dask.tables import (
     ContingencyTable,
-    count,
     covering,
 )
 
@@ -35,9 +32,8 @@ if TYPE_CHECKING:
 
     from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.records import Reports
 
-__all__ = ["Estimate", "estimate_proportions", "invert"]
+__all__ = ["Estimate", "invert"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,7 +51,9 @@ class Estimate:
     values : float array, shape ``codebook.shape``
         Estimated proportions; inversion may leave the simplex.
     variance : float array of the same shape, or None
-        Unbiased variance of each value; None after a repair, which has no formula for it.
+        Variance of each value: unbiased, unless fewer than ten reports carry it; then it is at
+        least what the design makes it whatever the truth is, and not a number where that is 0 too.
+        None after a repair, which has no formula for it.
     n : int
         Reports behind the estimate.
     method : str
@@ -67,6 +65,18 @@ class Estimate:
         What further marginals and the covariance are computed from.
     reason : str
         Why there is no variance, where there is none.
+    few : bool array of the same shape, optional
+        Where fewer than ten reports carry the variance.
+    unbiased : float array of the same shape, optional
+        The unbiased variances, before any of them was raised.
+    moments : pair of float arrays of the same shape, optional
+        Second moments of the cells' weights, of records inside of the cell and outside.
+    size : float, optional
+        Effective reports, where survey weights or a condition make them fewer.
+    freedom : float, optional
+        Degrees of freedom of variances that are of weighted, stratified or conditional sums.
+    tested : callable, optional
+        Makes the test of fit.
     """
 
     codebook: Codebook
@@ -78,11 +88,38 @@ class Estimate:
     negative_share: float
     source: tuple[ContingencyTable, Design] | None = None
     reason: str = ""
+    few: npt.NDArray[np.bool_] | None = None
+    unbiased: Floats | None = None
+    moments: tuple[Floats, Floats] | None = None
+    size: float | None = None
+    freedom: float | None = None
+    tested: Callable[[], Fit] | None = None
+
+    @property
+    def effective_size(self) -> float:
+        """Reports that would say as much: ``(sum d F)^2 / sum d^2 F^2``.
+
+        d are survey weights and F the weight of the condition; all reports without either.
+        """
+        return float(self.n if self.size is None else self.size)
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Whether the reports contradict the design: see :class:`ppdm_dask.estimate.Fit`."""
+        if self.tested is None:
+            return Fit(float("nan"), reason="this estimate does not keep the reports behind it")
+        return self.tested()
+
+    def _apart(self, name: str) -> str:
+        """A name that no attribute has."""
+        while name in self.codebook.names:
+            name += "_"
+        return name
 
     def _array(self, values: Floats, name: str) -> xr.DataArray:
         import xarray as xr
 
-        names = self.codebook.names
+        names, name = self.codebook.names, self._apart(name)
         coords = {name: list(self.codebook[name].categories) for name in names}
         attrs = {"n": self.n, "method": self.method, "estimand": self.estimand}
         return xr.DataArray(values, dims=names, coords=coords, name=name, attrs=attrs)
@@ -112,16 +149,43 @@ class Estimate:
             )
         return self.source
 
-    def interval(self, level: float = 0.95) -> xr.DataArray:
-        """Wald intervals, with a last dimension ``bound`` of lower and upper."""
-        half = normal_quantile(level) * standard_error_of(self._variance_or_refuse())
-        both = np.stack([self.values - half, self.values + half], axis=-1)
+    def interval(self, level: float = 0.95, method: IntervalMethod = "score") -> xr.DataArray:
+        """Intervals, with a last dimension ``bound`` of lower and upper.
+
+        Its name is followed by ``_`` where an attribute has it.
+
+        Parameters
+        ----------
+        level : float in (0, 1)
+        method : {"score", "wald"}
+            As in :meth:`ppdm_dask.events.Proportion.interval`; a maximum likelihood estimate has
+            Wald's by either name, and :func:`ppdm_dask.estimate.event_interval` makes better ones.
+        """
+        both = np.stack(self.ends(level, method), axis=-1)
         array = self._array(self.values, "interval")
-        return array.expand_dims(bound=["lower", "upper"], axis=-1).copy(data=both)
+        bound = {self._apart("bound"): ["lower", "upper"]}
+        return array.expand_dims(bound, axis=-1).copy(data=both)
+
+    def ends(self, level: float = 0.95, method: IntervalMethod = "score") -> tuple[Floats, Floats]:
+        """Lower and upper ends of :meth:`interval`, of the shape of the estimate."""
+        return intervals_of(
+            self.values,
+            self._variance_or_refuse(),
+            self.moments,
+            self.effective_size,
+            level=level,
+            freedom=self.freedom,
+            estimand=self.estimand,
+            method=method,
+            surveyed=self.freedom is not None,
+            few=False if self.few is None else self.few,
+        )
 
     @cached_property
     def covariance(self) -> Floats:
         """Covariance of the flattened proportions, shape (cells, cells); computed when asked for.
+
+        It is unbiased throughout: its diagonal is the variance but for cells that `few` marks.
 
         Raises
         ------
@@ -164,7 +228,15 @@ class Estimate:
     def project(self) -> Estimate:
         """The nearest point of the simplex: negative estimates are repaired, and said to be."""
         values = project_simplex(self.values.ravel()).reshape(self.values.shape)
-        return replace(self, values=values, variance=None, method="projection", source=None)
+        return replace(
+            self,
+            values=values,
+            variance=None,
+            method="projection",
+            source=None,
+            few=None,
+            unbiased=None,
+        )
 
 
 def _invert(
@@ -175,15 +247,24 @@ def _invert(
     observed = table.counts / n
     values = solve_blocks(observed, table.attributes, design, names)
     square = solve_blocks(observed, table.attributes, design, names, squared=True)
+    codebook = table.codebook.select(names)
+    law = law_of_cells(design, codebook, table.attributes)
+    exact = estimand == "file" and told_cells(table, design, names)
+    unbiased = mean_variance(values, square, n, estimand)
+    variance, few = lift(unbiased, values, law, n, exact)
     return Estimate(
-        table.codebook.select(names),
+        codebook,
         values,
-        mean_variance(values, square, n, estimand),
+        variance,
         n,
         "inversion",
         estimand,
         float((values < 0).mean()),
         (table, design),
+        few=few,
+        unbiased=unbiased,
+        moments=None if law is None else law.second_moments(values, square),
+        tested=partial(fit_of_table, table, design),
     )
 
 
@@ -218,37 +299,3 @@ def invert(
     design = bound_to(table, design)
     table = check_table(table, design)
     return _invert(table, design, table.attributes, estimand)
-
-
-def estimate_proportions(
-    reports: Reports,
-    design: Design,
-    over: Iterable[str],
-    *,
-    where: Mapping[str, Any] | None = None,
-    estimand: Estimand = "population",
-) -> Estimate:
-    """Unbiased joint proportions of some attributes, whatever the blocks of the design.
-
-    Reports are counted and inverted; where they are sets, or have survey weights, strata or a
-    condition, their event weights are summed (:func:`ppdm_dask.estimate.sum_weights`).
-
-    Parameters
-    ----------
-    reports : Reports
-    design : Design
-        The design that made them.
-    over : iterable of str
-        Attributes.
-    where : mapping of attribute to label or labels, optional
-        Condition: proportions are within it, ratios of two estimates.
-    estimand : {"population", "file"}
-    """
-    names = tuple(over)
-    sets = any(b.kind == "set" and b.attributes[0] in names for b in design.blocks)
-    surveyed = reports.weights is not None or reports.strata is not None
-    if sets or surveyed or where:
-        from ppdm_dask.estimate.sums import sum_weights
-
-        return sum_weights(reports, design, names, where).estimate(estimand)
-    return invert(count(reports, design, names), design, estimand=estimand).marginal(names)

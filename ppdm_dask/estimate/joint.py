@@ -10,13 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.estimate.floors import lift
+from ppdm_dask.estimate.laws import law_of_event
 from ppdm_dask.events import (
     Estimand,
     Proportion,
     check_estimand,
+    combined_masks,
     event_weights,
+    mask_weights,
     standard_error_of,
 )
+from ppdm_dask.ranges import reals
+from ppdm_dask.rounding import to_scale
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -36,6 +42,8 @@ class JointEstimate:
     values : array, shape (events,)
         Unbiased; may lie outside [0, 1].
     covariance : array, shape (events, events)
+        Unbiased, but for variances that few reports carry, as in `Proportion`: they are raised to
+        the least that the design allows, or not numbers.
     n : int
     estimand : {"population", "file"}
     """
@@ -47,10 +55,13 @@ class JointEstimate:
 
     def combine(self, coefficients: npt.ArrayLike) -> Proportion:
         """A linear combination, a difference say, with its standard error."""
-        c = np.asarray(coefficients, dtype=float)
+        c = reals("coefficients", coefficients)
         if c.shape != self.values.shape:
             raise InputError(f"coefficients: {c.shape}; {self.values.shape} is needed", c)
-        error = float(standard_error_of(np.array(c @ self.covariance @ c)))
+        # What does not enter may have no variance.
+        used = np.flatnonzero(c)
+        spread = c[used] @ self.covariance[np.ix_(used, used)] @ c[used]
+        error = float(standard_error_of(np.array(spread)))
         return Proportion(float(c @ self.values), error, self.n, self.estimand)
 
 
@@ -80,7 +91,7 @@ def estimate_joint(
     if not n:
         raise RecordsError("there are no reports; at least one is needed", reports)
     W = np.stack([event_weights(reports, design, event) for event in events], axis=1)
-    d = np.ones(n) if reports.weights is None else reports.weights
+    d = np.ones(n) if reports.weights is None else to_scale(reports.weights)[0]
     values = d @ W / d.sum()
     if n < 2:
         covariance = np.full((len(events),) * 2, np.nan)
@@ -89,7 +100,8 @@ def estimate_joint(
         certain = np.empty((len(events),) * 2)
         for i, one in enumerate(events):
             for j, other in enumerate(events):
-                both = event_weights(reports, design, _both(reports, one, other))
+                masks = combined_masks(reports.codebook, one, other)
+                both = mask_weights(reports, design, masks)
                 certain[i, j] = (d**2 @ both) / d.sum() ** 2
         covariance = z.T @ z - certain
     else:
@@ -101,18 +113,11 @@ def estimate_joint(
             m = len(part)
             centred = part - part.mean(axis=0)
             covariance += np.nan if m < 2 else m / (m - 1) * centred.T @ centred
+    raised = np.array(np.diag(covariance))
+    size = float(d.sum() ** 2 / (d @ d))
+    for i, event in enumerate(events):
+        law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
+        exact = law is not None and law.told(estimand)
+        raised[i] = lift(raised[i], values[i], law, size, exact)[0]
+    np.fill_diagonal(covariance, raised)
     return JointEstimate(values, covariance, n, estimand)
-
-
-def _both(
-    reports: Reports, one: Mapping[str, Any], other: Mapping[str, Any]
-) -> dict[str, list[str]]:
-    """The conjunction of two events."""
-    book = reports.codebook
-    masks = book.masks(one)
-    for name, mask in book.masks(other).items():
-        masks[name] = masks[name] & mask if name in masks else mask
-    return {
-        name: [c for c, m in zip(book[name].categories, mask, strict=True) if m]
-        for name, mask in masks.items()
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
+from ppdm_dask.estimate.fit import fit_of_table
 from ppdm_dask.estimate.interior import maximise
 from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.events import Estimand, check_estimand
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.tables import ContingencyTable
 
-__all__ = ["LikelihoodEstimate", "em", "mle"]
+__all__ = ["LikelihoodEstimate", "em", "maximum", "mle", "whole_mixture"]
 
 Floats = npt.NDArray[np.float64]
 
 MAX_DENSE = 2_048
 """Cells up to which the exact maximum is found with dense matrices."""
+
+ZERO = 1e-12
+"""Proportion up to which a cell of the exact maximum is 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +76,26 @@ def _finish(
     estimand: Estimand,
     steps: int,
     converged: bool,
+    zero: float = ZERO,
 ) -> LikelihoodEstimate:
-    """Gap, negative share of the inversion, and variances where the maximum is inside."""
+    """Gap, negative share of the inversion, and variances where the maximum is inside.
+
+    Cells up to `zero` are on the boundary, as far as can be told.
+    """
     names, n = table.attributes, table.n
     observed = table.counts / n
     law = along_blocks(p, names, design, "apply")
     ratio = np.divide(observed, law, out=np.zeros_like(law), where=observed > 0)
     gap = max(float(along_blocks(ratio, names, design, "apply_transposed").max()) - 1, 0.0)
     inverse = along_blocks(observed, names, design, "invert")
-    zeros = int((p <= 1e-12).sum())
+    zeros = int((p <= zero).sum())
     variance, reason = None, ""
-    if zeros:
+    if zeros and p.size > 1:
+        what = (
+            "are 0" if zero == ZERO else f"are below {zero:.2g}, which this tolerance takes for 0"
+        )
         reason = (
-            f"the maximum is on the boundary ({zeros} of {p.size} cells are 0), where standard "
+            f"the maximum is on the boundary ({zeros} of {p.size} cells {what}), where standard "
             "errors fail; ask for a profile likelihood interval"
         )
     elif n < 2:
@@ -113,6 +125,7 @@ def _finish(
         steps=steps,
         converged=converged,
         gap=gap,
+        tested=partial(fit_of_table, table, design),
     )
 
 
@@ -129,6 +142,9 @@ def em(
     ``p[j] <- sum_i P*[i] P[i, j] p[j] / sum_l P[i, l] p[l]`` (the printed sum has its letters mixed
     up).  It stops where no proportion moves by more than the tolerance; `gap` says how far the
     likelihood may still be from its maximum, which is approached slowly at the boundary.
+
+    Near 0 a step is at most about the square of a proportion, so a cell below the square root of
+    the last step cannot be told from 0: then there are no standard errors.
 
     Parameters
     ----------
@@ -151,16 +167,18 @@ def em(
     names, shape = table.attributes, table.codebook.shape
     observed = table.counts / table.n
     p = np.full(shape, 1 / math.prod(shape))
-    converged, steps = False, 0
+    converged, steps, moved = False, 0, 1.0
     while steps < max_steps and not converged:
         steps += 1
         law = along_blocks(p, names, design, "apply")
         _require_possible(observed, law)
         ratio = np.divide(observed, law, out=np.zeros_like(law), where=observed > 0)
         after = p * along_blocks(ratio, names, design, "apply_transposed")
-        converged = bool(np.abs(after - p).max() <= tolerance)
+        moved = float(np.abs(after - p).max())
+        converged = moved <= tolerance
         p = after
-    return _finish(table, design, p / p.sum(), "em", estimand, steps, converged)
+    zero = max(math.sqrt(max(moved, tolerance)), ZERO)
+    return _finish(table, design, p / p.sum(), "em", estimand, steps, converged, zero)
 
 
 def mle(
@@ -184,18 +202,29 @@ def mle(
     check_estimand(estimand)
     design = bound_to(table, design)
     table = check_table(table, design)
+    p, steps = maximum(table, design)
+    return _finish(table, design, p, "maximum likelihood", estimand, steps, True)
+
+
+def maximum(table: ContingencyTable, design: Design) -> tuple[Floats, int]:
+    """Where the likelihood of a checked table is greatest, and the steps to get there.
+
+    Raises
+    ------
+    InputError, RecordsError
+        As :func:`mle`.
+    """
     names, shape = table.attributes, table.codebook.shape
     observed = table.counts / table.n
     if table.sizes == shape:
         p = along_blocks(observed, names, design, "invert")
         if (p >= 0).all():
-            return _finish(table, design, p, "maximum likelihood", estimand, 0, True)
-    block = _whole_mixture(design, names)
+            return p, 0
+    block = whole_mixture(design, names)
     if block is not None:
         order = [names.index(name) for name in block.attributes]
         level = _water_level(block, observed.transpose(order).ravel())
-        p = level.reshape([shape[i] for i in order]).transpose(np.argsort(order))
-        return _finish(table, design, p, "maximum likelihood", estimand, 0, True)
+        return level.reshape([shape[i] for i in order]).transpose(np.argsort(order)), 0
     k = math.prod(shape)
     if max(k, observed.size) > MAX_DENSE:
         raise InputError(
@@ -207,10 +236,10 @@ def mle(
     start = np.full(k, 1 / k)
     _require_possible(observed.ravel(), P @ start)
     p, steps = maximise(P, observed.ravel(), np.ones((1, k)), start)
-    return _finish(table, design, p.reshape(shape), "maximum likelihood", estimand, steps, True)
+    return p.reshape(shape), steps
 
 
-def _whole_mixture(design: Design, names: tuple[str, ...]) -> Mixture | None:
+def whole_mixture(design: Design, names: tuple[str, ...]) -> Mixture | None:
     """The single mixture behind all axes of a table, if it keeps the truth more often than not."""
     touched = [block for block in design.blocks if any(n in names for n in block.attributes)]
     if len(touched) != 1:

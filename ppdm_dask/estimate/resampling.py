@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.inversion import invert
 from ppdm_dask.events import normal_quantile
 from ppdm_dask.matching import bound_to
+from ppdm_dask.ranges import whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -30,7 +30,8 @@ class Bootstrap:
     """Estimates from resampled reports, for the population behind the records.
 
     After a maximum likelihood or a projection that ends on the boundary of the simplex they are no
-    guide to its errors: there the bootstrap fails.
+    guide to its errors: there the bootstrap fails.  Nor does it see what nobody reported: where no
+    resample differs there are no errors, and where an interval has no width there is none.
 
     Parameters
     ----------
@@ -45,8 +46,18 @@ class Bootstrap:
 
     @property
     def standard_error(self) -> Floats:
-        """Standard deviation over resamples, shape of the estimate."""
-        return np.asarray(self.values.std(axis=0, ddof=1))
+        """Standard deviation over resamples, shape of the estimate; not a number where it is 0."""
+        spread = self.values.std(axis=0, ddof=1)
+        return np.asarray(np.where(self._same(*self._range), np.nan, spread))
+
+    @property
+    def _range(self) -> tuple[Floats, Floats]:
+        return self.values.min(axis=0), self.values.max(axis=0)
+
+    def _same(self, lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
+        """Where two ends differ by rounding at most; a single category is 1 for certain."""
+        scale = 1e-12 * np.maximum(np.abs(lower), 1)
+        return np.asarray((upper - lower <= scale) & (self.estimate.values.size > 1))
 
     @property
     def covariance(self) -> Floats:
@@ -56,11 +67,15 @@ class Bootstrap:
         )
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Percentile intervals: lower and upper ends, of the shape of the estimate."""
+        """Percentile intervals: lower and upper ends, of the shape of the estimate.
+
+        Not numbers where both ends are one.
+        """
         normal_quantile(level)
         ends = [(1 - level) / 2, (1 + level) / 2]
         lower, upper = np.quantile(self.values, ends, axis=0)
-        return lower, upper
+        none = self._same(lower, upper)
+        return np.where(none, np.nan, lower), np.where(none, np.nan, upper)
 
 
 def bootstrap(
@@ -85,8 +100,8 @@ def bootstrap(
     seed : int
         Of the resamples; one seed gives the same ones each time.
     """
-    if repeats < 2:
-        raise InputError(f"repeats: got {repeats}; 2 or more are needed", repeats)
+    whole("repeats", repeats, 2)
+    whole("seed", seed, 0)
     design = bound_to(table, design)
     table = check_table(table, design)
     sequence = np.random.SeedSequence(seed)

@@ -7,8 +7,8 @@ over partitions as tables do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,24 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.cells import cell_sums
 from ppdm_dask.estimate.inversion import Estimate
-from ppdm_dask.events import Estimand, check_estimand, event_weights
+from ppdm_dask.estimate.surveyed import (
+    CellLaws,
+    cell_laws,
+    estimate_of,
+    event_laws,
+    lifted,
+)
+from ppdm_dask.events import (
+    ROUNDING,
+    Estimand,
+    check_estimand,
+    combined_masks,
+    event_weights,
+    mask_weights,
+)
 from ppdm_dask.matching import bound_to, require_design
+from ppdm_dask.rounding import EPS, sum_rounding, to_scale
+from ppdm_dask.tables import DENSE_CELLS
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -30,13 +46,22 @@ __all__ = ["WeightSums", "sum_event", "sum_weights"]
 Floats = npt.NDArray[np.float64]
 Event = Mapping[str, Any]
 
+FIRST = ("d", "f", "w")
+"""Sums that are linear in the survey weights; all others but n are quadratic."""
+
+SUMS = ("n", "d", "dd", "f", "ddf", "ddff", "w", "ddw", "ddwf", "ddww")
+
+MAX_SUMS = 1 << 24
+"""Cells times strata above which no sums are kept: each of four arrays would take 128 MiB."""
+
 
 @dataclass(frozen=True, eq=False)
 class WeightSums:
     """Sums over reports by stratum: d survey weights, W weights of cells, F those of a condition.
 
     W is the weight of "the cell and the condition"; without a condition F is 1.  The sums add;
-    as they are of floating-point numbers, their last bits depend on the order.
+    as they are of floating-point numbers, their last bits depend on the order.  Survey weights are
+    in units of a power of two, so that estimates do not depend on their scale.
 
     Parameters
     ----------
@@ -51,6 +76,10 @@ class WeightSums:
         Sums of d F, d^2 F and d^2 F^2.
     w, ddw, ddwf, ddww : arrays, shape (H, cells)
         Sums of d W, d^2 W, d^2 W F and d^2 W^2.
+    exponent : int
+        The unit of d is 2 to this power.
+    laws : CellLaws, optional
+        What the design says of the cells' weights, for the errors of what few reports carry.
     """
 
     codebook: Codebook | None
@@ -66,6 +95,8 @@ class WeightSums:
     ddw: Floats
     ddwf: Floats
     ddww: Floats
+    exponent: int = 0
+    laws: CellLaws | None = None
 
     def __add__(self, other: WeightSums) -> WeightSums:
         if not isinstance(other, WeightSums):
@@ -74,15 +105,21 @@ class WeightSums:
             raise RecordsError("sums over different attributes or categories do not add", other)
         if other.design_digest != self.design_digest:
             raise RecordsError("sums of reports made by different designs do not add", other)
+        # Sums without reports have no unit.
+        units = [one.exponent for one in (self, other) if len(one.strata)]
+        exponent = max(units, default=0)
         strata = np.union1d(self.strata, other.strata)
+        _check_size(strata.size, self.w.shape[1])
         added: dict[str, Floats] = {}
-        for field in fields(self)[3:]:
-            mine: Floats = getattr(self, field.name)
-            total = np.zeros((len(strata), *mine.shape[1:]))
+        for name in SUMS:
+            total = np.zeros((len(strata), *getattr(self, name).shape[1:]))
             for one in (self, other):
-                total[np.searchsorted(strata, one.strata)] += getattr(one, field.name)
-            added[field.name] = total
-        return WeightSums(self.codebook, self.design_digest, strata, **added)
+                times = 0 if name == "n" else 1 if name in FIRST else 2
+                values = np.ldexp(getattr(one, name), times * (one.exponent - exponent))
+                total[np.searchsorted(strata, one.strata)] += values
+            added[name] = total
+        book, laws = self.codebook, other.laws if self.laws is None else self.laws
+        return WeightSums(book, self.design_digest, strata, **added, exponent=exponent, laws=laws)
 
     def values(self) -> Floats:
         """Hajek's estimates of the cells' proportions within the condition.
@@ -96,17 +133,23 @@ class WeightSums:
         """
         if not self.n.sum():
             raise RecordsError("there are no reports; at least one is needed", self)
-        share = self.f.sum() / self.d.sum()
-        if not share > 0:
+        total, share = self.f.sum(), self.f.sum() / self.d.sum()
+        noise = float(sum_rounding(self.ddff.sum(), self.n.sum()))
+        if not total > noise:
+            share = 0.0 if total >= -noise else share
             raise InputError(
                 f"where: its estimated proportion is {share:.4g}; nothing can be said within it",
                 self,
             )
-        result: Floats = self.w.sum(axis=0) / self.f.sum()
+        result: Floats = self.w.sum(axis=0) / total
         return result
 
     def variances(self, estimand: Estimand = "population") -> Floats:
-        """Variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
+        """Variances of :meth:`values`, none of them 0 by chance: see `estimate.floors.lift`."""
+        return lifted(self, self.unbiased(estimand), estimand)[0]
+
+    def unbiased(self, estimand: Estimand = "population") -> Floats:
+        """Unbiased variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
 
         *Population*: sum over strata of n/(n-1) sum (z - mean z)^2; not a number where a stratum
         has a single report.  *This file*: given the records only the disguise is random, and
@@ -116,7 +159,8 @@ class WeightSums:
         r, scale = self.values(), self.f.sum() ** 2
         ratio = np.broadcast_to(r, self.w.shape)
         square = self.ddww - 2 * ratio * self.ddwf + ratio**2 * self.ddff[:, None]
-        noise = 1e-14 * (self.ddww + ratio**2 * self.ddff[:, None])
+        relative = max(ROUNDING, 4 * EPS * math.sqrt(self.n.sum()))
+        noise = relative * (self.ddww + ratio**2 * self.ddff[:, None])
         if estimand == "file":
             square = square - (1 - 2 * ratio) * self.ddw - ratio**2 * self.ddf[:, None]
             total = square.sum(axis=0)
@@ -136,28 +180,37 @@ class WeightSums:
         """Estimated proportions of the cells, with variances for the estimand."""
         if self.codebook is None:
             raise InputError("these are the sums of one event; ask for its proportion", self)
-        shape = self.codebook.shape
-        values = self.values().reshape(shape)
-        variance = self.variances(estimand).reshape(shape)
-        n, negative = int(self.n.sum()), float((values < 0).mean())
-        return Estimate(self.codebook, values, variance, n, "inversion", estimand, negative)
+        values = self.values()
+        noise = sum_rounding(self.ddww.sum(axis=0), int(self.n.sum())) / self.f.sum()
+        negative = float((values < -noise).mean())
+        return estimate_of(self, self.codebook, negative, estimand)
 
 
 def _digest(codebook: Codebook | None) -> str:
     return "" if codebook is None else codebook.digest
 
 
-def _empty(codebook: Codebook | None, digest: str, cells: int) -> WeightSums:
-    none = np.zeros(0)
-    table = np.zeros((0, cells))
-    return WeightSums(codebook, digest, np.zeros(0, np.int64), *(none,) * 6, *(table,) * 4)
+def _check_size(strata: int, cells: int) -> None:
+    if cells > DENSE_CELLS or strata * cells > MAX_SUMS:
+        where = f" in {strata:,} strata" if strata > 1 else ""
+        raise RecordsError(
+            f"{cells:,} cells{where} are too many to sum weights for (at most {DENSE_CELLS:,}, and "
+            f"{MAX_SUMS:,} with strata); estimate fewer attributes at once, or events",
+            cells,
+        )
 
 
-def _gather(
-    reports: Reports, part: npt.NDArray[np.bool_], condition: Floats
-) -> tuple[Floats, Floats]:
-    d = np.ones(int(part.sum())) if reports.weights is None else reports.weights[part]
-    return d, condition[part]
+def _parts(reports: Reports) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
+    """Each stratum with the positions of its reports; None for all of them."""
+    strata = reports.strata
+    if not len(reports):
+        return
+    if strata is None or (strata == strata[0]).all():
+        yield 0 if strata is None else int(strata[0]), None
+        return
+    order = np.argsort(strata, kind="stable")
+    found, first = np.unique(strata[order], return_index=True)
+    yield from zip(found.tolist(), np.split(order, first[1:]), strict=True)
 
 
 def sum_weights(
@@ -184,61 +237,63 @@ def sum_weights(
     digest, _ = require_design(reports, design)
     names = tuple(over)
     codebook = reports.codebook.select(names)
-    total = _empty(codebook, digest, math.prod(codebook.shape))
+    cells = math.prod(codebook.shape)
+    _check_size(1 if reports.strata is None else np.unique(reports.strata).size, cells)
     condition = np.ones(len(reports)) if not where else event_weights(reports, design, where)
-    strata = reports.strata
-    found = [0] if strata is None else np.unique(strata).tolist()
-    for stratum in found:
-        part = np.ones(len(reports), bool) if strata is None else strata == stratum
-        if not part.any():
-            continue
-        d, F = _gather(reports, part, condition)
-        some = reports if part.all() else reports.take(part)
-        w, ddw, ddwf, ddww = cell_sums(some, design, names, where or {}, d, F)
-        total = total + _of_stratum(codebook, digest, stratum, d, F, (w, ddw, ddwf, ddww))
-    return total
+    d, exponent = _scaled(reports)
+    parts = []
+    for stratum, rows in _parts(reports):
+        some = reports if rows is None else reports.take(rows)
+        own, F = (d, condition) if rows is None else (d[rows], condition[rows])
+        parts.append((stratum, own, F, cell_sums(some, design, names, where or {}, own, F)))
+    laws = cell_laws(design, reports.codebook, names, reports.codebook.masks(where or {}))
+    return _gather(codebook, digest, cells, parts, exponent, laws)
 
 
 def sum_event(
     reports: Reports, design: Design, event: Event, where: Event | None = None
 ) -> WeightSums:
-    """Sums for the single event "this, within the condition"; arguments as in `sum_weights`."""
+    """Sums for the single event "this, within the condition"; arguments as in `sum_weights`.
+
+    An event that the condition excludes has the proportion 0.
+    """
     design = bound_to(reports, design)
     digest, _ = require_design(reports, design)
-    total = _empty(None, digest, 1)
-    if where:
-        condition = event_weights(reports, design, where)
-        masks, within = reports.codebook.masks(event), reports.codebook.masks(where)
-        both = dict(masks)
-        for name, mask in within.items():
-            both[name] = both[name] & mask if name in both else mask
-        labels = {
-            name: [c for c, m in zip(reports.codebook[name].categories, mask, strict=True) if m]
-            for name, mask in both.items()
-        }
-        joint = event_weights(reports, design, labels)
-    else:
-        condition, joint = np.ones(len(reports)), event_weights(reports, design, event)
-    strata = np.zeros(len(reports), np.int64) if reports.strata is None else reports.strata
-    for stratum in np.unique(strata).tolist():
-        part = strata == stratum
-        d, F = _gather(reports, part, condition)
-        W = joint[part]
-        sums = tuple(np.array([math.fsum(x)]) for x in (d * W, d**2 * W, d**2 * W * F, d**2 * W**2))
-        total = total + _of_stratum(None, digest, stratum, d, F, sums)
-    return total
+    condition = np.ones(len(reports)) if not where else event_weights(reports, design, where)
+    joint = mask_weights(reports, design, combined_masks(reports.codebook, event, where or {}))
+    d, exponent = _scaled(reports)
+    parts = []
+    for stratum, rows in _parts(reports):
+        own, W, F = (x if rows is None else x[rows] for x in (d, joint, condition))
+        terms = (own * W, own**2 * W, own**2 * W * F, own**2 * W**2)
+        parts.append((stratum, own, F, tuple(np.array([math.fsum(x)]) for x in terms)))
+    book = reports.codebook
+    laws = event_laws(design, book, book.masks(event), book.masks(where or {}))
+    return _gather(None, digest, 1, parts, exponent, laws)
 
 
-def _of_stratum(
+def _scaled(reports: Reports) -> tuple[Floats, int]:
+    if reports.weights is None:
+        return np.ones(len(reports)), 0
+    return to_scale(reports.weights)
+
+
+def _gather(
     codebook: Codebook | None,
     digest: str,
-    stratum: int,
-    d: Floats,
-    F: Floats,
-    cells: tuple[Floats, ...],
+    cells: int,
+    parts: Sequence[tuple[int, Floats, Floats, tuple[Floats, ...]]],
+    exponent: int,
+    laws: CellLaws,
 ) -> WeightSums:
-    sums = [float(x.sum()) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2)]
-    singles = [np.array([float(len(d))]), *(np.array([value]) for value in sums)]
-    return WeightSums(
-        codebook, digest, np.array([stratum]), *singles, *(c.reshape(1, -1) for c in cells)
-    )
+    """The sums of all strata, each given with its survey weights, condition and sums of cells."""
+    strata = np.array([stratum for stratum, *_ in parts], np.int64)
+    singles = np.array(
+        [
+            [float(len(d)), *(float(x.sum()) for x in (d, d**2, d * F, d**2 * F, d**2 * F**2))]
+            for _, d, F, _ in parts
+        ]
+    ).reshape(-1, 6)
+    tables = np.array([sums for *_, sums in parts]).reshape(-1, 4, cells)
+    values = dict(zip(SUMS, [*singles.T, *np.moveaxis(tables, 1, 0)], strict=True))
+    return WeightSums(codebook, digest, strata, **values, exponent=exponent, laws=laws)

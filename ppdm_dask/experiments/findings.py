@@ -75,7 +75,7 @@ def _constant_attributes(ds: xr.Dataset, name: str) -> Iterator[str]:
     if constant:
         yield (
             f"{name}: only one category occurs of {', '.join(constant)}, "
-            "so the PSE of the whole record is 0."
+            "so the least PSE of a reader of one answer is 0."
         )
 
 

@@ -243,7 +243,8 @@ REGISTRY: tuple[Variable, ...] = (
         CELL,
         "float64",
         "1",
-        "PSE of the whole record: the minimum of pse_attribute over its attributes.",
+        "Least PSE of readers of one answer: the minimum of pse_attribute over the attributes. Who "
+        "reads the whole report may be left with less; see the adversaries product and joint.",
         "derived",
     ),
 )

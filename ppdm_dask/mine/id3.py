@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.designs.stratified import Stratified, pair_strata
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.matching import bound_to, require_order
+from ppdm_dask.matching import bound_to, require_categories, require_order
+from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
 from ppdm_dask.mine.pruning import prune_tree
@@ -33,7 +34,7 @@ __all__ = ["ID3"]
 Floats = npt.NDArray[np.float64]
 
 
-class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ID3(Classifier):
     """ID3 decision tree of categorical attributes, fitted to disguised reports.
 
     A node is a conjunction of conditions ``attribute = category``; its class counts ``w_c`` are
@@ -168,9 +169,8 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codebook = evidence.codebook
         for stratum in evidence.strata:
             stratum.design.require_inverse()
-        features = [codebook.names[column] for column in evidence.features]
         self.classes_ = np.array(codebook[self.target].categories, dtype=object)
-        self.feature_names_in_ = np.array(features, dtype=object)
+        self.feature_names_in_ = np.array([codebook.names[c] for c in evidence.features], object)
         self.categories_ = {name: codebook[name].categories for name in codebook.names}
         self.n_reports_ = evidence.n
         self._set_tree(grow(evidence, rules))
@@ -181,27 +181,28 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.floored_ = int(tree.negative.sum())
         self.negative_share_ = self.floored_ / len(tree)
 
+    def _names(self, X: Records, *, target: bool) -> list[str]:
+        """The model's attributes, the target only if it is asked for, if X has them as it does."""
+        check_is_fitted(self)
+        names = [n for n in self.tree_.codebook.names if target or n != self.target]
+        check_inputs(X, names, self.categories_)
+        return names
+
     def _codes(self, X: Records, *, target: bool = False) -> npt.NDArray[Any]:
         """Codes in the order of the tree's codebook; the target stays 0 unless it is asked for."""
-        check_is_fitted(self)
-        if not isinstance(X, Records):
-            raise RecordsError(
-                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
-            )
-        names = self.tree_.codebook.names
-        codes = np.zeros((len(X), len(names)), X.codes.dtype, order="F")
-        for column, name in enumerate(names):
-            if name == self.target and not target:
-                continue
-            if X.codebook[name].categories != self.categories_[name]:
-                raise RecordsError(
-                    f"attribute {name!r} has other categories than the model was fitted to", X
-                )
-            codes[:, column] = X.column(name)
+        names = self._names(X, target=target)
+        require_categories(X, names, "predict from")
+        codebook = self.tree_.codebook
+        codes = np.zeros((len(X), len(codebook.names)), X.codes.dtype, order="F")
+        codes[:, [codebook.index(name) for name in names]] = X.select(names).codes
         return codes
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
-        """Predicted codes of the target, shape (n,); the target itself is not looked at."""
+        """Predicted codes of the target, shape (n,); the target itself is not looked at.
+
+        Reported answers are taken as they are, which is not the truth; sets, and symbols that are
+        no categories, are refused (RecordsError).
+        """
         leaves = self.apply(X)
         labels: npt.NDArray[np.int64] = self.tree_.label[leaves]
         return labels
@@ -210,12 +211,6 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Number of the leaf that each record reaches, shape (n,)."""
         codes = self._codes(X)
         return self.tree_.apply(codes)
-
-    def predict(self, X: Records) -> npt.NDArray[Any]:
-        """Predicted labels of the target, shape (n,)."""
-        codes = self.predict_codes(X)
-        labels: npt.NDArray[Any] = self.classes_[codes]
-        return labels
 
     def predict_proba(self, X: Records) -> Floats:
         """Shares of the classes in the leaf, shape (n, n_classes).
@@ -233,14 +228,9 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def count_correct(self, X: Records) -> int:
-        """Records whose target is predicted correctly."""
-        codes = self._codes(X, target=True)
-        labels = self.tree_.label[self.tree_.apply(codes)]
-        return int((labels == codes[:, self.tree_.target]).sum())
-
-    def score(self, X: Records, y: None = None) -> float:
-        """Share of undisguised records whose target is predicted correctly."""
-        return self.count_correct(X) / len(X)
+        """Records whose target is the predicted one; of reports, whose reported target is."""
+        codes, tree = self._codes(X, target=True), self.tree_
+        return int((tree.label[tree.apply(codes)] == codes[:, tree.target]).sum())
 
     def score_disguised(
         self, reports: Records | Sequence[Records], stream: Stream | None = None
@@ -291,9 +281,8 @@ class ID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             design: Design | Stratified = Identity(codebook.names, codebook.shape)
         else:
             design = self.design
-        strata = pair_strata(design, reports)
         found = []
-        for records, part in strata:
-            self._codes(records, target=True)
+        for records, part in pair_strata(design, reports):
+            self._names(records, target=True)
             found.append((records.select(codebook.names), part))
         return Evidence.collect(found, self.target)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.designs.stratified import Stratified
@@ -15,13 +14,14 @@ from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate import Estimate, estimate_proportions, invert
 from ppdm_dask.events import Proportion
 from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
+from ppdm_dask.matching import require_categories
+from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.scoring import Correct, score_disguised, score_strata
+from ppdm_dask.ranges import real
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.tables import ContingencyTable
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ppdm_dask.designs.base import Design
     from ppdm_dask.randomness import Stream
 
@@ -37,7 +37,7 @@ def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
     return first
 
 
-class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class NaiveBayes(Classifier):
     """Naive Bayes classifier of categorical attributes, fitted to disguised reports.
 
     The joint proportions of class and attribute, P(c) and P(a, c), are estimated without bias by
@@ -187,12 +187,13 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _floor(self, n: int) -> float:
         if self.floor == "1/n":
             return 1 / n
-        if isinstance(self.floor, str) or not 0 < self.floor < 1:
+        try:
+            return real("floor", self.floor, 0, 1, open_ends=True)
+        except InputError as error:
+            got = str(error).partition(";")[0]
             raise InputError(
-                f"floor: got {self.floor!r}; '1/n' or a number between 0 and 1 is needed",
-                self.floor,
-            )
-        return float(self.floor)
+                f"{got}; '1/n' or a number between 0 and 1 is needed", self.floor
+            ) from None
 
     def _scores(self, codes: npt.NDArray[Any], columns: list[int]) -> Floats:
         scores = np.tile(self.class_log_prior_, (len(codes), 1))
@@ -203,30 +204,22 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _columns(self, X: Records, *others: str) -> list[int]:
         """Positions of the features, and of others, in records coded as the model's reports."""
         names = [*self.feature_names_in_, *others]
-        for name in names:
-            if X.codebook[name].categories != self.categories_[name]:
-                raise RecordsError(
-                    f"attribute {name!r} has other categories than the model was fitted to", X
-                )
+        check_inputs(X, names, self.categories_)
         return [X.codebook.index(name) for name in names]
 
-    def _joint_scores(self, X: Records | pd.DataFrame) -> Floats:
+    def _joint_scores(self, X: Records) -> Floats:
         check_is_fitted(self)
-        if not isinstance(X, Records):
-            raise RecordsError(
-                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them", X
-            )
-        return self._scores(X.codes, self._columns(X))
+        columns = self._columns(X)
+        require_categories(X, self.feature_names_in_, "predict from")
+        return self._scores(X.codes, columns)
 
     def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
-        """Predicted codes of the target, shape (n,); the target itself is not looked at."""
-        return first_largest(self._joint_scores(X))
+        """Predicted codes of the target, shape (n,); the target itself is not looked at.
 
-    def predict(self, X: Records) -> npt.NDArray[Any]:
-        """Predicted labels of the target, shape (n,)."""
-        codes = self.predict_codes(X)
-        labels: npt.NDArray[Any] = self.classes_[codes]
-        return labels
+        Reported answers are taken as they are, which is not the truth; sets, and symbols that are
+        no categories, are refused (RecordsError).
+        """
+        return first_largest(self._joint_scores(X))
 
     def predict_proba(self, X: Records) -> Floats:
         """Posterior class probabilities under the fitted model, shape (n, n_classes)."""
@@ -236,14 +229,11 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def count_correct(self, X: Records) -> int:
-        """Records whose target is predicted correctly."""
+        """Records whose target is the predicted one; of reports, whose reported target is."""
         check_is_fitted(self)
         *_, target = self._columns(X, self.target)
+        require_categories(X, [self.target], "count as right")
         return int((self.predict_codes(X) == X.codes[:, target]).sum())
-
-    def score(self, X: Records, y: None = None) -> float:
-        """Share of undisguised records whose target is predicted correctly."""
-        return self.count_correct(X) / len(X)
 
     def score_disguised(
         self, reports: Reports | Sequence[Records], stream: Stream | None = None

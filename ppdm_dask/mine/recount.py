@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.events import Proportion
+from ppdm_dask.estimate.floors import undefined
+from ppdm_dask.events import Proportion, standard_error_of
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
 from ppdm_dask.mine.significance import sum_variance
 
@@ -64,14 +65,18 @@ def _walk(tree: Tree, stratum: Stratum) -> Iterator[tuple[int, Ints, dict[int, i
 
 
 def standard_errors(tree: Tree) -> Floats:
-    """Standard errors of a tree's counts, shape (nodes, classes)."""
+    """Standard errors of a tree's counts, shape (nodes, classes).
+
+    Not numbers where the weights of all reports are alike, as of a node that no report reaches.
+    """
     evidence = tree.evidence
     assert evidence is not None
     variance = np.zeros(tree.counts.shape)
     for stratum in evidence.strata:
         total, square = _moments(tree, evidence, stratum)
         variance = variance + sum_variance(total, square, stratum.n)
-    return np.sqrt(variance)
+    scale = np.maximum(np.abs(tree.counts), 1) ** 2
+    return standard_error_of(undefined(variance, 1, scale)[0])
 
 
 def _moments(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[Floats, Floats]:
@@ -143,4 +148,6 @@ def accuracy(tree: Tree, evidence: Evidence) -> Proportion:
         shares = weights / scale
         total, square = math.fsum(times * shares), math.fsum(times * shares**2)
         variance += float(sum_variance(np.array(total), np.array(square), stratum.n))
-    return Proportion(value, math.sqrt(variance) / n, n, "population")
+    # Weights that are all alike by chance say nothing of how they vary.
+    spread, _ = undefined(np.array(variance / n**2), n, max(value**2, 1.0))
+    return Proportion(value, float(standard_error_of(spread)), n, "population")

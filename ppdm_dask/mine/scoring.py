@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.events import Proportion
+from ppdm_dask.estimate.floors import undefined
+from ppdm_dask.events import Proportion, standard_error_of
 from ppdm_dask.matching import bound_to, require_countable, require_design
 from ppdm_dask.records import Reports, code_dtype
 
@@ -91,8 +92,10 @@ def score_disguised(
     mean = math.fsum(weights) / n
     error = math.nan
     if n > 1:
+        # Weights that are all alike by chance say nothing of how they vary.
         square = math.fsum(weights**2) / n
-        error = math.sqrt(max(square - mean**2, 0.0) / (n - 1))
+        spread = np.array(max(square - mean**2, 0.0) / (n - 1))
+        error = float(standard_error_of(undefined(spread, n, max(square, 1.0))[0]))
     return Proportion(mean, error, n, "population")
 
 

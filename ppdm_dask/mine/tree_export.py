@@ -82,7 +82,7 @@ def to_dict(tree: Tree, *, standard_errors: bool = False) -> dict[str, Any]:
     ----------
     tree : Tree
     standard_errors : bool
-        Whether to add the standard errors of the counts.
+        Whether to add the standard errors of the counts; None where there is none.
 
     Returns
     -------
@@ -99,7 +99,9 @@ def to_dict(tree: Tree, *, standard_errors: bool = False) -> dict[str, Any]:
         }
         if standard_errors:
             errors = zip(tree.classes, tree.standard_error[node], strict=True)
-            found["standard_errors"] = {label: float(error) for label, error in errors}
+            found["standard_errors"] = {
+                label: None if np.isnan(error) else float(error) for label, error in errors
+            }
         if tree.attribute[node] >= 0:
             found["attribute"] = tree.codebook.names[tree.attribute[node]]
             found["gain"] = float(tree.gain[node])

@@ -14,6 +14,7 @@ import numpy as np
 from ppdm_dask.errors import InputError
 from ppdm_dask.perturb.columns import Floats
 from ppdm_dask.perturb.metrics import read_pair
+from ppdm_dask.ranges import real
 
 __all__ = ["INTERVAL", "Disclosure", "check_interval", "disclosure", "within_interval"]
 
@@ -70,9 +71,12 @@ def disclosure(original: Any, released: Any, interval: float = INTERVAL) -> Disc
 
 def check_interval(interval: float) -> None:
     """Refuse a half-width that is no share of a range; InputError of one line."""
-    if not 0 < interval < 1:
+    try:
+        real("interval", interval, 0, 1, open_ends=True)
+    except InputError as error:
+        got = str(error).partition(";")[0]
         right = "a share of the range between 0 and 1, both excluded, is needed"
-        raise InputError(f"interval: got {interval!r}; {right}", interval)
+        raise InputError(f"{got}; {right}", interval) from None
 
 
 def within_interval(pairs: Iterable[tuple[Floats, Floats]], interval: float = INTERVAL) -> float:
@@ -108,8 +112,11 @@ def within_interval(pairs: Iterable[tuple[Floats, Floats]], interval: float = IN
 def _linkage(A: Floats, MA: Floats) -> float:
     from scipy.spatial import cKDTree
 
-    spread = A.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
+    # Over powers of two, which change no digit, squares stay within a double.
+    largest = np.frexp(np.maximum(np.abs(A), np.abs(MA)).max(axis=0))[1]
+    A, MA = np.ldexp(A, -largest), np.ldexp(MA, -largest)
+    # The deviation of a constant is rounding where its mean is rounded.
+    scale = np.where(A.max(axis=0) > A.min(axis=0), A.std(axis=0), 1.0)
     known, seen = A / scale, MA / scale
     tree = cKDTree(known)
     reach = tree.query(seen)[0] * (1 + TIE)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.columns import Floats, read_matrix
+from ppdm_dask.ranges import reals
 
 __all__ = [
     "Distortion",
@@ -115,9 +116,16 @@ def distortion_of_columns(pairs: Iterable[tuple[Floats, Floats]]) -> Distortion:
         If the original is all 0, or a column has no value.
     """
     moved = kept = cells = 0
-    squares, whole = [], []
+    squares: list[tuple[float, int]] = []
+    whole: list[tuple[float, int]] = []
     means: list[tuple[float, float]] = []
     for x, y in pairs:
+        if x.shape != y.shape or x.ndim != 1:
+            raise DataError(
+                f"column {len(means)}: the original has shape {x.shape}, the release {y.shape}; "
+                "they must be equal, with one axis",
+                y,
+            )
         there = ~np.isnan(x)
         if not there.any():
             raise DataError(f"column {len(means)}: every value is missing", x)
@@ -126,20 +134,43 @@ def distortion_of_columns(pairs: Iterable[tuple[Floats, Floats]]) -> Distortion:
         change = np.abs(ordinal_ranks(x) - ordinal_ranks(y))
         moved, kept = moved + int(change.sum()), kept + int((change == 0).sum())
         cells += change.size
-        squares.append(float(((x - y) ** 2).sum()))
-        whole.append(float((x * x).sum()))
         means.append((float(x.mean()), float(y.mean())))
-    if not any(whole):
+        squares.append(_squares(x, y))
+        whole.append(_squares(x, np.zeros_like(x)))
+    if not any(total for total, _ in whole):
         raise DataError("every value of the original is 0, so VD has no scale", whole)
+    largest = max(exponent for total, exponent in whole if total)
+    distance, size = (
+        math.fsum(_power(total, 2 * (exponent - largest)) for total, exponent in sums)
+        for sums in (squares, whole)
+    )
     before, after = np.array(means).T
     columns = np.abs(ordinal_ranks(before) - ordinal_ranks(after))
     return Distortion(
-        math.sqrt(math.fsum(squares) / math.fsum(whole)),
+        math.sqrt(distance / size),
         moved / cells,
         kept / cells,
         float(columns.mean()),
         float((columns == 0).mean()),
     )
+
+
+def _squares(x: Floats, y: Floats) -> tuple[float, int]:
+    """Sum of squared differences over 4 to a power, and that power.
+
+    A power of two changes no digit; squares of 1e-170 or 1e155 would be no doubles.
+    """
+    exponent = math.frexp(float(max(np.abs(x).max(), np.abs(y).max())))[1]
+    x, y = np.ldexp(x, -exponent), np.ldexp(y, -exponent)
+    return float(((x - y) ** 2).sum()), exponent
+
+
+def _power(value: float, exponent: int) -> float:
+    """The value times a power of two; infinite where that is no double."""
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.inf
 
 
 def expected_rp(counts: npt.ArrayLike) -> float:
@@ -155,7 +186,20 @@ def expected_rp(counts: npt.ArrayLike) -> float:
     float
         ``sum_j (N_j^2 - 1) / (3 n)`` over sub-intervals that are not empty, the mean over columns:
         within a sub-interval the released values are in an order that is uniform at random.
+
+    Raises
+    ------
+    InputError
+        For counts that are not whole, below 0, or all 0 in a column.
     """
-    table = np.atleast_2d(np.asarray(counts, dtype=np.int64))
+    given = np.atleast_2d(reals("counts", counts, 0))
+    whole = (given == np.rint(given)).all() and given.ndim == 2
+    if not whole or not given.any(axis=1).all():
+        raise InputError(
+            f"counts: got shape {given.shape}; whole numbers of shape (k,) or (m, k), some above 0 "
+            "in each column, are needed",
+            counts,
+        )
+    table = given.astype(np.int64)
     squares = np.where(table > 0, table * table - 1, 0).sum(axis=1)
     return float((squares / (3 * table.sum(axis=1))).mean())

@@ -55,7 +55,7 @@ def draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             labels.append((float(np.max(pse)), _least_private(ds, line), line.colour))
     axes.set_ylim(bottom=0)
     axes.set_xlabel(style.WORDS.get(axis, axis))
-    axes.set_ylabel("PSE: probability that a guess is wrong")
+    axes.set_ylabel("PSE: chance that a guess from one answer is wrong")
     if style.is_narrow():
         layout.legend(
             axes,

@@ -92,7 +92,7 @@ def entry_table(ds: xr.Dataset, i: int) -> RenderableType:
         "\nvariance",
         "disguised test:\naccuracy ± SE",
         "\nvariance",
-        *(["\nPSE"] if "pse" in ds else []),
+        *(["least\nPSE"] if "pse" in ds else []),
         "repeats\ndone" if partial else "\nnegative" if trees else "\nfloored",
     ]
     parts: dict[str, list[list[str]]] = {}

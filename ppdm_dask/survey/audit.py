@@ -26,9 +26,6 @@ __all__ = ["Finding", "Subject", "audit", "epsilon_of"]
 MAX_JOINT = 1 << 16
 """Joint categories of a block above which its joint measures are not computed."""
 
-MAX_RATIO = 1 << 22
-"""Joint symbols of a block above which the ratios of its likelihoods are not looked through."""
-
 MAX_HINT = 1_024
 """Joint categories of a block above which no hint is tried: its matrix is dense."""
 
@@ -148,8 +145,10 @@ def _attributes(
 
 def epsilon_of(design: Design) -> float | None:
     """Epsilon of a design; None where a block is too large to look through."""
-    large = any(b.kind == "symbol" and b.n_reported > MAX_RATIO for b in design.blocks)
-    return None if large else design.epsilon()
+    try:
+        return design.epsilon()
+    except DesignError:
+        return None
 
 
 def _share(value: float) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.estimate import em, event_interval, invert, mle
+from ppdm_dask.estimate import Fit, em, event_interval, invert, mle
 from ppdm_dask.estimate.inversion import Estimate
+from ppdm_dask.estimate.score import METHODS, IntervalMethod
 from ppdm_dask.events import check_estimand, normal_quantile, standard_error_of
 from ppdm_dask.matching import covering
 from ppdm_dask.survey.counts import Sources, count_files
@@ -46,6 +47,8 @@ class Question:
         Condition within which proportions are asked for.
     weights, strata : str, optional
         Columns that were kept undisguised.
+    interval : {"score", "wald"}
+        Of estimates by inversion; those of the likelihood have their own.
     """
 
     over: tuple[str, ...]
@@ -55,11 +58,16 @@ class Question:
     where: Where = field(default_factory=dict)
     weights: str | None = None
     strata: str | None = None
+    interval: IntervalMethod = "score"
 
     def check(self, codebook: Codebook, design: Design) -> None:
         """Raise InputError where the question cannot be answered, whatever the files hold."""
         check_estimand(self.estimand)
         normal_quantile(self.level)
+        if self.interval not in METHODS:
+            raise InputError(
+                f"--interval: got {self.interval!r}; score or wald is needed", self.interval
+            )
         if not self.over or len(set(self.over)) < len(self.over):
             raise InputError(f"--over: got {', '.join(self.over)!r}; distinct names are needed")
         for name in self.over:
@@ -102,16 +110,32 @@ class Question:
         sets = any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
         return sets or bool(self.where or self.weights or self.strata)
 
+    def allows(self, method: str, codebook: Codebook, design: Design) -> bool:
+        """Whether another method could answer the same question."""
+        try:
+            replace(self, method=method).check(codebook, design)
+        except InputError:
+            return False
+        return True
+
 
 @dataclass(frozen=True)
 class Cell:
-    """One joint category: its estimate, and what there is of its error."""
+    """One joint category: its estimate, and what there is of its error.
+
+    Parameters
+    ----------
+    few : bool
+        Whether fewer than ten reports carry the standard error, which then is the least that the
+        design allows, if it allows one.
+    """
 
     labels: tuple[str, ...]
     proportion: float
     standard_error: float | None
     lower: float | None
     upper: float | None
+    few: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,6 +149,12 @@ class SurveyEstimate:
         All of them, in the order of the codebook.
     n : int
         Reports.
+    size : float
+        Effective reports, where survey weights or a condition make them fewer.
+    freedom : float or None
+        Degrees of freedom of standard errors, where weights, strata or a condition enter.
+    fit : Fit
+        Whether the reports contradict the design.
     intervals : str
         How they were made; empty where there are none.
     negative : int
@@ -134,16 +164,22 @@ class SurveyEstimate:
         Attributes that were counted along, as their block is not lumpable.
     reason : str
         Why there is no standard error.
+    likelihood : bool
+        Whether ``--method mle`` could answer the question.
     """
 
     question: Question
     cells: list[Cell]
     n: int
+    size: float
+    freedom: float | None
+    fit: Fit
     intervals: str
     negative: int
     simulated: bool
     whole: tuple[str, ...] = ()
     reason: str = ""
+    likelihood: bool = False
 
 
 def estimate_files(
@@ -171,7 +207,18 @@ def estimate_files(
     cells, intervals = _cells(found, table, design, question)
     negative = round(found.negative_share * found.values.size)
     return SurveyEstimate(
-        question, cells, found.n, intervals, negative, simulated, whole, found.reason
+        question,
+        cells,
+        found.n,
+        found.effective_size,
+        found.freedom,
+        found.fit,
+        intervals,
+        negative,
+        simulated,
+        whole,
+        found.reason,
+        question.allows("mle", codebook, design),
     )
 
 
@@ -181,31 +228,49 @@ def _cells(
     values = found.values.ravel().tolist()
     labels = list(product(*(a.categories for a in found.codebook.attributes)))
     errors: list[float | None] = [None] * len(values)
+    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(values)
+    few = [False] * len(values) if found.few is None else found.few.ravel().tolist()
+    name = ""
     if found.variance is not None:
         errors = [_number(e) for e in standard_error_of(found.variance).ravel()]
-    half = normal_quantile(question.level)
-    ends: list[Any] = [
-        None if e is None else (v - half * e, v + half * e)
-        for v, e in zip(values, errors, strict=True)
-    ]
-    name = "Wald" if any(ends) else ""
+        lower, upper = found.ends(question.level, question.interval)
+        ends = [(_number(a), _number(b)) for a, b in zip(lower.flat, upper.flat, strict=True)]
+        if any(low is not None for low, _ in ends):
+            scored = question.interval == "score" and found.moments is not None
+            name = "score" if scored else "Wald"
     if question.method != "invert" and table is not None and len(values) <= MAX_LIKELIHOOD:
-        made = [
-            event_interval(
-                table,
-                design,
-                dict(zip(found.codebook.names, label, strict=True)),
-                level=question.level,
-            )
-            for label in labels
-        ]
-        ends = [(interval.lower, interval.upper) for interval in made]
-        name = " and ".join(dict.fromkeys(interval.method for interval in made))
+        ends, name = _of_the_likelihood(found, table, design, labels, question.level)
     cells = [
-        Cell(label, value, error, *(end or (None, None)))
-        for label, value, error, end in zip(labels, values, errors, ends, strict=True)
+        Cell(*row)
+        for row in zip(labels, values, errors, *zip(*ends, strict=True), few, strict=True)
     ]
     return cells, name
+
+
+def _of_the_likelihood(
+    found: Estimate,
+    table: ContingencyTable,
+    design: Design,
+    labels: list[tuple[str, ...]],
+    level: float,
+) -> tuple[list[tuple[float | None, float | None]], str]:
+    """Intervals of the likelihood that the estimate maximises, which hold it.
+
+    Two symbols of two categories are one count, whose intervals are exact.  With more of either the
+    likelihood of all of them is profiled: the counts of one category do not know that others
+    are at 0.
+    """
+    exact = found.values.size == 2 and table.counts.size == 2
+    ends: list[tuple[float | None, float | None]] = []
+    methods: dict[str, None] = {}
+    for label, value in zip(labels, found.values.ravel().tolist(), strict=True):
+        event = dict(zip(found.codebook.names, label, strict=True))
+        method: Any = "auto" if exact else "profile"
+        made = event_interval(table, design, event, level=level, method=method)
+        # Expectation-maximisation ends near the maximum.
+        ends.append((min(made.lower, value), max(made.upper, value)))
+        methods[made.method] = None
+    return ends, " and ".join(methods)
 
 
 def _number(value: float) -> float | None:

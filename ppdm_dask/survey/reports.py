@@ -176,7 +176,8 @@ def read_reports(
         set_sizes(about.design),
     )
     total = 0
-    for block in file.blocks([*names, *others], size, sets=sets):
+    # A column may be both an attribute and the strata; it is read once.
+    for block in file.blocks(list(dict.fromkeys([*names, *others])), size, sets=sets):
         n = len(block.frame)
         total += n
         codes = np.zeros((n, len(names)), np.int64, order="F")

@@ -8,12 +8,19 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ppdm_dask.estimate import Fit
     from ppdm_dask.survey.estimate import Cell, SurveyEstimate
 
 __all__ = ["FEW", "name_cell", "statements"]
 
 FEW = 300
-"""Reports below which Wald intervals may cover less than they say."""
+"""Effective reports below which Wald intervals may cover less than they say."""
+
+SMALL = 50
+"""Effective reports below which a ratio may be far from what it estimates."""
+
+NOTHING = 0.95
+"""Share of all proportions that an interval may hold before it says nothing."""
 
 NAMED = 8
 """Cells that a sentence names before it counts the rest."""
@@ -37,15 +44,28 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
     if question.weights or question.strata:
         parts = [("weights", question.weights), ("strata", question.strata)]
         yield "survey: " + ", ".join(f"{what} from {name!r}" for what, name in parts if name)
+    ratio = bool(question.where or question.weights)
+    if ratio:
+        yield (
+            f"effective size: {found.size:,.0f} of {reports}; unequal weights and a condition "
+            "leave fewer to go by"
+        )
+    unbiased = "inversion, unbiased; nothing is clipped or scaled"
+    if ratio:
+        unbiased = "inversion; a ratio of unbiased sums, not unbiased itself; nothing is clipped"
     yield {
-        "invert": "method: inversion, unbiased; nothing is clipped or scaled",
+        "invert": f"method: {unbiased}",
         "mle": "method: maximum likelihood, within 0 and 1; biased where an estimate is at 0 or 1",
         "em": "method: expectation-maximisation, within 0 and 1; close to maximum likelihood",
     }[question.method]
     if found.intervals:
-        good = f"; good from about {FEW} reports, away from 0 and 1"
         what = f"intervals: {100 * question.level:.4g} %, {found.intervals}"
-        yield what + (good if found.intervals == "Wald" else "")
+        if found.freedom is not None and found.intervals in ("score", "Wald"):
+            what += f", Student's t with {found.freedom:,.0f} degrees of freedom"
+        yield what + {
+            "score": "; may leave 0 and 1 where estimates do",
+            "Wald": f"; good from about {FEW} effective reports, away from 0 and 1",
+        }.get(found.intervals, "")
     if (factor := _widening(found)) is not None:
         yield (
             f"price: these intervals are about {factor:.2g} times as wide as those of the same "
@@ -61,15 +81,34 @@ def _widening(found: SurveyEstimate) -> float | None:
     ratios = [
         cell.standard_error / math.sqrt(cell.proportion * (1 - cell.proportion) / found.n)
         for cell in found.cells
-        if cell.standard_error is not None and 0.01 < cell.proportion < 0.99
+        if cell.standard_error is not None and not cell.few and 0.01 < cell.proportion < 0.99
     ]
     return statistics.median(ratios) if ratios else None
 
 
 def _limits(found: SurveyEstimate) -> Iterator[str]:
     names = found.question.over
-    zero = [c for c in found.cells if c.lower is not None and c.lower <= 0]
-    one = [c for c in found.cells if c.upper is not None and c.upper >= 1]
+    if found.fit.contradicts:
+        yield (
+            "contradiction: the reports contradict the design or the answers "
+            f"({_test(found.fit)}): no true proportions make such reports likely; compare design "
+            "and codebook with what people were asked, and how"
+        )
+    held = [(c, c.lower, c.upper) for c in found.cells if c.lower is not None]
+    bounds = [(c, low, high) for c, low, high in held if high is not None]
+    nothing = [c for c, low, high in bounds if _says_nothing(low, high)]
+    zero = [c for c, low, high in bounds if low <= 0 <= high and c not in nothing]
+    one = [c for c, low, high in bounds if low <= 1 <= high and c not in nothing]
+    if nothing:
+        yield (
+            f"says nothing: {_reports(found)} leave open nearly all there is between 0 and 1; do "
+            f"not report these estimates: {_named(nothing, names)}"
+        )
+    if out := [c for c, low, high in bounds if high < 0 or low > 1]:
+        yield (
+            "beyond 0 and 1: no possible proportion is in these intervals, as happens to some of "
+            f"many: {_named(out, names)}"
+        )
     if zero:
         yield f"cannot be told from 0: {_named(zero, names)}"
     if one:
@@ -92,24 +131,78 @@ def _limits(found: SurveyEstimate) -> Iterator[str]:
         )
     if found.reason:
         yield f"no standard errors: {found.reason.partition('; ask for')[0]}"
-    elif blank := [c for c in found.cells if c.standard_error is None]:
-        why = (
-            "there are fewer than two reports" if found.n < 2 else "a stratum has one report alone"
-        )
-        if found.question.estimand == "file" and found.n > 1:
-            why = "their unbiased variance is below 0"
-        yield f"undefined: standard errors of {_named(blank, names)}, as {why}"
-    if found.n < FEW and found.intervals == "Wald":
-        yield (
-            f"few reports: with {found.n:,} intervals may cover less than they say, the more so "
-            "near 0 and 1; compare --method mle"
-        )
+    else:
+        yield from _errors(found, names)
+    yield from _size(found)
     if found.simulated:
         yield "simulated: a seed drew the disguise of some reports, which protects nobody"
     yield (
         "cannot be known: anyone's own answer; whether answers were true; how those who did not "
         "answer differ"
     )
+
+
+def _errors(found: SurveyEstimate, names: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with standard errors, and of which cells."""
+    if raised := [c for c in found.cells if c.few and c.standard_error is not None]:
+        yield (
+            f"few reports behind: {_named(raised, names)}; standard errors are no smaller than the "
+            "design makes them, whatever the truth is"
+        )
+    blank = [c for c in found.cells if c.standard_error is None]
+    flat = [c for c in blank if c.few and found.n > 1]
+    rest = [c for c in blank if c not in flat]
+    if flat:
+        yield (
+            f"undefined: standard errors of {_named(flat, names)}, as no report varies and that "
+            "may be chance"
+        )
+    if rest:
+        why = "there are fewer than two reports" if found.n < 2 else "a stratum has one report only"
+        if found.question.estimand == "file" and found.n > 1:
+            why = "their unbiased variance is below 0"
+        yield f"undefined: standard errors of {_named(rest, names)}, as {why}"
+
+
+def _size(found: SurveyEstimate) -> Iterator[str]:
+    """What a small number of reports does to ratios and intervals."""
+    question = found.question
+    if (question.where or question.weights) and found.size < SMALL:
+        yield (
+            f"small: with an effective size of {found.size:,.0f} a ratio may be far from the "
+            "truth, beyond 0 and 1 too, and is wrong on average"
+        )
+    if found.size >= FEW or found.intervals not in ("Wald", "score"):
+        return
+    other = ["--interval score"] * (found.intervals == "Wald")
+    other += ["--method mle, which stays between 0 and 1"] * found.likelihood
+    compare = f"; compare {' and '.join(other)}" if other else ""
+    what = "intervals are wide, and estimates beyond 0 and 1 no surprise"
+    if found.intervals == "Wald":
+        what = "intervals may cover less than they say, the more so near 0 and 1"
+    yield f"few reports: with {_reports(found)} {what}{compare}"
+
+
+def _reports(found: SurveyEstimate) -> str:
+    """How many reports there are, and how many they are worth where that is another number."""
+    if found.freedom is None:
+        return f"{found.n:,} {'report' if found.n == 1 else 'reports'}"
+    return f"an effective size of {found.size:,.0f}"
+
+
+def _says_nothing(low: float, high: float) -> bool:
+    """Whether an interval is as wide as all proportions, or holds nearly all of them."""
+    return high - low >= 1 or min(high, 1) - max(low, 0) >= NOTHING
+
+
+def _test(fit: Fit) -> str:
+    p = f"p = {fit.p_value:.2g}"
+    if fit.method == "likelihood ratio":
+        degrees = "degree" if fit.freedom == 1 else "degrees"
+        return f"likelihood ratio {fit.statistic:.4g} on {fit.freedom} {degrees} of freedom, {p}"
+    if fit.method == "standard errors":
+        return f"{fit.statistic:.3g} standard errors beyond what can be, {p}"
+    return f"{fit.method}, {p}"
 
 
 def name_cell(cell: Cell, names: Iterable[str]) -> str:

@@ -107,7 +107,7 @@ def _privacy(ds: xr.Dataset, figure: Figure) -> list[str]:
     axis = figure.x_axis(axes)
     first = ds.isel({other: 0 for other in axes if other != axis}).sortby(axis)
     x = np.asarray(first[axis].to_numpy(), dtype=float)
-    told = ["Privacy of a single entry, PSE, as lines."]
+    told = ["Privacy of a single entry, PSE, whose reader sees its own report only, as lines."]
     for w_a in figure.w_a:
         curve = first["pse_curve"].sel(w_a=w_a).to_numpy()
         told.append(f"An attribute with W_a = {w_a:g}: {_course(axis, x, curve, '.3f')}.")
