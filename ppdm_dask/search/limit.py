@@ -6,14 +6,16 @@ need attain: it is as certain, but may lie lower than what is possible.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.search.bound import Certificate, Designer, Level
+from ppdm_dask.search.bound import ROUNDING, Designer, Level
+from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import listable
 from ppdm_dask.search.relaxed import Relaxation
@@ -24,6 +26,8 @@ Floats = npt.NDArray[np.float64]
 
 SHARES: Floats = np.round(np.arange(2, 100) / 100, 2)
 """f: levels lie at ``a = p_max + f (delta - p_max)``; 98 of them."""
+
+EPSILON = float(np.finfo(float).eps)
 
 AT_LEVEL = 1e-12
 """By how much rounding may leave a matrix above the level that it was made for."""
@@ -92,7 +96,7 @@ class Limit:
 
     @classmethod
     def from_certificates(cls, problem: Problem, table: Floats) -> Self:
-        """A limit from stored rows ``loss, square, base, slope``, without the designs."""
+        """A limit from the rows of :attr:`table`, without the designs."""
         none = np.zeros((0, problem.n))
         rows = [
             Level(float(loss), none[:, 0], none, Certificate(*map(float, rest)))
@@ -107,12 +111,12 @@ class Limit:
 
     @property
     def table(self) -> Floats:
-        """Rows ``loss, square, base, slope``, shape (levels, 4)."""
-        rows = [
-            (s.loss, s.certificate.square, s.certificate.base, s.certificate.slope)
-            for s in self.solved
-        ]
-        return np.array(rows)
+        """Rows ``loss, square, base, slope``, and ``at, known`` where a certificate has them.
+
+        Shape (levels, 4) or (levels, 6).
+        """
+        rows = np.array([(s.loss, *astuple(s.certificate)) for s in self.solved])
+        return rows if rows[:, 4:].any() else rows[:, :4]
 
     @property
     def loss(self) -> Floats:
@@ -121,8 +125,24 @@ class Limit:
 
     def mse(self, loss: npt.ArrayLike) -> Floats:
         """No design has less at these levels of the adversary's success: the best certificate's."""
-        traces = np.stack([level.certificate.trace(loss) for level in self.solved])
-        result: Floats = self.problem.mse(traces.max(axis=0))
+        known = math.fsum(self.problem.prior**2)
+        # All but |p|^2 of the trace, without its cancellation where a certificate can do without.
+        beyond = [
+            level.certificate.beyond(loss) + (level.certificate.known - known)
+            for level in self.solved
+        ]
+        result: Floats = np.max(beyond, axis=0) / (self.problem.n * self.problem.n_records)
+        return result
+
+    def certain_mse(self, loss: npt.ArrayLike) -> Floats:
+        """:meth:`mse`, lowered by what rounding may have done to it, and to the level of a matrix.
+
+        The MSE of a matrix itself is known to about as much.
+        """
+        later = np.asarray(loss, dtype=float) + 4 * EPSILON
+        found = self.mse(later)
+        slack = ROUNDING + 16 * EPSILON * self.problem.trace(found)
+        result: Floats = found * np.maximum(1.0 - slack, 0.0)
         return result
 
     def ratios(self, loss: npt.ArrayLike, mse: npt.ArrayLike) -> Floats:

@@ -53,11 +53,11 @@ def optimize(
     Parameters
     ----------
     prior : array_like, shape (n,)
-        Proportions of the true categories, all positive.
+        Proportions of the true categories, none below 1e-6.
     n_records : int
         Reports from which proportions will be estimated.
     delta : float
-        Largest posterior P(x | y) allowed, above max p.  Eq. (9) of [HuangDu]_.
+        Largest posterior P(x | y) allowed, above max p by 1e-4 or more.  Eq. (9) of [HuangDu]_.
     method : {"memetic", "spea2", "bound"}
         The paper's evolution with gradient polish; the paper's algorithm; or the designs that
         attain the certified limit, with as many reported symbols as they need.
@@ -70,7 +70,8 @@ def optimize(
         20,000 for ``"spea2"`` and 3,000 for ``"memetic"``; and stop after so many generations that
         find nothing better.
     privacy : float, optional
-        A privacy for which a matrix is wanted: one more level to polish or solve for.
+        A privacy for which a matrix is wanted: one more level to polish or solve for.  Within delta
+        it is never below ``1 - delta``, and below ``1 - max p`` by 1e-6 or more.
     categories : sequence of str, optional
         Labels of the categories.
     checkpoint : path, optional
@@ -124,10 +125,10 @@ def optimize(
         )
     if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
         raise InputError("generations, patience, checkpoint: 'bound' has none", method)
-    problem = Problem(prior, n_records, delta)
+    problem = Problem(prior, n_records, delta, names=categories)
     labels = list(map_labels(categories, problem.n))
     stream = SimulationStream(seed)
-    at = levels_with(problem, privacy)
+    at = levels_with(problem, None if objective is not None else privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
     path = None if checkpoint is None else Path(checkpoint)
     about = {"method": method, "seed": seed}
