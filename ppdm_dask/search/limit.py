@@ -14,13 +14,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.errors import InputError
 from ppdm_dask.search.bound import ROUNDING, Designer, Level
 from ppdm_dask.search.certificate import Certificate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import NEAREST, Problem
 from ppdm_dask.search.rays import listable
 from ppdm_dask.search.relaxed import Relaxation
 
-__all__ = ["AT_LEVEL", "SHARES", "Limit", "least_mse", "levels"]
+__all__ = ["AT_LEVEL", "SHARES", "Limit", "least_mse", "levels", "levels_with"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,6 +40,32 @@ MARKS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0
 def levels(problem: Problem) -> Floats:
     """The 98 levels of the adversary's success at which fronts are compared."""
     return problem.p_max + SHARES * (problem.delta - problem.p_max)
+
+
+def levels_with(problem: Problem, privacy: float | None) -> Floats:
+    """The levels of a front, and one more for a wanted privacy.
+
+    No report is more private than none, ``1 - p_max``; and since ``max_x P[y, x] p[x]`` is at most
+    delta times the probability of y, its sum over y is at most delta, and no privacy is below
+    ``1 - delta``.
+
+    Raises
+    ------
+    InputError
+        If no matrix within delta has that privacy.
+    """
+    at = levels(problem)
+    if privacy is None:
+        return at
+    loss = 1.0 - privacy
+    least, most = 1.0 - problem.delta, 1.0 - problem.p_max
+    if not problem.p_max + NEAREST <= loss <= problem.delta + AT_LEVEL:
+        raise InputError(
+            f"privacy: got {privacy:g}; from {least:.6g} (1 - delta) to below {most:.6g} "
+            "(without any report) is possible",
+            privacy,
+        )
+    return np.union1d(at, [min(loss, problem.delta)])
 
 
 def least_mse(loss: npt.ArrayLike, mse: npt.ArrayLike, at: npt.ArrayLike) -> Floats:

@@ -16,10 +16,10 @@ from ppdm_dask.search.archive import nondominated
 from ppdm_dask.search.checkpoints import Keeper
 from ppdm_dask.search.draws import Draws
 from ppdm_dask.search.given import GivenObjective
-from ppdm_dask.search.limit import AT_LEVEL, Limit, levels
+from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.objectives import Objectives, evaluate
 from ppdm_dask.search.polish import POLISH, Polisher, keep_to, polish
-from ppdm_dask.search.problem import NEAREST, Problem
+from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.reduce import merged
 from ppdm_dask.search.spea2 import Evolution, Settings
 from ppdm_dask.search.toolbox import make_toolbox
@@ -28,7 +28,6 @@ __all__ = [
     "METHODS",
     "Found",
     "evolve",
-    "levels_with",
     "optimal_designs",
     "refine",
     "settings_for",
@@ -269,29 +268,3 @@ def settings_for(method: str, **given: Any) -> Settings:
     if method == "memetic" and "generations" not in chosen:
         settings = replace(settings, generations=MEMETIC_GENERATIONS)
     return settings
-
-
-def levels_with(problem: Problem, privacy: float | None) -> Floats:
-    """The levels of a front, and one more for a wanted privacy.
-
-    No report is more private than none, ``1 - p_max``; and since ``max_x P[y, x] p[x]`` is at most
-    delta times the probability of y, its sum over y is at most delta, and no privacy is below
-    ``1 - delta``.
-
-    Raises
-    ------
-    InputError
-        If no matrix within delta has that privacy.
-    """
-    at = levels(problem)
-    if privacy is None:
-        return at
-    loss = 1.0 - privacy
-    least, most = 1.0 - problem.delta, 1.0 - problem.p_max
-    if not problem.p_max + NEAREST <= loss <= problem.delta + AT_LEVEL:
-        raise InputError(
-            f"privacy: got {privacy:g}; from {least:.6g} (1 - delta) to below {most:.6g} "
-            "(without any report) is possible",
-            privacy,
-        )
-    return np.union1d(at, [min(loss, problem.delta)])

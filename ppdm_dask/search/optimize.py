@@ -10,20 +10,21 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.search.checkpoint_file import read_checkpoint, require_file
 from ppdm_dask.search.front import front_dataset
 from ppdm_dask.search.given import GivenObjective, Objective
-from ppdm_dask.search.limit import Limit
+from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
     Progress,
     evolve,
-    levels_with,
     optimal_designs,
     refine,
     settings_for,
 )
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import listable
+from ppdm_dask.search.spea2 import most_bytes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,7 +76,8 @@ def optimize(
     categories : sequence of str, optional
         Labels of the categories.
     checkpoint : path, optional
-        ``"spea2"`` and ``"memetic"``: a file to go on from after an interruption.
+        ``"spea2"`` and ``"memetic"``: a file to resume from after an interruption; one that is
+        damaged, or another search's, is refused.
     progress : callable, optional
         Called with what is done and what there is.
     objective : callable, optional
@@ -131,6 +133,9 @@ def optimize(
     at = levels_with(problem, None if objective is not None else privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
     path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and require_file(path):
+        # A damaged one is not found only after the limit was computed.
+        read_checkpoint(path, most_bytes(settings, settings.symbols or problem.n, problem.n))
     about = {"method": method, "seed": seed}
     if objective is not None:
         given = GivenObjective(problem, objective)
