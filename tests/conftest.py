@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from untracked import Untracked
 
 # No deadline: the first example may compile a kernel. Fixed examples where a failure must repeat.
 settings.register_profile("ppdm", deadline=None, derandomize="CI" in os.environ)
@@ -21,6 +22,12 @@ settings.load_profile("ppdm")
 # A shell's `&` has SIGINT ignored, also by what is started here; tests interrupt both.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the checkout, in the process that the others report to."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Untracked(Path(__file__).resolve().parent.parent))
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from ppdm_dask.cli.ownership import release_all
+
 __all__ = ["main"]
 
 WRONG, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
@@ -39,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output has gone; the interpreter must not complain at its end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    finally:
+        release_all()
     return code
 
 

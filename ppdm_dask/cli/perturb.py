@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def perturb_file(
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
     if data.suffix not in (".csv", ".parquet"):
         raise DataError(f"{data}: a file that ends in .csv or .parquet is needed", data)
+    own(out)
     if out.suffix in (".csv", ".parquet"):
         if workers is not None:
             right = "workers write a folder of parts; give --out a name without an ending"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -24,38 +25,56 @@ __all__ = [
     "whole",
 ]
 
+MOST_CATEGORIES = 1 << 20
+"""Of an attribute."""
+
+MOST_CELLS = 1 << 62
+"""Joint categories of a block, whose positions have to be 64-bit integers."""
+
+LONGEST = 60  # of a value in a message
+
 
 def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     """A new array of floats from nested sequences of numbers."""
     try:
         return np.array(values, dtype=float)
-    except (TypeError, ValueError):
-        raise DesignError(f"{name}: got {values!r}; numbers are needed", values) from None
+    except (TypeError, ValueError, OverflowError):
+        raise DesignError(f"{name}: got {shown(values)}; numbers are needed", values) from None
 
 
 def probability(name: str, value: Any) -> float:
     """A number in [0, 1]."""
     number = isinstance(value, int | float | np.floating | np.integer)
     if not number or isinstance(value, bool) or not 0 <= value <= 1:
-        raise DesignError(f"{name}: got {value!r}; a probability in [0, 1] is needed", value)
+        raise DesignError(f"{name}: got {shown(value)}; a probability in [0, 1] is needed", value)
     return float(value)
 
 
 def nonnegative(name: str, value: Any) -> float:
     """A finite number of 0 or more."""
     number = isinstance(value, int | float | np.floating | np.integer)
-    if not number or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise DesignError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
+    if not number or isinstance(value, bool) or not 0 <= value <= sys.float_info.max:
+        raise DesignError(f"{name}: got {shown(value)}; a number of 0 or more is needed", value)
     return float(value)
 
 
-def whole(name: str, value: Any, least: int) -> int:
-    """A whole number, not below the least allowed."""
+def whole(name: str, value: Any, least: int, most: int = MOST_CATEGORIES) -> int:
+    """A whole number, neither below the least allowed nor above the most."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise DesignError(
-            f"{name}: got {value!r}; a whole number of {least} or more is needed", value
+            f"{name}: got {shown(value)}; a whole number of {least} or more is needed", value
         )
+    if value > most:
+        raise DesignError(f"{name}: got {shown(value)}; at most {most:,} is possible", value)
     return int(value)
+
+
+def shown(value: Any) -> str:
+    """A value for a message, cut where it is long."""
+    if isinstance(value, int) and abs(value) >= 10**20:
+        return f"{'-' if value < 0 else ''}10^{int(value.bit_length() * math.log10(2))} or more"
+    text = repr(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def distribution(name: str, values: Any, size: int | None = None) -> npt.NDArray[np.float64]:
@@ -105,7 +124,14 @@ def shape_of(value: Any, n_attributes: int) -> tuple[int, ...]:
     integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in sizes)
     if len(sizes) != n_attributes or not integers or min(sizes, default=1) < 1:
         raise DesignError(
-            f"shape: got {value!r}; {n_attributes} whole numbers of 1 or more are needed", value
+            f"shape: got {shown(value)}; {n_attributes} whole numbers of 1 or more are needed",
+            value,
+        )
+    if max(sizes, default=1) > MOST_CATEGORIES or math.prod(map(int, sizes)) > MOST_CELLS:
+        raise DesignError(
+            f"shape: got {shown(value)}; at most {MOST_CATEGORIES:,} categories and 2^62 "
+            "combinations of them are possible",
+            value,
         )
     return tuple(int(k) for k in sizes)
 
