@@ -127,6 +127,19 @@ def test_a_category_that_is_too_rare_is_named_with_the_limit():
         Problem([1.0, 0.0], N)
 
 
+def test_a_recipe_says_why_there_is_no_front():
+    from ppdm_dask.experiments.fronts.plan import FrontPlan
+    from ppdm_dask.experiments.fronts.recipe import FrontRecipe
+
+    prior = {"id": "tails", "law": "normal", "reach": 8, "bins": 8, "delta": [0.9]}
+    search = {"methods": ["spea2"], "n_records": 100, "generations": 4}
+    recipe = {"about": {"title": "Tails"}, "prior": [prior], "search": search}
+    plan = FrontPlan.make(FrontRecipe.from_config({**recipe, "sweep": {"repeats": 1, "seed": 1}}))
+    assert not plan.cells
+    (reason,) = {reason for _, reason in plan.listed}
+    assert reason.startswith("a category has proportion ") and "1e-06 or more is needed" in reason
+
+
 # -- random settings -------------------------------------------------------------------------------
 
 

@@ -28,8 +28,13 @@ LEAST_ROOM = 1e-4
 
 
 def infeasible(prior: npt.ArrayLike, delta: float) -> str:
-    """Why no matrix keeps every posterior at most delta; empty where one does.  Theorem 5."""
-    p_max = float(np.max(prior))
+    """Why no matrix can be computed that keeps every posterior at most delta; empty where one can.
+
+    Theorem 5 of [HuangDu]_: delta has to exceed the most frequent category's proportion.
+    """
+    p_max, least = float(np.max(prior)), float(np.min(prior))
+    if least < SMALLEST:
+        return f"a category has proportion {least:g}; {SMALLEST:g} or more is needed"
     if delta < p_max:
         return f"delta = {delta:g} is below the most frequent category's proportion, {p_max:.4g}"
     if delta == p_max:
