@@ -36,6 +36,7 @@ __all__ = ["BalancedProgram"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Found = tuple[float, Floats, Ints, Certificate]  # gap, weights, which rays, certificate
 
 TOLERANCES = (1e-11, 1e-10, 1e-9, 1e-8)
 """Of the solver, tried in turn; what comes out is certified whatever the solver says of it."""
@@ -55,15 +56,9 @@ EPSILON = float(np.finfo(float).eps)
 
 
 class BalancedProgram:
-    """Optimal designs of one problem at any levels.
+    """Optimal designs of one problem, from all its rays, at any levels.
 
-    Parameters
-    ----------
-    problem : Problem
-    rays : array, shape (rays, n)
-        All extremal rays.
-    spanning : array of int
-        Some of them of which a design can be made at every level.
+    `spanning` are some of the rays, of which a design can be made at every level.
     """
 
     def __init__(self, problem: Problem, rays: Floats, spanning: Ints) -> None:
@@ -94,7 +89,7 @@ class BalancedProgram:
         PPDMError
             If no design comes near its certificate.
         """
-        best: tuple[float, Floats, Ints, Certificate] | None = None
+        best: Found | None = None
         for tolerance in TOLERANCES:
             found = _Level(self, loss).solve(tolerance)
             if found is not None and (best is None or found[0] < best[0]):
@@ -130,18 +125,28 @@ class _Level:
         else:
             self.allowed = np.arange(len(R))
 
-    def solve(self, tolerance: float) -> tuple[float, Floats, Ints, Certificate] | None:
-        """Gap, weights, rays and certificate; None where the solver finds nothing."""
+    def solve(self, tolerance: float) -> Found | None:
+        """The best that was found; None where the solver finds nothing."""
         active = self.allowed
         if len(active) > LISTED:
             first = self.program.spanning
             active = np.intersect1d(first, active) if self.at_end else first
             if len(active) < self.problem.n:
                 active = self.allowed
-        scale = (1.0 - float((self.problem.prior**2).sum())) * (
-            (self.problem.delta - self.problem.p_max) / (self.loss - self.problem.p_max)
-        )
-        best: tuple[float, Floats, Ints, Certificate] | None = None
+        p_max, delta = self.problem.p_max, self.problem.delta
+        scale = (1.0 - float((self.problem.prior**2).sum())) * (delta - p_max)
+        scale /= self.loss - p_max
+        # Where delta allows little, a report is worth up to the square of that less.
+        allowed = (delta - p_max) / (1.0 - p_max)
+        for guess in (scale, scale / allowed, scale / allowed**2):
+            found = self._from_scale(active, guess, tolerance)
+            if found is not None:
+                return found
+        return None
+
+    def _from_scale(self, active: Ints, scale: float, tolerance: float) -> Found | None:
+        """The same, from a guess of the trace; with more rays as they are violated."""
+        best: Found | None = None
         for _ in range(ROUNDS):
             found = self._attempt(active, scale, tolerance)
             if found is None:
