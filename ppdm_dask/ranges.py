@@ -9,16 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.shown import given
 
 __all__ = ["real", "reals", "whole"]
-
-MESSAGE = 60
-"""Characters of a wrong value that a message shows."""
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= MESSAGE else text[: MESSAGE - 3] + "..."
 
 
 def real(
@@ -61,7 +54,7 @@ def real(
         what = f"a number above {least:g}" if open_ends else f"a number of {least:g} or more"
     else:
         what = "a finite number"
-    raise InputError(f"{name}: got {_shown(value)}; {what} is needed", value)
+    raise InputError(f"{name}: got {given(value)}; {what} is needed", value)
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
@@ -76,7 +69,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     if number and value >= least and (most is None or value <= most):
         return int(value)
     span = f"of {least} or more" if most is None else f"from {least} to {most}"
-    raise InputError(f"{name}: got {_shown(value)}; a whole number {span} is needed", value)
+    raise InputError(f"{name}: got {given(value)}; a whole number {span} is needed", value)
 
 
 def reals(
@@ -105,9 +98,9 @@ def reals(
         given = np.asarray(values)
         array = given.astype(float)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: got {_shown(values)}; numbers are needed", values) from None
+        raise InputError(f"{name}: got {given(values)}; numbers are needed", values) from None
     if given.dtype.kind not in "iuf" and not (given.dtype.kind == "O" and given.size):
-        raise InputError(f"{name}: got {_shown(values)}; numbers are needed", values)
+        raise InputError(f"{name}: got {given(values)}; numbers are needed", values)
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name}: shape {array.shape}; {ndim} axes are needed", values)
     wrong = ~(np.isfinite(array) & (array >= least) & (array <= most))

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sized
 from typing import Any
 
-__all__ = ["LONGEST", "cut", "listed", "printable", "quoted", "shown"]
+__all__ = ["LONGEST", "cut", "given", "listed", "printable", "quoted", "shown"]
 
 LONGEST = 60
 """Characters of a value that a message shows."""
@@ -68,6 +68,25 @@ def shown(value: object) -> str:
         size = len(value) if isinstance(value, Sized) else 0
         return f"a {type(value).__name__} of {size:,} {'value' if size == 1 else 'values'}"
     return printable(cut(str(value)))
+
+
+def given(parameter: object) -> str:
+    """Return a parameter that a person typed, as Python writes it, at most 60 characters.
+
+    Unlike :func:`shown` it has the values of a list: parameters are no data.
+
+    Examples
+    --------
+    >>> given([0.5, 0.4])
+    '[0.5, 0.4]'
+    """
+    if isinstance(parameter, int | str):
+        return shown(parameter)
+    try:
+        text = repr(parameter)
+    except ValueError:  # a whole number inside has more digits than Python writes
+        return shown(parameter)
+    return printable(cut(text))
 
 
 def cut(text: str, most: int = LONGEST) -> str:

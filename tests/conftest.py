@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from untracked import Untracked
 
 # No deadline: the first example may compile a kernel. Fixed examples where a failure must repeat.
 settings.register_profile("ppdm", deadline=None, derandomize="CI" in os.environ)
@@ -29,6 +30,12 @@ def _state_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the checkout, in the process that the others report to."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Untracked(Path(__file__).resolve().parent.parent))
 
 
 @pytest.fixture(scope="session")

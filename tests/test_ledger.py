@@ -215,7 +215,7 @@ class TestFile:
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA user_version = 9")
         connection.close()
-        with pytest.raises(RunFolderError, match="version 9; this program reads version 1"):
+        with pytest.raises(RunFolderError, match="version 9; this program reads version 2"):
             Ledger(path, readonly=True)
 
     def test_truncated_file(self, path: Path) -> None:

@@ -186,7 +186,7 @@ def test_the_command_writes_a_front_and_a_design_that_check_accepts(prior_file, 
     [
         (("--delta", "0.4"), "delta: got 0.4; a number above"),
         (("--choose", "utility=3"), "--choose: got 'utility=3'; privacy=0.5 or mse=1e-4"),
-        (("--choose", "privacy=0.9"), "privacy: got 0.9; the front goes up to"),
+        (("--choose", "privacy=0.9"), "privacy: got 0.9; from 0 (1 - delta) to below 0.5"),
         (("--symbols", "2"), "symbols: got 2"),
     ],
 )
@@ -208,7 +208,7 @@ def test_the_command_refuses_in_one_line(prior_file, tmp_path, capsys, arguments
             'attribute = "a"\n[prior]\nx = 0.5\ny = 0.4\n',
             "prior: proportions sum to 0.9; 1 is needed",
         ),
-        ('attribute = "a"\n[prior]\nx = 1.0\ny = 0.0\n', "category 1 has proportion 0"),
+        ('attribute = "a"\n[prior]\nx = 1.0\ny = 0.0\n', "category 'y' has proportion 0"),
         ('attribute = "a"\n[prior]\nx = 1.0\n', "2 or more categories are needed"),
         ('attribute = "a"\n[prior]\nx = -1\ny = 2\n', "prior.x: got -1; a proportion"),
         ("[prior.a]\nx = 1\n[prior.b]\ny = 1\n", "prior: has 'a', 'b'; one attribute is needed"),

@@ -32,6 +32,7 @@ from ppdm_dask.experiments.perturbation.trials import stream_key
 from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
+from ppdm_dask.experiments.sealed import seal
 from ppdm_dask.experiments.stored import read_run
 from ppdm_dask.parallel.ledger import Ledger
 from ppdm_dask.perturb import AIBR, disclosure, distortion
@@ -335,7 +336,7 @@ def test_an_unfinished_run_is_read_and_resumed(finished: Any, tmp_path: Path) ->
     whole = run(recipe, workers=0, out=tmp_path)
     manifest = json.loads((whole.folder / "manifest.json").read_text())
     manifest["status"] = "partial"
-    (whole.folder / "manifest.json").write_text(json.dumps(manifest))
+    (whole.folder / "manifest.json").write_text(json.dumps(seal(manifest)))
     (whole.folder / "ledger.sqlite").unlink()
     plan = make_plan(recipe)
     with Ledger(whole.folder / "ledger.sqlite") as ledger:

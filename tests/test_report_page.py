@@ -21,6 +21,7 @@ from ppdm_dask.errors import InputError, RunFolderError, RunInterrupted
 from ppdm_dask.experiments.kinds import recipe_from_config
 from ppdm_dask.experiments.results import read_netcdf
 from ppdm_dask.experiments.run import run
+from ppdm_dask.experiments.sealed import seal
 from ppdm_dask.report.html import write_report, write_reproduction
 from ppdm_dask.report.html.errata import errata_of
 
@@ -298,8 +299,11 @@ def test_the_command_judges_all_claims(
     [
         (["nowhere"], "nowhere: there is no such folder or file"),
         (["."], "this is no run's folder, it has no manifest.json"),
-        (["bad.json"], "bad.json: this is no JSON; reproduction.json is needed"),
-        (["list.json"], "list.json: recipes: this is no reproduction, it has no recipes"),
+        (["bad.json"], "bad.json: this is no reproduction"),
+        (["list.json"], "list.json: this is no reproduction"),
+        (["none.json"], "none.json: recipes: this is no reproduction, it has no recipes"),
+        (["earlier.json"], "or one of an earlier version: it has no checksum"),
+        (["edited.json"], "edited.json: damaged or edited: its content does not match its"),
         (["lacks.json"], "lacks.json: recipes[0].folder: got nothing"),
     ],
 )
@@ -313,7 +317,11 @@ def test_what_is_no_run_is_refused_in_one_line(
     monkeypatch.chdir(tmp_path)
     Path("bad.json").write_text("{")
     Path("list.json").write_text("[]")
-    Path("lacks.json").write_text('{"recipes": [{"name": "x"}]}')
+    lacks = seal({"recipes": [{"name": "x"}]})
+    Path("lacks.json").write_text(json.dumps(lacks))
+    Path("none.json").write_text(json.dumps(seal({"recipes": 1})))
+    Path("earlier.json").write_text('{"recipes": []}')
+    Path("edited.json").write_text(json.dumps(lacks | {"recipes": [{"name": "y"}]}))
     before = sorted(tmp_path.iterdir())
     assert main(["report", *arguments]) == 2
     out, err = capsys.readouterr()
@@ -376,7 +384,7 @@ def reproduction(folder: Path, pages: dict[str, Path], moved: bool) -> Path:
     path = folder / "reproduction.json"
     status = "drift" if moved else "green"
     document = {"status": status, "grade": "small", "started": "a", "finished": "b"}
-    path.write_text(json.dumps(document | {"recipes": recipes}), encoding="utf-8")
+    path.write_text(json.dumps(seal(document | {"recipes": recipes})), encoding="utf-8")
     return path
 
 

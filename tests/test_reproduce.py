@@ -26,6 +26,8 @@ from ppdm_dask.experiments.reproduce.golden import Golden
 from ppdm_dask.experiments.reproduce.notify import notify
 from ppdm_dask.experiments.reproduce.reproduce import Reproduced
 from ppdm_dask.experiments.reproduce.summary import Figure
+from ppdm_dask.experiments.reproduce.sums import write_sum
+from ppdm_dask.experiments.sealed import seal
 
 Capture = pytest.CaptureFixture[str]
 
@@ -116,7 +118,7 @@ def test_an_unfinished_run_is_gone_on_with(site):
     left = batches(site)
     assert len(left) == len(kept) - 1
     manifest = path.with_name("manifest.json")
-    manifest.write_text(manifest.read_text().replace('"finished"', '"partial"', 1))
+    manifest.write_text(json.dumps(seal(json.loads(manifest.read_text()) | {"status": "partial"})))
     assert site.reproduce() == 0
     assert [r["reused"] for r in site.read("reproduction.json")["recipes"]] == [False, True]
     assert all(batch in batches(site) for batch in left)
@@ -217,6 +219,7 @@ def test_without_a_processor_feature_tolerances_decide_and_it_says_so(site):
 def test_under_tolerance_a_large_change_is_drift_with_its_bound(site, capsys):
     golden = site.golden / "surveys" / "small.json"
     golden.write_text(golden.read_text().replace('"numpy": "', '"numpy": "1.0 before '))
+    write_sum(golden, golden.read_bytes())
     with moved(0.4):
         assert site.reproduce() == 1
     found = site.read("drift.json")
@@ -303,7 +306,7 @@ def test_renewal_is_idempotent_and_keeps_the_history(site, capsys):
     ]
     assert golden.history[-1]["digest"] == golden.digest != golden.history[0]["digest"]
     changed = {name for name, content in site.files().items() if before[name] != content}
-    assert changed == {"trees.toml", "trees/small.json"}
+    assert changed == {"trees.toml", "trees/small.json", "SHA256SUMS"}
     assert site.reproduce() == 0
 
 

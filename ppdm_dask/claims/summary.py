@@ -13,6 +13,7 @@ from ppdm_dask.claims.judge import judge_all, same_experiment
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.files import write_text
+from ppdm_dask.experiments.sealed import parse_json, read_bounded
 
 if TYPE_CHECKING:
     from ppdm_dask.experiments.stored import StoredRun
@@ -110,7 +111,7 @@ def read_summary(path: str | Path) -> Summary:
     """
     path = Path(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(read_bounded(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", path) from None
     except ValueError:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from ppdm_dask.cli.ownership import release_all
+
 __all__ = ["main"]
 
 WRONG, BAD_INPUT, MACHINE, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _forget_output()
         _complain(f"a fault of this machine: {_reason(error)}")
         return MACHINE
+    finally:
+        release_all()
     return code
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def optimize_prior(
     """Search, write ``front.nc`` and, if one is chosen, ``design.toml``, and print the front."""
     from ppdm_dask.designs.files import write_design
     from ppdm_dask.experiments.results import write_netcdf
+    from ppdm_dask.search.checkpoint_file import require_file
     from ppdm_dask.search.front import choose as choose_point
     from ppdm_dask.search.front import chosen_design
     from ppdm_dask.search.optimize import optimize
@@ -44,6 +46,10 @@ def optimize_prior(
     attribute, categories, prior = one_prior(file)
     wanted = _parse_choice(choose)
     out_folder = _folder(out)
+    own(out_folder)
+    if checkpoint is not None:
+        require_file(checkpoint)
+        own(checkpoint)
     front = optimize(
         prior,
         n_records,

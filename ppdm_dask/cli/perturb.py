@@ -11,6 +11,7 @@ import numpy as np
 
 from ppdm_dask.cli.names import named
 from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.reader import DataFile, open_data
 from ppdm_dask.files.regular import ending
@@ -51,6 +52,7 @@ def perturb_file(
     method = perturbation_from_config(parameters)
     check_interval(interval)
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
+    own(out)
     if ending(out) in (".csv", ".parquet"):
         if workers is not None:
             right = "workers write a folder of parts; give --out a name without an ending"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.regular import ending
 
@@ -45,6 +46,8 @@ def require_new(
 ) -> None:
     """Raise InputError where a file would be replaced that nobody asked to replace.
 
+    Until the command ends no other one can write that file.
+
     Parameters
     ----------
     out : Path or None
@@ -69,6 +72,9 @@ def require_new(
     if endings and ending(out) not in endings:
         ends = " or ".join(endings)
         raise InputError(f"--out: got {str(out)!r}; a name that ends in {ends} is needed", out)
+    own(out)
+    if out.exists() and not force:  # another command has just written it
+        raise InputError(f"--out: {out} is there already; --force replaces it", out)
 
 
 def plain(value: float | None) -> float | str | None:

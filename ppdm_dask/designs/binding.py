@@ -16,9 +16,9 @@ from ppdm_dask.designs.labels import (
     needed_line,
     none_of,
     require_labels,
-    shown,
 )
 from ppdm_dask.errors import DesignError
+from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +106,9 @@ class Binding:
                 shares,
             )
         if labels is not None and set(labels) != set(shares):
-            raise DesignError(f"prior: has {shown(shares)}; the design has {shown(labels)}", shares)
+            raise DesignError(
+                f"prior: has {quoted(shares)}; the design has {quoted(labels)}", shares
+            )
         return [shares[label] for label in labels or shares]
 
     def bind(self, codebook: Codebook, *, positions: bool = False) -> Design:

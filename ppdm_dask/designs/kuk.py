@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Kuk"]
 
+MOST_CARDS = 1_000  # whose exact probabilities take a quarter of a second
+
 
 @register
 @dataclass(frozen=True, eq=False, init=False)
@@ -47,7 +49,7 @@ class Kuk(Trait):
         Share of red cards in the pack of those with the trait, and of those without, in [0, 1].
         Where they are equal there is no inverse.
     repeats : int
-        r, cards that each respondent draws, with replacement.
+        r, cards that each respondent draws, with replacement; up to 1,000.
     inverse : {"weighted", "textbook"}
         The weighted left inverse, of least variance at even odds, or the textbook's mean count,
         ``(y / r - p2) / (p1 - p2)``.  They are the same for one card.
@@ -87,7 +89,7 @@ class Kuk(Trait):
         object.__setattr__(self, "shape", (2,))
         object.__setattr__(self, "p1", probability("p1", p1))
         object.__setattr__(self, "p2", probability("p2", p2))
-        object.__setattr__(self, "repeats", whole("repeats", repeats, 1))
+        object.__setattr__(self, "repeats", whole("repeats", repeats, 1, MOST_CARDS))
         object.__setattr__(self, "named", inverse_name(inverse))
         self._state(trait, categories)
 

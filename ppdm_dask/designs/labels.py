@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -33,7 +34,6 @@ __all__ = [
     "read_categories",
     "require_labels",
     "same_law",
-    "shown",
     "written",
 ]
 
@@ -46,14 +46,8 @@ Categories = tuple[Labels | None, ...]
 Orders = Mapping[str, Labels]
 """Categories of attributes as a codebook orders them."""
 
-SHOWN = 6
-"""Labels that a message lists."""
-
 LISTED = 20
 """Labels of an attribute that the line to add lists."""
-
-LONGEST = 60
-"""Characters of one label that a message shows."""
 
 RELATIVE = 1e-12
 """Probabilities that differ by no more than this share of them count as equal: 1/3 made in two ways
@@ -82,7 +76,7 @@ def read_categories(value: Any, names: Sequence[str], shape: Sequence[int]) -> C
         entries = [entries]
     if not listed or len(entries) != len(names):
         kind = "labels" if len(names) == 1 else f"lists of labels, one for each of {len(names)}"
-        raise DesignError(f"categories: got {shown([value])}; a list of {kind} is needed", value)
+        raise DesignError(f"categories: got {quoted([value])}; a list of {kind} is needed", value)
     return tuple(
         _labels(name, entry, size) for name, entry, size in zip(names, entries, shape, strict=True)
     )
@@ -95,11 +89,12 @@ def _labels(name: str, entry: Any, size: int) -> Labels | None:
         return None
     if not labels or any(not isinstance(label, str) for label in labels):
         raise DesignError(
-            f"categories of {name!r}: got {shown([entry])}; a list of labels is needed", entry
+            f"categories of {name!r}: got {quoted([entry])}; a list of labels is needed", entry
         )
     if len(labels) != size or len(set(labels)) < size:
         raise DesignError(
-            f"categories of {name!r}: got {shown(labels)}; {size} distinct labels are needed", entry
+            f"categories of {name!r}: got {quoted(labels)}; {size} distinct labels are needed",
+            entry,
         )
     return labels
 
@@ -112,14 +107,6 @@ def written(categories: Categories) -> dict[str, Any]:
     return {"categories": lists[0] if len(lists) == 1 else lists}
 
 
-def shown(labels: Iterable[Any]) -> str:
-    """Labels for a message: a few, each cut."""
-    texts = [repr(label) for label in labels]
-    texts = [text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in texts]
-    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return ", ".join(texts[:SHOWN]) + more
-
-
 def check_labels(name: str, stated: Iterable[str], there: Labels) -> None:
     """Raise DesignError unless the labels that a design states are those of the codebook."""
     known = list(stated)
@@ -127,9 +114,9 @@ def check_labels(name: str, stated: Iterable[str], there: Labels) -> None:
     surplus = [label for label in there if label not in known]
     said = []
     if missing:
-        said.append(f"the codebook has no category {shown(missing)}")
+        said.append(f"the codebook has no category {quoted(missing)}")
     if surplus:
-        said.append(f"the design has no category {shown(surplus)}")
+        said.append(f"the design has no category {quoted(surplus)}")
     if said:
         raise DesignError(f"design on {name!r}: {'; '.join(said)}", name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping, Set
 from fractions import Fraction
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.labels import shown
 from ppdm_dask.errors import DesignError
+from ppdm_dask.shown import given, quoted
 
 __all__ = [
     "attribute_names",
@@ -32,6 +33,12 @@ __all__ = [
     "sums_to_one",
     "whole",
 ]
+
+MOST_CATEGORIES = 1 << 20
+"""Of an attribute."""
+
+MOST_CELLS = 1 << 62
+"""Joint categories of a block, whose positions have to be 64-bit integers."""
 
 
 _RATIO = re.compile(r"\d{1,20} ?/ ?0*[1-9]\d{0,19}")
@@ -65,7 +72,7 @@ def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     try:
         return np.array(_unfold(values), dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise DesignError(f"{name}: got {values!r}; numbers are needed", values) from None
+        raise DesignError(f"{name}: got {given(values)}; numbers are needed", values) from None
 
 
 def probability(name: str, value: Any) -> float:
@@ -73,7 +80,7 @@ def probability(name: str, value: Any) -> float:
     value = ratio(value)
     number = isinstance(value, int | float | Fraction | np.floating | np.integer)
     if not number or isinstance(value, bool) or not 0 <= value <= 1:
-        raise DesignError(f"{name}: got {value!r}; a probability in [0, 1] is needed", value)
+        raise DesignError(f"{name}: got {given(value)}; a probability in [0, 1] is needed", value)
     return float(value)
 
 
@@ -81,17 +88,19 @@ def nonnegative(name: str, value: Any) -> float:
     """A finite number of 0 or more, or a ratio as text."""
     value = ratio(value)
     number = isinstance(value, int | float | Fraction | np.floating | np.integer)
-    if not number or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise DesignError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
+    if not number or isinstance(value, bool) or not 0 <= value <= sys.float_info.max:
+        raise DesignError(f"{name}: got {given(value)}; a number of 0 or more is needed", value)
     return float(value)
 
 
-def whole(name: str, value: Any, least: int) -> int:
-    """A whole number, not below the least allowed."""
+def whole(name: str, value: Any, least: int, most: int = MOST_CATEGORIES) -> int:
+    """A whole number, neither below the least allowed nor above the most."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise DesignError(
-            f"{name}: got {value!r}; a whole number of {least} or more is needed", value
+            f"{name}: got {given(value)}; a whole number of {least} or more is needed", value
         )
+    if value > most:
+        raise DesignError(f"{name}: got {given(value)}; at most {most:,} is possible", value)
     return int(value)
 
 
@@ -132,11 +141,11 @@ def noted_distribution(
         expected = "" if size is None else f" of length {size}"
         raise DesignError(f"{name}: shape {vector.shape}; a vector{expected} is needed", values)
     if not np.isfinite(vector).all() or (vector < 0).any():
-        raise DesignError(f"{name}: got {shown(vector.tolist())}; probabilities are needed", values)
+        raise DesignError(f"{name}: got {given(vector.tolist())}; probabilities are needed", values)
     if not sums_to_one(vector.sum()):
         total = float(vector.sum())
         raise DesignError(
-            f"{name}: got {shown(vector.tolist())}, which sum to {total:.6g}, {abs(total - 1):.2g} "
+            f"{name}: got {given(vector.tolist())}, which sum to {total:.6g}, {abs(total - 1):.2g} "
             "off; probabilities that sum to 1 are needed",
             values,
         )
@@ -158,7 +167,7 @@ def stated_once(name: str, labels: tuple[str, ...] | None, categories: Any) -> A
         return categories
     if categories is not None and tuple(categories) != labels:
         raise DesignError(
-            f"categories: got {shown(categories)}; {name} names {shown(labels)}: leave it out",
+            f"categories: got {given(categories)}; {name} names {quoted(labels)}: leave it out",
             categories,
         )
     return labels
@@ -197,7 +206,14 @@ def shape_of(value: Any, n_attributes: int) -> tuple[int, ...]:
     integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in sizes)
     if len(sizes) != n_attributes or not integers or min(sizes, default=1) < 1:
         raise DesignError(
-            f"shape: got {value!r}; {n_attributes} whole numbers of 1 or more are needed", value
+            f"shape: got {given(value)}; {n_attributes} whole numbers of 1 or more are needed",
+            value,
+        )
+    if max(sizes, default=1) > MOST_CATEGORIES or math.prod(map(int, sizes)) > MOST_CELLS:
+        raise DesignError(
+            f"shape: got {given(value)}; at most {MOST_CATEGORIES:,} categories and 2^62 "
+            "combinations of them are possible",
+            value,
         )
     return tuple(int(k) for k in sizes)
 

@@ -11,10 +11,10 @@ from ppdm_dask.designs.labels import (
     Orders,
     check_labels,
     read_categories,
-    shown,
     written,
 )
 from ppdm_dask.errors import DesignError
+from ppdm_dask.shown import quoted
 
 __all__ = ["Trait"]
 
@@ -69,7 +69,7 @@ class Trait(Design):
         if len(orders[name]) != 2:
             raise DesignError(
                 f"design on {name!r}: {self.id!r} is of two categories; the codebook has "
-                f"{len(orders[name])}: {shown(orders[name])}",
+                f"{len(orders[name])}: {quoted(orders[name])}",
                 name,
             )
         if stated is not None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.labels import shown
 from ppdm_dask.designs.parameters import attribute_names, probability
 from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK, exact, unpack_plane
 from ppdm_dask.records import Records, Reports
+from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -107,7 +107,7 @@ class TwoSample:
             if self.yes[question] not in labels:
                 raise DesignError(
                     f"two samples on {name!r}: the codebook has no category "
-                    f"{self.yes[question]!r}; it has {shown(labels)}",
+                    f"{self.yes[question]!r}; it has {quoted(labels)}",
                     self.yes,
                 )
             return labels.index(self.yes[question])

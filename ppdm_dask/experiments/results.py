@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.files import replacing
 from ppdm_dask.experiments.findings import findings
 from ppdm_dask.experiments.moments import moments
+from ppdm_dask.experiments.sealed import read_bounded
 from ppdm_dask.experiments.variables import DIMENSIONS, REGISTRY, Variable, variable
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, npt.ArrayLike]
+
+MOST_BYTES = 4 << 30
+"""Of a file of which nothing is known; no result comes near it."""
+
 Coordinates = Mapping[str, Sequence[Any]]
 
 
@@ -122,8 +128,13 @@ def build_dataset(
     return xr.Dataset(variables, axes, {**(attributes or {}), "grid": json.dumps(grid)})
 
 
-def write_netcdf(ds: xr.Dataset, path: Path) -> None:
+def write_netcdf(ds: xr.Dataset, path: Path) -> dict[str, Any]:
     """Write a result as netCDF-4 (h5netcdf), whole or not at all.
+
+    Returns
+    -------
+    dict
+        ``bytes`` and ``sha256`` of the file, for :func:`read_netcdf`.
 
     Raises
     ------
@@ -138,24 +149,42 @@ def write_netcdf(ds: xr.Dataset, path: Path) -> None:
     content = ds.to_netcdf(engine="h5netcdf", encoding=encoding)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def read_netcdf(path: Path) -> xr.Dataset:
+def read_netcdf(path: Path, expected: Mapping[str, Any] | None = None) -> xr.Dataset:
     """Read a result into memory.
+
+    Parameters
+    ----------
+    path : Path
+    expected : mapping, optional
+        What :func:`write_netcdf` returned.  The file is compared with it before HDF5 sees it, which
+        a damaged file can bring down.
 
     Raises
     ------
     RunFolderError
-        If the file is missing or no result.
+        If the file is missing, no result, or not the one that is expected.
     """
     import xarray as xr
 
     try:
-        ds = xr.load_dataset(path, engine="h5netcdf")
+        content = read_bounded(path, MOST_BYTES if expected is None else expected["bytes"])
     except FileNotFoundError:
         raise RunFolderError(f"{path}: there is no such file", path) from None
-    except (OSError, ValueError) as error:
-        what = " ".join(str(error).split())
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be read: {error.strerror}", path) from None
+    if expected is not None and hashlib.sha256(content).hexdigest() != expected["sha256"]:
+        raise RunFolderError(
+            f"{path}: damaged or edited: not the file that the run wrote; `ppdm run` with the same "
+            "recipe makes it again from the ledger",
+            path,
+        )
+    try:
+        ds = xr.load_dataset(io.BytesIO(content), engine="h5netcdf")
+    except Exception as error:  # HDF5 and the layers above it have many words for damage
+        what = " ".join(str(error).split())[:200]
         raise RunFolderError(f"{path}: cannot be read as netCDF-4: {what}", path) from None
     if "grid" not in ds.attrs:
         raise RunFolderError(f"{path}: this is no result of a sweep", path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ppdm_dask.parallel.profiles import Profile
     from ppdm_dask.parallel.progress import Progress
     from ppdm_dask.parallel.runner import Outcome
+
+LOG = logging.getLogger(__name__)
 
 __all__ = ["RunResult", "profile_of", "run"]
 
@@ -109,6 +112,7 @@ def run(
     folder = RunFolder.plan(recipe, out)
     plan = make_plan(recipe)
     work = plan.work
+    before = folder.read()
     folder.start(plan.inputs)
     if isinstance(work, Checkpointed):
         folder.checkpoints.mkdir(exist_ok=True)
@@ -135,10 +139,14 @@ def run(
         spent, *_ = ledger.work()
     found = findings(dataset)
     total = digest(dataset) if not outcome.quarantined else None
-    write_netcdf(dataset, folder.result)
+    if total and before is not None and before["digest"] not in (None, total):
+        # Its numbers had not come from the ledger: they were edited, with their digests.
+        LOG.warning("%s: had another digest than its ledger; it is written again", folder.result)
+    written = write_netcdf(dataset, folder.result)
     folder.finish(
         "finished" if total else "partial",
         digest=total,
+        result=written,
         findings=found,
         quarantined=[str(trial) for trial in outcome.quarantined],
         seconds=round(spent, 3),

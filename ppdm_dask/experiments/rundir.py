@@ -16,6 +16,7 @@ from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.environment import environment
 from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
+from ppdm_dask.experiments.sealed import read_sealed, seal
 
 __all__ = ["RunFolder", "code_version", "now", "read_manifest", "run_id"]
 
@@ -170,6 +171,7 @@ class RunFolder:
                     "environment": environment(),
                     "status": "running",
                     "digest": None,
+                    "result": None,
                     "findings": [],
                     "quarantined": [],
                     "started": before["started"] if before else now(),
@@ -185,6 +187,7 @@ class RunFolder:
         status: Status,
         *,
         digest: str | None = None,
+        result: Mapping[str, Any] | None = None,
         findings: Iterable[str] = (),
         quarantined: Iterable[str] = (),
         **facts: Any,
@@ -195,7 +198,9 @@ class RunFolder:
         ----------
         status : {"finished", "partial", "running"}
         digest : str, optional
-            Digest of the result, of a finished run alone.
+            Digest of the result, only of a finished run.
+        result : mapping, optional
+            Size and SHA-256 of its file.
         findings : iterable of str
             What a reader of the result must know.
         quarantined : iterable of str
@@ -207,6 +212,7 @@ class RunFolder:
         found |= {
             "status": status,
             "digest": digest,
+            "result": result,
             "findings": list(findings),
             "quarantined": list(quarantined),
             "finished": now() if status == "finished" else None,
@@ -215,23 +221,21 @@ class RunFolder:
         self._write(found)
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        write_text(self.manifest, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(seal(content), indent=2, ensure_ascii=False)
+        write_text(self.manifest, text + "\n")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run's folder; RunFolderError where there is none."""
+    """Return the manifest of a run's folder; RunFolderError where there is no whole one."""
     path = folder / "manifest.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_sealed(path, "manifest of a run", RunFolderError)
     except FileNotFoundError:
         what = f"{folder}: this is no run's folder, it has no manifest.json"
         raise RunFolderError(what, folder) from None
-    except OSError as error:
-        raise RunFolderError(f"{path}: cannot be read: {error.strerror}", path) from None
-    except ValueError:
-        raise RunFolderError(f"{path}: this is no manifest of a run", path) from None
     needed = {"name", "run_id", "recipe", "base", "inputs", "status", "started"}
-    if not isinstance(found, dict) or needed - set(found):
+    needed |= {"digest", "result", "findings", "quarantined"}
+    if needed - set(found):
         raise RunFolderError(f"{path}: this is no manifest of a run", path)
     return found
 

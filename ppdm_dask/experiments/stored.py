@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.results import read_netcdf
+from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.rundir import RunFolder, read_manifest
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["StoredRun", "read_run"]
+__all__ = ["StoredRun", "read_result", "read_run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,24 @@ def read_run(path: str | Path) -> StoredRun:
     manifest = read_manifest(path)
     folder = RunFolder.open(path)
     if manifest["status"] == "finished":
-        return StoredRun(folder, manifest, read_netcdf(folder.result))
+        return StoredRun(folder, manifest, read_result(folder.result, manifest))
     return StoredRun(folder, manifest, _collect(folder, manifest))
+
+
+def read_result(path: Path, manifest: Mapping[str, Any]) -> xr.Dataset:
+    """Read the result of a finished run, if it is the one that its manifest says.
+
+    The file is compared with the manifest's checksum, and what is in it with the run's digest.
+
+    Raises
+    ------
+    RunFolderError
+        If it is missing, or is not that result.
+    """
+    ds = read_netcdf(path, manifest["result"])
+    if digest(ds) != manifest["digest"]:
+        raise RunFolderError(f"{path}: its numbers do not have the digest of the manifest", path)
+    return ds
 
 
 def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:

@@ -19,7 +19,7 @@ from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.parallel.batches import Batch, Quarantined, contiguous, gaps
 from ppdm_dask.parallel.lock import RunLock
 from ppdm_dask.parallel.payload import layout, pack, unpack
-from ppdm_dask.parallel.store import close_store, open_store, reported, transaction
+from ppdm_dask.parallel.store import close_store, mark_of, open_store, reported, transaction
 
 __all__ = ["Ledger"]
 
@@ -130,18 +130,31 @@ class Ledger:
                 raise PPDMError(
                     f"{batch}: results of form {form}; earlier batches have {known[0]}", batch
                 )
+            row = key, int(start), int(stop), float(seconds), zlib.crc32(payload)
             connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)",
-                (key, start, stop, float(seconds), zlib.crc32(payload), payload),
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, mark_of(*row), payload)
             )
 
     def stored(self, cell: Cell) -> list[tuple[int, int]]:
         """Half-open ranges of the cell's repeats that are stored, one a batch, in order."""
+        columns = "cell, start, stop, seconds, checksum, mark"
         with reported(self.path):
             rows = self._open.execute(
-                "SELECT start, stop FROM batches WHERE cell = ? ORDER BY start", (_text(cell),)
+                f"SELECT {columns} FROM batches WHERE cell = ? ORDER BY start", (_text(cell),)
             ).fetchall()
-        return [(int(start), int(stop)) for start, stop in rows]
+        for row in rows:
+            self._check(row, cell)
+        return [(start, stop) for _, start, stop, *_ in rows]
+
+    def _check(self, row: tuple[Any, ...], cell: Cell) -> None:
+        """Raise RunFolderError unless the last column is the mark of the others."""
+        *values, mark = row
+        if mark != mark_of(*values):
+            raise RunFolderError(
+                f"{self.path}: an entry of cell {cell.id} is damaged; move the file away to begin "
+                "the run anew",
+                self.path,
+            )
 
     def missing(self, cells: Iterable[Cell]) -> list[Batch]:
         """Contiguous gaps in what is stored, in the order of the cells, then of the repeats."""
@@ -160,9 +173,11 @@ class Ledger:
             If the file cannot be written.
         """
         batch = entry.batch
-        row = (_text(batch.cell), batch.start, batch.stop, entry.reason)
+        row = _text(batch.cell), int(batch.start), int(batch.stop), entry.reason
         with reported(self.path), transaction(self._open):
-            self._open.execute("INSERT OR REPLACE INTO quarantined VALUES (?, ?, ?, ?)", row)
+            self._open.execute(
+                "INSERT OR REPLACE INTO quarantined VALUES (?, ?, ?, ?, ?)", (*row, mark_of(*row))
+            )
 
     def quarantined(self, cells: Iterable[Cell]) -> list[Quarantined]:
         """Repeats that were given up and are missing still, in the order of the cells."""
@@ -170,12 +185,15 @@ class Ledger:
         for cell in cells:
             with reported(self.path):
                 rows = self._open.execute(
-                    "SELECT start, stop, reason FROM quarantined WHERE cell = ? ORDER BY rowid",
+                    "SELECT cell, start, stop, reason, mark FROM quarantined WHERE cell = ? "
+                    "ORDER BY rowid",
                     (_text(cell),),
                 ).fetchall()
+            for row in rows:
+                self._check(row, cell)
             # Of a repeat that was given up twice the later reason counts.
             reasons: dict[int, str] = {}
-            for start, stop, reason in rows:
+            for _, start, stop, reason, _ in rows:
                 reasons |= dict.fromkeys(range(start, stop), reason)
             for gap in self.missing([cell]) if rows else ():
                 given_up = sorted(r for r in reasons if gap.start <= r < gap.stop)
@@ -204,13 +222,15 @@ class Ledger:
         """
         with reported(self.path):
             rows = self._open.execute(
-                "SELECT start, stop, checksum, payload FROM batches "
+                "SELECT cell, start, stop, seconds, checksum, mark, payload FROM batches "
                 "WHERE cell = ? AND start < ? ORDER BY start",
                 (_text(cell), cell.repeats),
             ).fetchall()
         parts: dict[str, list[npt.NDArray[Any]]] = {}
-        for start, stop, checksum, payload in rows:
-            if zlib.crc32(payload) != checksum:
+        for *row, payload in rows:
+            self._check(tuple(row), cell)
+            _, start, stop, _, checksum, _ = row
+            if not isinstance(payload, bytes) or zlib.crc32(payload) != checksum:
                 raise RunFolderError(
                     f"{self.path}: the results of {Batch(cell, start, stop)} are damaged; "
                     "move the file away to begin the run anew",

@@ -1,4 +1,4 @@
-"""One driver a run folder: a file lock that the kernel frees when its process ends."""
+"""One writer at a time: a file lock that the kernel frees when its process ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RunLock"]
 
 
 class RunLock:
-    """Exclusive lock on a file beside the ledger; held from construction to :meth:`release`.
+    """Exclusive lock beside a ledger or an output; held from construction to :meth:`release`.
 
     The file holds the process id of the holder. It is not inherited by worker processes, so a
     killed driver frees it at once.
@@ -37,8 +37,8 @@ class RunLock:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             except OSError as error:
                 raise RunFolderError(
-                    f"{path}: cannot be written ({error.strerror}); a run needs a folder "
-                    "it can write to",
+                    f"{path}: cannot be written ({error.strerror}); a folder that can be "
+                    "written to is needed",
                     path,
                 ) from None
             try:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ppdm_dask.errors import RunFolderError
 
-__all__ = ["close_store", "open_store", "reported", "transaction"]
+__all__ = ["close_store", "mark_of", "open_store", "reported", "transaction"]
 
 APPLICATION_ID = 0x50504452
-VERSION = 1
+VERSION = 2
 
+# A checksum is the CRC-32 of a payload, a mark that of the other columns of its row.
 # Cell keys need 64 unsigned bits and SQLite's integers are signed, hence hexadecimal text.
 SCHEMA = """
 CREATE TABLE cells (
@@ -28,6 +30,7 @@ CREATE TABLE batches (
     stop INTEGER NOT NULL CHECK (stop > start),
     seconds REAL NOT NULL,
     checksum INTEGER NOT NULL,
+    mark INTEGER NOT NULL,
     payload BLOB NOT NULL,
     PRIMARY KEY (cell, start)
 );
@@ -39,6 +42,7 @@ CREATE TABLE IF NOT EXISTS quarantined (
     start INTEGER NOT NULL,
     stop INTEGER NOT NULL,
     reason TEXT NOT NULL,
+    mark INTEGER NOT NULL,
     PRIMARY KEY (cell, start, stop)
 );
 """
@@ -67,6 +71,16 @@ def reported(path: Path) -> Iterator[None]:
         raise RunFolderError(
             f"{path}: not a ledger, or damaged ({error}); move it away to begin the run anew", path
         ) from error
+    except (MemoryError, OverflowError, UnicodeDecodeError) as error:
+        # Of a length that damage made, or a text; the error's own text may hold such a one.
+        raise RunFolderError(
+            f"{path}: this ledger is damaged; move it away to begin the run anew", path
+        ) from error
+
+
+def mark_of(*values: object) -> int:
+    """CRC-32 of the columns of a row: damage between the pages' structure is seen by it."""
+    return zlib.crc32(repr(values).encode())
 
 
 @contextmanager
@@ -114,6 +128,9 @@ def close_store(connection: sqlite3.Connection, *, readonly: bool) -> None:
 
 
 def _connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        # A pipe would be waited for; a folder SQLite refuses by itself.
+        raise RunFolderError(f"{path}: a device or a pipe, no ledger", path)
     address = path.absolute().as_uri() + ("?mode=ro" if readonly else "")
     # Statements commit by themselves unless a transaction is opened by name.
     return sqlite3.connect(address, uri=True, timeout=10.0, isolation_level=None)

@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from ppdm_dask.search.objectives import Objectives
 
-__all__ = ["Omega", "nondominated"]
+__all__ = ["Omega", "nondominated", "require_form"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+NUMBERS = ("privacy", "worst", "mse")
 
 
 def nondominated(privacy: Floats, mse: Floats) -> Ints:
@@ -91,7 +93,6 @@ class Omega:
         """The filled slots as arrays, for :meth:`from_state`."""
         at = np.flatnonzero(np.isfinite(self.mse))
         return {
-            "omega_slots": np.array(len(self.mse)),
             "omega_at": at,
             "omega_P": self.P[at],
             "omega_privacy": self.privacy[at],
@@ -100,12 +101,30 @@ class Omega:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Inverse of :meth:`state`."""
-        P, at = state["omega_P"], state["omega_at"]
-        omega = cls(int(state["omega_slots"]), (P.shape[1], P.shape[2]))
-        omega.P[at] = P
-        omega.privacy[at] = state["omega_privacy"]
-        omega.worst[at] = state["omega_worst"]
-        omega.mse[at] = state["omega_mse"]
+    def from_state(cls, state: Mapping[str, npt.NDArray[Any]], like: Omega) -> Self:
+        """Inverse of :meth:`state`, for an Omega of the size of another.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If the state is none of such an Omega.
+        """
+        slots, *shape = like.P.shape
+        at = state["omega_at"]
+        require_form(state, "omega_at", (len(at),), "i")
+        if not (np.diff(at, prepend=-1, append=slots) > 0).all():
+            raise ValueError("its slots are none of this Omega's")
+        omega = cls(slots, (shape[0], shape[1]))
+        for name, wanted in (("P", (len(at), *shape)), *((key, (len(at),)) for key in NUMBERS)):
+            require_form(state, f"omega_{name}", wanted)
+            getattr(omega, name)[at] = state[f"omega_{name}"]
         return omega
+
+
+def require_form(
+    state: Mapping[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...], kind: str = "f"
+) -> None:
+    """Raise a KeyError or ValueError unless an array of a checkpoint has a shape and a type."""
+    array = state[name]
+    if array.shape != shape or array.dtype.kind != kind:
+        raise ValueError(f"{name} has shape {array.shape}, {shape} is needed")

@@ -15,12 +15,14 @@ A certificate needs no solver: for any symmetric Y, any nu and ``mu >= 0`` with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import PPDMError
+from ppdm_dask.search.balanced import BalancedProgram
+from ppdm_dask.search.certificate import Certificate
+from ppdm_dask.search.objectives import evaluate
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import list_rays
 
@@ -35,21 +37,14 @@ VIOLATION = 1e-8
 UNUSED = 1e-7
 """Weight of a ray, relative to the largest, that is taken for the solver's noise."""
 
+GAP = 1e-6
+"""Largest relative distance of a design from its certificate."""
+
+ROUNDING = 1e-10
+"""What arithmetic may take from a certificate, relative, and add to a level or a posterior."""
+
 ROUNDS = 60
 ADDED = 24  # rays a round
-
-
-@dataclass(frozen=True, eq=False)
-class Certificate:
-    """A lower bound on tr J^-1 at every level: ``square / (base + slope a)``."""
-
-    square: float
-    base: float
-    slope: float
-
-    def trace(self, a: npt.ArrayLike) -> Any:
-        """The bound at levels a of the adversary's success."""
-        return self.square / (self.base + self.slope * np.asarray(a, dtype=float))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,22 +115,58 @@ class Designer:
         self.problem = problem
         self.rays = list_rays(problem.n, problem.delta)
         self.u = self.rays / problem.prior / np.sqrt(self.rays.sum(axis=1, keepdims=True))
+        self._spanned: Ints | None = None
         self._active: Ints | None = None
         self._scale = 1.0
+        self._balanced: BalancedProgram | None = None
 
     def solve(self, loss: float) -> Level:
         """Solve for the design of least MSE with the adversary's success at most `loss`.
 
+        Where the program is too badly scaled for the solver, it is solved in balanced units.
+
         Parameters
         ----------
         loss : float
-            Above max p; a level below that of the last call begins anew.
+            Above max p, at most delta.
 
         Raises
         ------
         PPDMError
             If the solver gives nothing that can be certified.
         """
+        before = self._active, self._scale
+        try:
+            with np.errstate(all="ignore"):
+                level = self._solve(loss)
+                if self._good(level):
+                    return level
+        except (PPDMError, np.linalg.LinAlgError):
+            pass
+        self._active, self._scale = before
+        if self._balanced is None:
+            self._balanced = BalancedProgram(self.problem, self.rays, self._spanning())
+        weights, chosen, certificate = self._balanced.solve(loss)
+        return Level(loss, weights, self.rays[chosen], certificate)
+
+    def _good(self, level: Level) -> bool:
+        """Whether a design keeps its bounds and comes as near to its certificate as it should."""
+        problem = self.problem
+        if not level.weights.size:
+            return False
+        P = level.matrix(problem.prior)
+        if not np.isfinite(P).all():
+            return False
+        found = evaluate(problem, P)
+        gap = float(found.mse[0] / problem.mse(level.certificate.trace(level.loss))) - 1.0
+        return bool(
+            -ROUNDING <= gap <= GAP
+            and found.worst[0] <= problem.delta + ROUNDING
+            and 1.0 - found.privacy[0] <= level.loss + ROUNDING
+        )
+
+    def _solve(self, loss: float) -> Level:
+        """The program as it is; :meth:`_good` says whether it can be believed."""
         from ppdm_dask.search.cone import solve_dual
 
         if self._active is None:
@@ -163,6 +194,11 @@ class Designer:
 
     def _spanning(self) -> Ints:
         """Rays that some design with small loss uses, enough of them to span."""
+        if self._spanned is None:
+            self._spanned = self._seek_spanning()
+        return self._spanned
+
+    def _seek_spanning(self) -> Ints:
         from scipy.optimize import linprog
 
         R, p = self.rays, self.problem.prior

@@ -7,6 +7,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ppdm_dask.search.checkpoint_file import require_file
+
 if TYPE_CHECKING:
     from ppdm_dask.search.spea2 import Evolution
 
@@ -26,11 +28,16 @@ class Keeper:
     ----------
     path : Path or None
         None keeps nothing.
+
+    Raises
+    ------
+    InputError
+        Where no checkpoint could be: in a folder that is not there, at a device.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.there = path is not None and path.is_file()
+        self.there = path is not None and require_file(path)
         self._last = monotonic()
 
     def take_up(

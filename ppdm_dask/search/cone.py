@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import PPDMError
 
-__all__ = ["Dual", "solve_dual"]
+__all__ = ["Dual", "Solution", "run_solver", "solve_dual"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,9 +59,6 @@ def solve_dual(u: Floats, rays: Floats, prior: Floats, loss: float, scale: float
 def _attempt(
     u: Floats, rays: Floats, prior: Floats, loss: float, scale: float, tolerance: float
 ) -> Dual | None:
-    import clarabel
-    from scipy import sparse
-
     m, n = rays.shape
     v = u * np.sqrt(scale)
     rows, cols = np.triu_indices(n)
@@ -77,24 +75,19 @@ def _attempt(
     last = np.zeros((1, A.shape[2]))
     last[0, -1] = -1.0
     q = np.concatenate([np.where(rows == cols, -2.0, 0.0), prior, [loss]])
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    found = clarabel.DefaultSolver(
-        sparse.csc_matrix((len(q), len(q))),
-        q,
-        sparse.csc_matrix(np.vstack([A.reshape(m * (n + 2), -1), last])),
+    found = run_solver(
+        np.vstack([A.reshape(m * (n + 2), -1), last]),
         np.append(b.ravel(), 0.0),
-        [clarabel.SecondOrderConeT(n + 2)] * m + [clarabel.NonnegativeConeT(1)],
-        settings,
-    ).solve()
-    if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
+        q,
+        [n + 2] * m,
+        tolerance,
+    )
+    if found is None:
         return None
-    x = np.array(found.x)
+    x = found.x
     Y = np.zeros((n, n))
     Y[rows, cols] = Y[cols, rows] = x[:n_Y]
-    z = np.array(found.z)[:-1].reshape(m, n + 2)
+    z = found.z[:-1].reshape(m, n + 2)
     weights = z[:, 0] + z[:, 1]
     # Back in the caller's unit: Y v = (sqrt(scale) Y) u, and all of it times sqrt(scale) again.
     return Dual(
@@ -102,5 +95,48 @@ def _attempt(
         x[n_Y : n_Y + n] * scale,
         max(float(x[-1]), 0.0) * scale,
         np.maximum(weights, 0.0),
-        float(-found.obj_val) * scale,
+        -found.value * scale,
     )
+
+
+class Solution(NamedTuple):
+    """Variables, multipliers of the constraints, and the objective."""
+
+    x: Floats
+    z: Floats
+    value: float
+
+
+def run_solver(
+    A: Floats, b: Floats, cost: Floats, cones: Sequence[int], tolerance: float
+) -> Solution | None:
+    """Minimise ``cost^T x`` with ``b - A x`` in cones; None where the solver does not end well.
+
+    Parameters
+    ----------
+    A : array, shape (rows, variables)
+    b : array, shape (rows,)
+    cost : array, shape (variables,)
+    cones : sequence of int
+        Sizes of the second-order cones; the last row is one of a number of 0 or more.
+    tolerance : float
+        Of the gap and of feasibility.
+    """
+    import clarabel
+    from scipy import sparse
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    found = clarabel.DefaultSolver(
+        sparse.csc_matrix((len(cost), len(cost))),
+        cost,
+        sparse.csc_matrix(A),
+        b,
+        [*map(clarabel.SecondOrderConeT, cones), clarabel.NonnegativeConeT(1)],
+        settings,
+    ).solve()
+    if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
+        return None
+    return Solution(np.array(found.x), np.array(found.z), float(found.obj_val))

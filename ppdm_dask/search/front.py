@@ -74,7 +74,7 @@ def front_dataset(
     else:
         loss = 1.0 - privacy
         bound = "certified lower bound on the MSE at this privacy"
-        variables["bound"] = ("point", limit.mse(loss), bound, "1")
+        variables["bound"] = ("point", limit.certain_mse(loss), bound, "1")
         attributes |= {"attained": json.dumps(limit.attained), **limit.summary(loss, error)}
     data: dict[str, Any] = {
         name: (dims, values, {"long_name": doc, "units": units})

@@ -6,24 +6,29 @@ need attain: it is as certain, but may lie lower than what is possible.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.search.bound import Certificate, Designer, Level
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.errors import InputError
+from ppdm_dask.search.bound import ROUNDING, Designer, Level
+from ppdm_dask.search.certificate import Certificate
+from ppdm_dask.search.problem import NEAREST, Problem
 from ppdm_dask.search.rays import listable
 from ppdm_dask.search.relaxed import Relaxation
 
-__all__ = ["AT_LEVEL", "SHARES", "Limit", "least_mse", "levels"]
+__all__ = ["AT_LEVEL", "SHARES", "Limit", "least_mse", "levels", "levels_with"]
 
 Floats = npt.NDArray[np.float64]
 
 SHARES: Floats = np.round(np.arange(2, 100) / 100, 2)
 """f: levels lie at ``a = p_max + f (delta - p_max)``; 98 of them."""
+
+EPSILON = float(np.finfo(float).eps)
 
 AT_LEVEL = 1e-12
 """By how much rounding may leave a matrix above the level that it was made for."""
@@ -35,6 +40,32 @@ MARKS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0
 def levels(problem: Problem) -> Floats:
     """The 98 levels of the adversary's success at which fronts are compared."""
     return problem.p_max + SHARES * (problem.delta - problem.p_max)
+
+
+def levels_with(problem: Problem, privacy: float | None) -> Floats:
+    """The levels of a front, and one more for a wanted privacy.
+
+    No report is more private than none, ``1 - p_max``; and since ``max_x P[y, x] p[x]`` is at most
+    delta times the probability of y, its sum over y is at most delta, and no privacy is below
+    ``1 - delta``.
+
+    Raises
+    ------
+    InputError
+        If no matrix within delta has that privacy.
+    """
+    at = levels(problem)
+    if privacy is None:
+        return at
+    loss = 1.0 - privacy
+    least, most = 1.0 - problem.delta, 1.0 - problem.p_max
+    if not problem.p_max + NEAREST <= loss <= problem.delta + AT_LEVEL:
+        raise InputError(
+            f"privacy: got {privacy:g}; from {least:.6g} (1 - delta) to below {most:.6g} "
+            "(without any report) is possible",
+            privacy,
+        )
+    return np.union1d(at, [min(loss, problem.delta)])
 
 
 def least_mse(loss: npt.ArrayLike, mse: npt.ArrayLike, at: npt.ArrayLike) -> Floats:
@@ -92,7 +123,7 @@ class Limit:
 
     @classmethod
     def from_certificates(cls, problem: Problem, table: Floats) -> Self:
-        """A limit from stored rows ``loss, square, base, slope``, without the designs."""
+        """A limit from the rows of :attr:`table`, without the designs."""
         none = np.zeros((0, problem.n))
         rows = [
             Level(float(loss), none[:, 0], none, Certificate(*map(float, rest)))
@@ -107,12 +138,12 @@ class Limit:
 
     @property
     def table(self) -> Floats:
-        """Rows ``loss, square, base, slope``, shape (levels, 4)."""
-        rows = [
-            (s.loss, s.certificate.square, s.certificate.base, s.certificate.slope)
-            for s in self.solved
-        ]
-        return np.array(rows)
+        """Rows ``loss, square, base, slope``, and ``at, known`` where a certificate has them.
+
+        Shape (levels, 4) or (levels, 6).
+        """
+        rows = np.array([(s.loss, *astuple(s.certificate)) for s in self.solved])
+        return rows if rows[:, 4:].any() else rows[:, :4]
 
     @property
     def loss(self) -> Floats:
@@ -121,8 +152,24 @@ class Limit:
 
     def mse(self, loss: npt.ArrayLike) -> Floats:
         """No design has less at these levels of the adversary's success: the best certificate's."""
-        traces = np.stack([level.certificate.trace(loss) for level in self.solved])
-        result: Floats = self.problem.mse(traces.max(axis=0))
+        known = math.fsum(self.problem.prior**2)
+        # All but |p|^2 of the trace, without its cancellation where a certificate can do without.
+        beyond = [
+            level.certificate.beyond(loss) + (level.certificate.known - known)
+            for level in self.solved
+        ]
+        result: Floats = np.max(beyond, axis=0) / (self.problem.n * self.problem.n_records)
+        return result
+
+    def certain_mse(self, loss: npt.ArrayLike) -> Floats:
+        """:meth:`mse`, lowered by what rounding may have done to it, and to the level of a matrix.
+
+        The MSE of a matrix itself is known to about as much.
+        """
+        later = np.asarray(loss, dtype=float) + 4 * EPSILON
+        found = self.mse(later)
+        slack = ROUNDING + 16 * EPSILON * self.problem.trace(found)
+        result: Floats = found * np.maximum(1.0 - slack, 0.0)
         return result
 
     def ratios(self, loss: npt.ArrayLike, mse: npt.ArrayLike) -> Floats:

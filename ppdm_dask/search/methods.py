@@ -16,9 +16,9 @@ from ppdm_dask.search.archive import nondominated
 from ppdm_dask.search.checkpoints import Keeper
 from ppdm_dask.search.draws import Draws
 from ppdm_dask.search.given import GivenObjective
-from ppdm_dask.search.limit import Limit, levels
+from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.objectives import Objectives, evaluate
-from ppdm_dask.search.polish import POLISH, Polisher, polish
+from ppdm_dask.search.polish import POLISH, Polisher, keep_to, polish
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.reduce import merged
 from ppdm_dask.search.spea2 import Evolution, Settings
@@ -28,7 +28,6 @@ __all__ = [
     "METHODS",
     "Found",
     "evolve",
-    "levels_with",
     "optimal_designs",
     "refine",
     "settings_for",
@@ -222,9 +221,10 @@ def optimal_designs(limit: Limit, stream: SimulationStream, symbols: int | None 
         for i, P in zip(over, _few_symbols(limit, over, symbols, stream), strict=True):
             matrices[i] = P
     K = max(map(len, matrices))
-    P = np.array([_padded(matrix, K) for matrix in matrices])
     order = np.argsort(limit.loss, kind="stable")
-    return Found(P[order], evaluate(problem, P[order]))
+    P = np.array([_padded(matrices[i], K) for i in order])
+    # What arithmetic left above delta or a level goes.
+    return Found(P, keep_to(problem, P, limit.loss[order]))
 
 
 def _few_symbols(
@@ -240,8 +240,7 @@ def _few_symbols(
             draws = Draws(stream, _MERGE + start, i)
             starts.append(merged(level, problem.prior, symbols, draws))
         stack = np.array([_padded(P, symbols) for P in starts])
-        c = level.certificate
-        slope = c.slope / (c.base + c.slope * level.loss)
+        slope = level.certificate.rate(level.loss)
         loss = np.full(len(stack), level.loss)
         polished, after = polish(problem, stack, loss, np.full(len(stack), slope), MERGE_STEPS)
         before = evaluate(problem, stack)
@@ -269,11 +268,3 @@ def settings_for(method: str, **given: Any) -> Settings:
     if method == "memetic" and "generations" not in chosen:
         settings = replace(settings, generations=MEMETIC_GENERATIONS)
     return settings
-
-
-def levels_with(problem: Problem, privacy: float | None) -> Floats:
-    """The levels of a front, and one more for a wanted privacy if it lies between them."""
-    at = levels(problem)
-    if privacy is not None and problem.p_max < 1.0 - privacy < 1.0:
-        at = np.union1d(at, [1.0 - privacy])
-    return at

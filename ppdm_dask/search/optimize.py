@@ -10,20 +10,21 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.search.checkpoint_file import read_checkpoint, require_file
 from ppdm_dask.search.front import front_dataset
 from ppdm_dask.search.given import GivenObjective, Objective
-from ppdm_dask.search.limit import Limit
+from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
     Progress,
     evolve,
-    levels_with,
     optimal_designs,
     refine,
     settings_for,
 )
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import listable
+from ppdm_dask.search.spea2 import most_bytes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,11 +54,11 @@ def optimize(
     Parameters
     ----------
     prior : array_like, shape (n,)
-        Proportions of the true categories, all positive.
+        Proportions of the true categories, none below 1e-6.
     n_records : int
         Reports from which proportions will be estimated.
     delta : float
-        Largest posterior P(x | y) allowed, above max p.  Eq. (9) of [HuangDu]_.
+        Largest posterior P(x | y) allowed, above max p by 1e-4 or more.  Eq. (9) of [HuangDu]_.
     method : {"memetic", "spea2", "bound"}
         The paper's evolution with gradient polish; the paper's algorithm; or the designs that
         attain the certified limit, with as many reported symbols as they need.
@@ -70,11 +71,13 @@ def optimize(
         20,000 for ``"spea2"`` and 3,000 for ``"memetic"``; and stop after so many generations that
         find nothing better.
     privacy : float, optional
-        A privacy for which a matrix is wanted: one more level to polish or solve for.
+        A privacy for which a matrix is wanted: one more level to polish or solve for.  Within delta
+        it is never below ``1 - delta``, and below ``1 - max p`` by 1e-6 or more.
     categories : sequence of str, optional
         Labels of the categories.
     checkpoint : path, optional
-        ``"spea2"`` and ``"memetic"``: a file to go on from after an interruption.
+        ``"spea2"`` and ``"memetic"``: a file to resume from after an interruption; one that is
+        damaged, or another search's, is refused.
     progress : callable, optional
         Called with what is done and what there is.
     objective : callable, optional
@@ -124,12 +127,15 @@ def optimize(
         )
     if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
         raise InputError("generations, patience, checkpoint: 'bound' has none", method)
-    problem = Problem(prior, n_records, delta)
+    problem = Problem(prior, n_records, delta, names=categories)
     labels = list(map_labels(categories, problem.n))
     stream = SimulationStream(seed)
-    at = levels_with(problem, privacy)
+    at = levels_with(problem, None if objective is not None else privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
     path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and require_file(path):
+        # A damaged one is not found only after the limit was computed.
+        read_checkpoint(path, most_bytes(settings, settings.symbols or problem.n, problem.n))
     about: dict[str, Any] = {"method": method, "seed": seed}
     about["labels"] = "positions" if categories is None else "categories"
     if objective is not None:

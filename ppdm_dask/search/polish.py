@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.kernels.polish import descend
+from ppdm_dask.search.archive import require_form
 from ppdm_dask.search.draws import Draws
 from ppdm_dask.search.limit import AT_LEVEL, least_mse, levels
 from ppdm_dask.search.objectives import Objectives, evaluate, meet_bound
@@ -198,6 +199,9 @@ class Polisher:
         """
         if not np.array_equal(state["polish_at"], self.at):
             raise ValueError("its polish is for other levels")
+        require_form(state, "polish_P", self.P.shape)
+        require_form(state, "polish_mse", self.mse.shape)
+        require_form(state, "polish_rounds", (), "i")
         self.P, self.mse = state["polish_P"], state["polish_mse"]
         self.rounds = int(state["polish_rounds"])
 

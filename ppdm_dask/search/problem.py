@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +16,34 @@ __all__ = ["Problem", "infeasible"]
 
 Floats = npt.NDArray[np.float64]
 
-SMALLEST = 1e-9
-"""A category that is rarer than this counts as one that does not occur."""
+SMALLEST = 1e-6
+"""The rarest category: the MSE of rarer ones is lost in the rounding of tr J^-1."""
+
+NEAREST = 1e-6
+"""Least distance of a level from max p: nearer to it reports tell nothing that could be computed.
+"""
+
+LEAST_ROOM = 1e-4
+"""Least distance of delta from max p."""
 
 
 def infeasible(prior: npt.ArrayLike, delta: float) -> str:
-    """Why no matrix keeps every posterior at most delta; empty where one does.  Theorem 5."""
-    p_max = float(np.max(prior))
+    """Why no matrix can be computed that keeps every posterior at most delta; empty where one can.
+
+    Theorem 5 of [HuangDu]_: delta has to exceed the most frequent category's proportion.
+    """
+    p_max, least = float(np.max(prior)), float(np.min(prior))
+    if least < SMALLEST:
+        return f"a category has proportion {least:g}; {SMALLEST:g} or more is needed"
     if delta < p_max:
         return f"delta = {delta:g} is below the most frequent category's proportion, {p_max:.4g}"
     if delta == p_max:
         return f"delta = {delta:g} is the most frequent category's proportion: reports tell nothing"
+    if delta < p_max + LEAST_ROOM:
+        return (
+            f"delta = {delta:g} is less than {LEAST_ROOM:g} above the most frequent category's "
+            f"proportion, {p_max:.6g}: reports tell next to nothing"
+        )
     return ""
 
 
@@ -36,11 +54,14 @@ class Problem:
     Parameters
     ----------
     prior : array_like, shape (n,)
-        Proportions of the true categories: 2 or more, all positive, with sum 1.
+        Proportions of the true categories: 2 or more, none below 1e-6, with sum 1.
     n_records : int
         Records N that a proportion is estimated from.
     delta : float
-        Largest posterior P(x | y) allowed, above max p; 1 is no bound.  Eq. (9) of [HuangDu]_.
+        Largest posterior P(x | y) allowed, above max p by 1e-4 or more; 1 is no bound.  Eq. (9) of
+        [HuangDu]_.
+    names : sequence of str, optional
+        Of the categories, for messages.
 
     Raises
     ------
@@ -52,7 +73,14 @@ class Problem:
     n_records: int
     delta: float = 1.0
 
-    def __init__(self, prior: npt.ArrayLike, n_records: int, delta: float = 1.0) -> None:
+    def __init__(
+        self,
+        prior: npt.ArrayLike,
+        n_records: int,
+        delta: float = 1.0,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> None:
         try:
             p = np.array(prior, dtype=float)
         except (TypeError, ValueError):
@@ -65,9 +93,15 @@ class Problem:
             )
         if (p < SMALLEST).any():
             at = int(np.argmax(p < SMALLEST))
+            name = _named(at, p, names)
+            right = "leave out categories that do not occur"
+            if p[at] > 0:
+                right = f"{SMALLEST:g} or more is needed: leave the category out, or merge it"
+            raise InputError(f"prior: category {name} has proportion {p[at]:g}; {right}", prior)
+        if p.max() > 1 - LEAST_ROOM:
             raise InputError(
-                f"prior: category {at} has proportion {p[at]:g}; leave out categories that do not "
-                "occur",
+                f"prior: category {_named(int(p.argmax()), p, names)} has proportion "
+                f"{p.max():.9g}; at most {1 - LEAST_ROOM:g} is needed: reports would tell nothing",
                 prior,
             )
         if not _is_whole(n_records) or n_records < 1:
@@ -78,8 +112,8 @@ class Problem:
             raise InputError(f"delta: got {delta!r}; a number in (0, 1] is needed", delta)
         if infeasible(p, float(delta)):
             raise InputError(
-                f"delta: got {delta:g}; a number above the most frequent category's proportion, "
-                f"{p.max():.6g}, is needed",
+                f"delta: got {delta:.9g}; a number above the most frequent category's proportion, "
+                f"{p.max():.6g}, by {LEAST_ROOM:g} or more is needed",
                 delta,
             )
         p.flags.writeable = False
@@ -107,6 +141,11 @@ class Problem:
     def trace(self, mse: Any) -> Any:
         """Inverse of :meth:`mse`."""
         return mse * self.n * self.n_records + math.fsum(self.prior**2)
+
+
+def _named(at: int, p: Floats, names: Sequence[str] | None) -> str:
+    """A category for a message, by its name if there is one."""
+    return str(at) if names is None or len(names) != p.size else repr(names[at])
 
 
 def _is_whole(value: object) -> bool:

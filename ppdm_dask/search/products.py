@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.randomness import exact
-from ppdm_dask.search.bound import Certificate
+from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.problem import Problem
 
 __all__ = ["Expansion", "Products", "certify_products"]

@@ -36,7 +36,7 @@ def merged(
     """
     rays = level.weights[:, None] * level.rays
     certificate = level.certificate
-    rate = certificate.slope / (certificate.base + certificate.slope * level.loss)
+    rate = certificate.rate(level.loss)
     while len(rays) > symbols:
         s = rays.sum(axis=1)
         u = rays / prior

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.search.bound import Certificate, Level
+from ppdm_dask.search.bound import Level
+from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.products import Products, certify_products
 

@@ -12,15 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.experiments.files import replacing
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search.archive import Omega
+from ppdm_dask.search.archive import Omega, require_form
+from ppdm_dask.search.checkpoint_file import (
+    DamagedCheckpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from ppdm_dask.search.draws import Draws
 from ppdm_dask.search.objectives import Objectives
 from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.settings import Settings
 from ppdm_dask.search.toolbox import make_toolbox, mapped
 
-__all__ = ["Evolution", "Settings"]
+__all__ = ["Evolution", "Settings", "most_bytes"]
 
 Floats = npt.NDArray[np.float64]
 FIRST = 20
@@ -29,53 +34,6 @@ FIRST = 20
 ENDS = ("generations", "patience")
 
 Hook = Callable[["Evolution"], None]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Sizes and rates of the evolution.
-
-    Parameters
-    ----------
-    generations : int
-        L, after which it stops.
-    population, archive : int
-        N_Q and N_V, 2 or more.
-    slots : int
-        Size of Omega.
-    density : int
-        Which nearest neighbour the density looks at; 1 in the paper.
-    rate, scale : float
-        Probability of a mutation, and the largest change of an entry by one.
-    patience : int, optional
-        Stop after so many generations in a row that leave Omega as it is.
-    symbols : int, optional
-        Reported symbols K, as many as categories by default.
-    """
-
-    generations: int = 20_000
-    population: int = 200
-    archive: int = 100
-    slots: int = 1_000
-    density: int = 1
-    rate: float = 1.0
-    scale: float = 0.1
-    patience: int | None = None
-    symbols: int | None = None
-
-    def __post_init__(self) -> None:
-        least = {"generations": 0, "population": 2, "archive": 2, "slots": 1, "density": 1}
-        least |= {name: 1 for name in ("patience", "symbols") if getattr(self, name) is not None}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-                raise InputError(
-                    f"{name}: got {value!r}; a whole number of {smallest} or more is needed", value
-                )
-        for name in ("rate", "scale"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 < value <= 1:
-                raise InputError(f"{name}: got {value!r}; a number in (0, 1] is needed", value)
 
 
 @dataclass(eq=False)
@@ -204,22 +162,15 @@ class Evolution:
         more : mapping of str to array, optional
             State of what goes on beside the evolution.
         """
-        state: dict[str, Any] = {**self.omega.state(), **(more or {})}
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(
-                file,
-                entropy=np.array(str(self.stream.entropy)),
-                key=np.array([str(part) for part in self.stream.key]),
-                settings=np.array(self._kept_settings),
-                generation=self.generation,
-                unchanged=self.unchanged,
-                population=self.population,
-                archive=self.archive,
-                found=np.stack(self.found),
-                prior=self.problem.prior,
-                bound=np.array([self.problem.n_records, self.problem.delta]),
-                **state,
-            )
+        arrays = {
+            "population": self.population,
+            "archive": self.archive,
+            "found": np.stack(self.found),
+            **self.omega.state(),
+            **(more or {}),
+        }
+        now = {"generation": self.generation, "unchanged": self.unchanged}
+        write_checkpoint(path, {**self._identity, **now}, arrays)
 
     def restore(self, path: Path, take: Callable[[dict[str, Any]], None] | None = None) -> Self:
         """Take up a checkpoint of the same search.
@@ -233,41 +184,67 @@ class Evolution:
 
         Raises
         ------
-        InputError
-            If the file is no checkpoint, or one of another problem, seed or size.
+        DamagedCheckpoint
+            If the file is no checkpoint, a damaged one, or one of another problem, seed or size.
         """
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                state = dict(stored)
-            same = (
-                str(state["entropy"]) == str(self.stream.entropy)
-                and state["key"].tolist() == [str(part) for part in self.stream.key]
-                and np.array_equal(state["prior"], self.problem.prior)
-                and state["bound"].tolist() == [self.problem.n_records, self.problem.delta]
-                and str(state["settings"]) == self._kept_settings
-            )
-            same = same and self._evaluates_alike(state)
-            if same and take is not None:
-                take(state)
-        except (OSError, ValueError, KeyError) as error:
-            what = " ".join(str(error).split())
-            raise InputError(
-                f"{path}: no checkpoint of this search: {what}; remove it to begin anew", path
-            ) from None
-        if not same:
-            raise InputError(
-                f"{path}: this is the checkpoint of another search; remove it to begin anew", path
-            )
-        self.generation, self.unchanged = int(state["generation"]), int(state["unchanged"])
+        facts, state = read_checkpoint(path, most_bytes(self.settings, *self.omega.P.shape[1:]))
+        what = "this is the checkpoint of another search"
+        same = {name: facts.get(name) for name in self._identity} == self._identity
+        if same:
+            try:
+                generation, unchanged = self._checked(facts, state)
+                omega = Omega.from_state(state, self.omega)
+                if take is not None:
+                    take(state)
+            except (ValueError, KeyError, TypeError) as error:
+                same, what = False, "no checkpoint of this search: " + " ".join(str(error).split())
+        if not same or not self._evaluates_alike(state):
+            raise DamagedCheckpoint(f"{path}: {what}; remove it to begin again", path)
+        self.generation, self.unchanged, self.omega = generation, unchanged, omega
         self.population, self.archive = state["population"], state["archive"]
         self.found = Objectives(*state["found"])
-        self.omega = Omega.from_state(state)
         return self
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """What makes this search this one, as JSON values."""
+        return {
+            "entropy": str(self.stream.entropy),
+            "key": [str(part) for part in self.stream.key],
+            "settings": self._kept_settings,
+            "prior": self.problem.prior.tolist(),
+            "n_records": self.problem.n_records,
+            "delta": self.problem.delta,
+        }
+
+    def _checked(
+        self, facts: Mapping[str, Any], state: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[int, int]:
+        """Generation and how long unchanged; a ValueError where anything has another form."""
+        K, n = self.omega.P.shape[1:]
+        size, archive = len(state["population"]), len(state["archive"])
+        if size not in (self.settings.population, self.settings.population * FIRST):
+            raise ValueError(f"its population has {size} matrices")
+        if archive > self.settings.archive:
+            raise ValueError(f"its archive has {archive} matrices")
+        require_form(state, "population", (size, K, n))
+        require_form(state, "archive", (archive, K, n))
+        require_form(state, "found", (3, size + archive))
+        generation, unchanged = int(facts["generation"]), int(facts["unchanged"])
+        if generation < 0 or unchanged < 0:
+            raise ValueError(f"generation {generation}, unchanged for {unchanged}")
+        return generation, unchanged
 
     def _evaluates_alike(self, state: Mapping[str, npt.NDArray[Any]]) -> bool:
         """Whether the objectives of a checkpoint are ours, judged by its first matrix."""
         ours = np.stack(self.toolbox.evaluate(state["population"][:1]))
         return np.allclose(ours, state["found"][:, :1], rtol=1e-6, atol=0, equal_nan=True)
+
+
+def most_bytes(settings: Settings, K: int, n: int) -> int:
+    """More than any checkpoint of a search for K by n matrices has."""
+    matrices = settings.population * FIRST + settings.archive + settings.slots + 1_000
+    return 2 * matrices * (8 * K * n + 100) + (1 << 20)
 
 
 def _distinct(found: Objectives) -> npt.NDArray[np.int64]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.labels import shown
 from ppdm_dask.designs.parameters import ratio
 from ppdm_dask.errors import InputError
+from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -74,7 +74,8 @@ def one_prior(path: Path) -> tuple[str, list[str], list[float]]:
     priors = read_priors(path)
     if len(priors) != 1:
         raise InputError(
-            f"{path}: prior: has {shown(priors)}; one attribute is needed, so leave out the others",
+            f"{path}: prior: has {quoted(priors)}; one attribute is needed, so leave out the "
+            "others",
             path,
         )
     ((attribute, shares),) = priors.items()

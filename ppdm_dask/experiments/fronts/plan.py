@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.search.checkpoint_file import DamagedCheckpoint
 from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
 from ppdm_dask.search.methods import Found, evolve, refine, warner_matrices
 from ppdm_dask.search.objectives import TOLERANCE, evaluate
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["FrontPlan", "FrontWork"]
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+LOG = logging.getLogger(__name__)
 
 LIMIT, WARNER = "limit", "warner"
 SEARCH, SAMPLES = 0, 1  # roles of the streams below a repeat
@@ -60,7 +64,7 @@ class FrontWork:
     seed : int
         Entropy of the run.
     folder : Path, optional
-        Where searches keep checkpoints, if it is there.
+        Where searches keep checkpoints, if it is there; a damaged one is removed with a warning.
     """
 
     def __init__(self, seed: int, folder: Path | None = None) -> None:
@@ -89,7 +93,7 @@ class FrontWork:
         """File of a repeat; None where no folder is in sight."""
         if self.folder is None or not self.folder.is_dir():
             return None
-        return self.folder / f"{key:016x}-{repeat}.npz"
+        return self.folder / f"{key:016x}-{repeat}.checkpoint"
 
     def _trial(
         self, problem: Problem, params: Mapping[str, Any], key: int, repeat: int
@@ -103,8 +107,15 @@ class FrontWork:
             found = Found.best(P[allowed], type(objectives)(*(v[allowed] for v in objectives)))
         else:
             method = evolve if params["method"] == "spea2" else refine
-            path = self._checkpoint(key, repeat)
-            found = method(problem, Settings(**params["settings"]), stream, checkpoint=path)
+            path, settings = self._checkpoint(key, repeat), Settings(**params["settings"])
+            try:
+                found = method(problem, settings, stream, checkpoint=path)
+            except DamagedCheckpoint as error:
+                assert path is not None
+                # It only saves time: the repeat gives the same numbers from its beginning.
+                LOG.warning("%s: this repeat begins again", error)
+                path.unlink(missing_ok=True)
+                found = method(problem, settings, stream, checkpoint=path)
         privacy, _, mse = found.objectives
         at = levels(problem)
         row = {

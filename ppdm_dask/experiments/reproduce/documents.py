@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from ppdm_dask.experiments.reproduce.fingerprint import fingerprint
 from ppdm_dask.experiments.reproduce.grades import Grade
 from ppdm_dask.experiments.reproduce.reproduce import Reproduced
 from ppdm_dask.experiments.rundir import code_version, now
+from ppdm_dask.experiments.sealed import seal
 
 __all__ = [
     "DRIFT",
@@ -101,6 +102,7 @@ def _key(result: Reproduced) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a document, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a document with a checksum of its content, whole or not at all."""
+    text = json.dumps(seal(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.reproduce.documents import REPRODUCTION
+from ppdm_dask.experiments.sealed import read_sealed
 
 __all__ = ["forget"]
 
@@ -24,11 +24,13 @@ def forget(out: Path) -> None:
     """
     document = out / REPRODUCTION
     try:
-        found = json.loads(document.read_text(encoding="utf-8"))
+        found = read_sealed(document, "reproduction", RunFolderError, required=False)
         folders = [Path(recipe["folder"]) for recipe in found["recipes"]]
     except FileNotFoundError:
         return
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except RunFolderError as error:
+        raise RunFolderError(f"{error}; move it away", out) from None
+    except (KeyError, TypeError) as error:
         what = " ".join(str(error).split())
         raise RunFolderError(f"{document}: cannot be read ({what}); move it away", out) from None
     runs = (out / "runs").resolve()

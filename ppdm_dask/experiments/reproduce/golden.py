@@ -13,6 +13,8 @@ from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.reproduce.fingerprint import Fingerprint
 from ppdm_dask.experiments.reproduce.summary import Figure, Summary, Value
+from ppdm_dask.experiments.reproduce.sums import check_sum, write_sum
+from ppdm_dask.experiments.sealed import parse_json, read_bounded
 
 __all__ = ["SCHEMA", "Golden", "as_json", "golden_path"]
 
@@ -68,10 +70,10 @@ class Golden:
         Raises
         ------
         DataError
-            If there is none, or the file is something else.
+            If there is none, or the file is something else than its folder's ``SHA256SUMS`` says.
         """
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = read_bounded(path)
         except FileNotFoundError:
             raise DataError(
                 f"{path}: there is no such golden; "
@@ -80,6 +82,9 @@ class Golden:
             ) from None
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
+        check_sum(path, content)
+        try:
+            found = parse_json(content)
         except ValueError as error:
             what = " ".join(str(error).split())
             raise DataError(f"{path}: this is no golden: {what}", path) from None
@@ -107,9 +112,14 @@ class Golden:
             raise DataError(f"{path}: this golden is damaged ({what})", path) from None
 
     def write(self, path: Path) -> None:
-        """Write the golden, a line a row of cells, so that a diff shows which of them moved."""
+        """Write the golden, a line a row of cells, so that a diff shows which of them moved.
+
+        Its checksum goes into ``SHA256SUMS`` of the folder of goldens.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, "\n".join(self._lines()) + "\n")
+        text = "\n".join(self._lines()) + "\n"
+        write_text(path, text)
+        write_sum(path, text.encode())
 
     def _lines(self) -> Iterator[str]:
         yield "{"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any, Literal
 from ppdm_dask.errors import InputError, RunFolderError
 from ppdm_dask.experiments.reproduce.documents import write_json
 from ppdm_dask.experiments.rundir import now
+from ppdm_dask.experiments.sealed import read_sealed
 
 __all__ = ["Notice", "check_hook", "notify"]
 
@@ -121,16 +121,15 @@ def _call(hook: str, event: Event, document: Path) -> str:
 
 def _read(state: Path) -> dict[str, dict[str, Any]]:
     """Return what is remembered, by grade: whether somebody was told, and the open drifts."""
+    what = "state of notifications"
     try:
-        found = json.loads(state.read_text(encoding="utf-8"))
+        found = read_sealed(state, what, RunFolderError, required=False)
     except FileNotFoundError:
         return {}
-    except OSError as error:
-        raise RunFolderError(f"{state}: cannot be read: {error.strerror}", state) from None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA or "grades" not in found:
-        raise RunFolderError(
-            f"{state}: this is no state of notifications; move it away to begin anew", state
-        )
+    except RunFolderError as error:
+        raise RunFolderError(f"{error}; move it away to begin again", state) from None
+    grades = found.get("grades")
+    told = isinstance(grades, dict) and all(isinstance(each, dict) for each in grades.values())
+    if found.get("schema") != SCHEMA or not told:
+        raise RunFolderError(f"{state}: this is no {what}; move it away to begin again", state)
     return {str(name): dict(entry) for name, entry in found["grades"].items()}

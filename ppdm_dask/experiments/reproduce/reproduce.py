@@ -17,9 +17,10 @@ from ppdm_dask.experiments.reproduce.fingerprint import Fingerprint, fingerprint
 from ppdm_dask.experiments.reproduce.golden import Golden, golden_path
 from ppdm_dask.experiments.reproduce.grades import Grade
 from ppdm_dask.experiments.reproduce.summary import Summary, summarise
-from ppdm_dask.experiments.results import digest, read_netcdf
+from ppdm_dask.experiments.results import digest
 from ppdm_dask.experiments.run import profile_of, run
 from ppdm_dask.experiments.rundir import RunFolder
+from ppdm_dask.experiments.stored import read_result
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -226,7 +227,6 @@ def _stored(folder: RunFolder) -> xr.Dataset | None:
     if manifest is None or manifest["status"] != "finished" or not folder.result.is_file():
         return None
     try:
-        dataset = read_netcdf(folder.result)
+        return read_result(folder.result, manifest)
     except InputError:
         return None  # it is made again from the ledger
-    return dataset if digest(dataset) == manifest["digest"] else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.claims.verdict import STATUSES
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.files import write_text
+from ppdm_dask.experiments.sealed import read_sealed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -96,12 +96,10 @@ NEEDED = ("name", "folder", "status", "comparison", "reasons", "digest", "drifts
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}", path) from None
-    except ValueError:
-        raise InputError(f"{path}: this is no JSON; reproduction.json is needed", path) from None
-    recipes = found.get("recipes") if isinstance(found, dict) else None
+        found = read_sealed(path, "reproduction")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file", path) from None
+    recipes = found.get("recipes")
     if not isinstance(recipes, list) or not all(isinstance(each, dict) for each in recipes):
         raise InputError(f"{path}: recipes: this is no reproduction, it has no recipes", path)
     for i, recipe in enumerate(recipes):
