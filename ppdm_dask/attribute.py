@@ -225,15 +225,16 @@ class Attribute:
 
     def _undeclared(self, row: int, value: object, need: str) -> CodebookError:
         text = canonical_text(value)
-        what = f"attribute {self.name!r}, row {row}: value {text!r} {need}"
-        return CodebookError.at(row, what, value)
+        where = f"attribute {self.name!r}, row {row}"
+        what = f"{where}: value {text!r} {need}"
+        return CodebookError.at(row, what, value, told=f"{where}: the value {need}")
 
     def _missing(self, row: int) -> CodebookError:
-        return CodebookError.at(
-            row,
+        what = (
             f"attribute {self.name!r}, row {row}: the value is missing, and the codebook declares "
-            "no category for that (`missing`)",
+            "no category for that (`missing`)"
         )
+        return CodebookError.at(row, what, told=what)
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
         """Labels of codes, shape (n,); NaN for the category that stands for missing values alone.

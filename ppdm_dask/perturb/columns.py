@@ -85,10 +85,12 @@ def _no_number(name: str, row: int, value: object) -> DataError:
     from ppdm_dask.coding import canonical_text
 
     text = canonical_text(value)
-    return DataError(
-        f"column {name!r}, row {row}: {text!r} is no finite number; "
-        "numbers are needed, leave a column of texts out",
+    where, right = f"column {name!r}, row {row}", "numbers are needed, leave a column of texts out"
+    return DataError.at(
+        row,
+        f"{where}: {text!r} is no finite number; {right}",
         text,
+        told=f"{where}: the value is no finite number; {right}",
     )
 
 
