@@ -22,7 +22,7 @@ from dask.delayed import delayed
 
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs.base import Design
-from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.errors import DataError, InputError, PPDMError
 from ppdm_dask.estimate.sums import WeightSums, sum_weights
 from ppdm_dask.parallel.telling import guarded, opened
 from ppdm_dask.randomness import KeyedStream, SealedStream, Stream
@@ -46,6 +46,8 @@ __all__ = [
 
 FAN_IN = 16
 """Tables that one task of the tree of sums adds up."""
+
+MOST_LOSSES = 4  # of workers with frames that only they had
 
 
 @dataclass(frozen=True)
@@ -278,19 +280,41 @@ def reduce_tree(
     PPDMError
         What the work raises; from a cluster without the value at fault.
     """
+    keys = _keys(stream, len(parts))
+    if client is None:
+        (found,) = compute(_tree(work, parts, keys, add, None), scheduler="threads")
+        return found
+    # Loading these takes half a second, which work in threads need not spend.
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+
+    for _ in range(MOST_LOSSES):
+        root = _tree(work, _shipped(parts, names, client), keys, add, tuple(names))
+        try:
+            return opened(client.compute(root).result())
+        except FutureCancelledError:
+            # A frame was lost with the only worker that had it. The keys are the same again.
+            continue
+        except KilledWorker as error:
+            what = f"a partition ended its worker {error.allowed_failures + 1} times"
+            raise PPDMError(f"{what}; smaller partitions need less memory") from None
+    raise PPDMError(f"workers were lost {MOST_LOSSES} times with the partitions that they held")
+
+
+def _tree(
+    work: Callable[[int, Partition, Stream], Any],
+    inputs: Sequence[Any],
+    keys: Sequence[Stream | SealedStream],
+    add: Callable[[Sequence[Any]], Any],
+    told: tuple[str, ...] | None,
+) -> Any:
     do, total = delayed(_do, pure=False), delayed(_total, pure=False)
-    inputs = parts if client is None else _shipped(parts, names, client)
-    told = None if client is None else tuple(names)
     level = [
-        do(work, i, part, key, told)
-        for i, (part, key) in enumerate(zip(inputs, _keys(stream, len(parts)), strict=True))
+        do(work, i, part, key, told) for i, (part, key) in enumerate(zip(inputs, keys, strict=True))
     ]
     while len(level) > 1:
         level = [total(add, level[i : i + FAN_IN], told) for i in range(0, len(level), FAN_IN)]
-    if client is not None:
-        return opened(client.compute(level[0]).result())
-    (found,) = compute(level[0], scheduler="threads")
-    return found
+    return level[0]
 
 
 def _do(
