@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
-WRONG, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+WRONG, BAD_INPUT, MACHINE, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +50,7 @@ def _call(arguments: list[str]) -> int:
         surveying,
     )
     from ppdm_dask.cli.app import UsageProblem, app
-    from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
+    from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
 
     try:
         code = app(args=arguments, prog_name="ppdm", standalone_mode=False)
@@ -62,6 +62,8 @@ def _call(arguments: list[str]) -> int:
         return INTERRUPTED
     except (InputError, PPDMError) as error:
         _complain(str(error))
+        if isinstance(error, MachineError):
+            return MACHINE
         return BAD_INPUT if isinstance(error, InputError) else WRONG
     except KeyboardInterrupt:
         code = INTERRUPTED

@@ -29,7 +29,9 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         _sync(temporary)
         os.replace(temporary, path)
-        _sync(path.parent)
+        # Some systems and file systems sync no folders.
+        with suppress(OSError):
+            _sync(path.parent)
     except OSError as error:
         what = error.strerror or " ".join(str(error).split())
         raise RunFolderError(f"{path}: cannot be written: {what}", path) from None

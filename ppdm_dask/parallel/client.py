@@ -29,6 +29,7 @@ from ppdm_dask.parallel.security import Certificates, make_certificates
 from ppdm_dask.parallel.spec import close_cluster, mend_cluster
 from ppdm_dask.parallel.surroundings import (
     PROCESS_NAME,
+    check_semaphores,
     environment_kept,
     interrupts_blocked,
     logging_to,
@@ -165,6 +166,7 @@ def local_pool(
         How a user gives a worker more memory, the end of a sentence.
     """
     security = (certificates or make_certificates()).security()
+    check_semaphores()
     limit = memory_limit or int(MEMORY_LIMIT * MEMORY_SHARE / workers)
     with ExitStack() as stack:
         stack.enter_context(logging_to(log))
