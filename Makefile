@@ -22,7 +22,7 @@ BIN := $(VENV)/bin
 
 # The stamp's name is keyed on what the environment is built from, and on the folder: a copied
 # checkout must not run the sources of the original.
-KEY := $(shell { pwd; cat pyproject.toml constraints.txt hatch_build.py tools/setup.sh; } | cksum | cut -d' ' -f1)
+KEY := $(shell { pwd; cat pyproject.toml constraints.txt hashes.txt hatch_build.py tools/setup.sh; } | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.ready-$(KEY)
 
 # A Python named by the user rebuilds an environment that was built with another one.

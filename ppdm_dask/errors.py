@@ -12,6 +12,7 @@ __all__ = [
     "DataError",
     "DesignError",
     "InputError",
+    "MachineError",
     "NotInvertible",
     "NotLumpable",
     "PPDMError",
@@ -124,6 +125,10 @@ class ClusterUnreachable(ClusterError):
 
 class RunFolderError(InputError):
     """A run folder that cannot be written or belongs to another run."""
+
+
+class MachineError(PPDMError):
+    """A fault of the machine, such as a full disk; the command line exits with 3."""
 
 
 class RunInterrupted(PPDMError):

@@ -8,9 +8,12 @@ property: the draws of the first records are the same however many follow.
 
 from __future__ import annotations
 
+import hmac
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational
@@ -25,6 +28,8 @@ from ppdm_dask.ranges import whole
 __all__ = [
     "LOGICAL_BLOCK",
     "CryptographicStream",
+    "KeyedStream",
+    "SealedStream",
     "SimulationStream",
     "Source",
     "Stream",
@@ -158,7 +163,9 @@ class Stream(ABC):
 class CryptographicStream(Stream):
     """ChaCha20 keyed anew by the operating system for each source; the key is thrown away.
 
-    There is no seed: keys that children and sources are asked under make no difference.
+    There is no seed: keys that children and sources are asked under make no difference.  So it
+    neither draws inside a task of Dask, which may be computed again, nor goes to another process:
+    whoever sees several disguises of one answer learns the answer.
     """
 
     simulated = False
@@ -167,15 +174,107 @@ class CryptographicStream(Stream):
         return self
 
     def source(self, *key: int) -> Source:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+        if _in_a_task():
+            raise _disguised_twice(self)
+        return _chacha20(os.urandom(32))
 
-        cipher = Cipher(algorithms.ChaCha20(os.urandom(32), bytes(16)), mode=None)
-        encryptor = cipher.encryptor()
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise _disguised_twice(self)
 
-        def draw(n: int) -> Words:
-            return np.frombuffer(encryptor.update(bytes(8 * n)), dtype="<u8").astype(np.uint64)
+    def __dask_tokenize__(self) -> object:
+        raise _disguised_twice(self)
 
-        return Source(draw)
+
+class KeyedStream(Stream):
+    """Cryptographic draws that those can repeat who hold a secret, such as the tasks of one call.
+
+    The source under a key is ChaCha20, keyed by one block of HKDF-Expand with SHA-256 (RFC 5869,
+    section 2.3) from the secret, with the key in ``info``.  The secret is in memory only: it is not
+    shown, and pickling the stream is refused; :meth:`sealed` is for those who send it on purpose.
+
+    Parameters
+    ----------
+    secret : bytes, optional
+        32 bytes; by default new ones of the operating system.
+    key : tuple of int
+        Path of non-negative integers below the secret.
+    """
+
+    simulated = False
+
+    def __init__(self, secret: bytes | None = None, key: tuple[int, ...] = ()) -> None:
+        secret = os.urandom(32) if secret is None else secret
+        if len(secret) != 32:
+            raise InputError(f"the secret of a stream has {len(secret)} bytes; 32 are needed")
+        self._secret = secret
+        self.key = key
+
+    def child(self, *key: int) -> KeyedStream:
+        return KeyedStream(self._secret, self.key + key)
+
+    def source(self, *key: int) -> Source:
+        # The path as text is unambiguous, and ends before the counter of HKDF.
+        path = "/".join(map(str, self.key + key))
+        info = f"ppdm_dask stream {path}".encode()
+        return _chacha20(hmac.digest(self._secret, info + b"\x01", "sha256"))
+
+    def sealed(self) -> SealedStream:
+        """The stream as an argument of a task, for connections that nobody else can read."""
+        return SealedStream(self._secret, self.key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InputError(
+            "this stream holds the secret of a disguise, which must not be written or copied"
+        )
+
+
+@dataclass(frozen=True)
+class SealedStream:
+    """A :class:`KeyedStream` on its way to a worker; it shows nothing of itself."""
+
+    _secret: bytes = field(repr=False)
+    _key: tuple[int, ...] = field(repr=False)
+
+    def open(self) -> KeyedStream:
+        """The stream."""
+        return KeyedStream(self._secret, self._key)
+
+    def __dask_tokenize__(self) -> object:
+        # Names of tasks are seen by many, and stay in logs.
+        return os.urandom(16).hex()
+
+
+def _chacha20(key: bytes) -> Source:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+    encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def draw(n: int) -> Words:
+        return np.frombuffer(encryptor.update(bytes(8 * n)), dtype="<u8").astype(np.uint64)
+
+    return Source(draw)
+
+
+# Modules of Dask whose functions call those of tasks.
+_CALLERS = ("dask.local", "distributed.worker")
+
+
+def _in_a_task() -> bool:
+    """Whether a scheduler of Dask has called us."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") in _CALLERS:
+            return True
+    return False
+
+
+def _disguised_twice(stream: CryptographicStream) -> InputError:
+    return InputError(
+        "Stream.from_entropy() draws in the process that holds the records: a task that is "
+        "computed again would disguise a person twice; use disguise_and_count or disguise_and_sum",
+        stream,
+    )
 
 
 class SimulationStream(Stream):

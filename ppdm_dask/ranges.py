@@ -95,11 +95,11 @@ def reals(
         One line with name and range, and the first value outside of it.
     """
     try:
-        given = np.asarray(values)
-        array = given.astype(float)
+        seen = np.asarray(values)
+        array = seen.astype(float)
     except (TypeError, ValueError):
         raise InputError(f"{name}: got {given(values)}; numbers are needed", values) from None
-    if given.dtype.kind not in "iuf" and not (given.dtype.kind == "O" and given.size):
+    if seen.dtype.kind not in "iuf" and not (seen.dtype.kind == "O" and seen.size):
         raise InputError(f"{name}: got {given(values)}; numbers are needed", values)
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name}: shape {array.shape}; {ndim} axes are needed", values)

@@ -70,7 +70,13 @@ class Records:
         for name, size, column in zip(self.codebook.names, shape, codes.T, strict=True):
             if column.size and (int(column.min()) < 0 or int(column.max()) >= size):
                 bad = int(column.min()) if int(column.min()) < 0 else int(column.max())
-                raise RecordsError(f"attribute {name!r}: code {bad} is not in 0 .. {size - 1}", bad)
+                what = f"is not in 0 .. {size - 1}"
+                raise RecordsError.at(
+                    int(np.argmax(column == bad)) + self.offset,
+                    f"attribute {name!r}: code {bad} {what}",
+                    bad,
+                    told=f"attribute {name!r}: a code {what}",
+                )
         codes = np.asfortranarray(codes, dtype=code_dtype(max(shape, default=1)))
         if codes is self.codes:
             codes = codes.view()

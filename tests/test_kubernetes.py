@@ -177,6 +177,15 @@ def test_everything_between_pods_is_encrypted(folder: Path) -> None:
     job = document(folder, "Job")["spec"]["template"]
     for part in (cluster["scheduler"], cluster["worker"], job):
         assert part["metadata"]["labels"] == labels
+    # Whoever got into a pod cannot carry data out of the cluster.
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    ours = [{"podSelector": {"matchLabels": labels}}]
+    assert policy["spec"]["ingress"] == [{"from": ours}]
+    inside, names = policy["spec"]["egress"]
+    assert inside == {"to": ours}
+    assert {each["port"] for each in names["ports"]} == {53}
+    (where,) = names["to"]
+    assert where["podSelector"] and where["namespaceSelector"]
 
 
 def test_dask_understands_the_arguments(folder: Path) -> None:
@@ -244,7 +253,7 @@ def test_dockerfile(folder: Path, root: Path) -> None:
     names = [name for name, _ in found]
     assert names[0] == "FROM"
     assert names.count("FROM") == 1
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-bookworm", found[0][1])
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", found[0][1])
     assert "ADD" not in names
     assert "ARG" not in names
     users = [rest for name, rest in found if name == "USER"]

@@ -202,8 +202,8 @@ def test_kubernetes_takes_the_cronjob(version):
         "kubernetes_validate", reason="needs kubernetes-validate, see CONTRIBUTING.md"
     )
 
-    claim, job = manifests()
-    for manifest in (claim, job):
+    claim, job, policy = manifests()
+    for manifest in (claim, job, policy):
         kubernetes_validate.validate(manifest, version, strict=True)
     broken = {**job, "spec": {**job["spec"], "concurrency": "Forbid"}}
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -211,7 +211,7 @@ def test_kubernetes_takes_the_cronjob(version):
 
 
 def test_the_cronjob_runs_one_reproduction_without_rights():
-    claim, job = manifests()
+    claim, job, policy = manifests()
     (minute, hour, *rest), _, _ = read_crontab(f"{job['spec']['schedule']} user command\n")[1][0]
     assert (minute, hour) == ({30}, {3})
     assert all(len(times_) > 1 for times_ in rest)
@@ -233,6 +233,12 @@ def test_the_cronjob_runs_one_reproduction_without_rights():
     assert rule["onExitCodes"]["containerName"] == container["name"]
     assert pod["restartPolicy"] == "Never"
     assert container["image"] in PAGE
+    # It computes what it needs, and talks to nobody.
+    labels = job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"] == {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Ingress", "Egress"],
+    }
 
 
 def test_the_workflow_runs_a_make_target_that_exists():
@@ -251,7 +257,9 @@ def test_the_workflow_runs_a_make_target_that_exists():
     for step in job["steps"]:
         assert len({"uses", "run"} & set(step)) == 1
         if "uses" in step:
-            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+            # A tag may be moved to other code, a commit may not.
+            assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step["uses"])
+            assert re.search(re.escape(step["uses"]) + r" # v\d+\.\d+\.\d+\n", text)
             continue
         words = shlex.split(step["run"])
         assert words[0] == "make"

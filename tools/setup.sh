@@ -46,13 +46,15 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # The build backend comes first and builds without isolation, so that it too is a pinned release.
-# Bytecode is compiled below, on all cores and without the tests of other packages.
+# Bytecode is compiled below, on all cores and without the tests of other packages. What was
+# installed is compared with the list of hashes before any of it runs.
 install() {
     "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-compile \
-        --constraint constraints.txt "$@"
+        --report "$venv/installed.json" --constraint constraints.txt "$@" &&
+        "$venv/bin/python" -S tools/check_hashes.py hashes.txt "$venv/installed.json"
 }
 install hatchling editables && install --no-build-isolation --editable '.[dev]' ||
-    fail "pip failed, see above; the same command tries again"
+    fail "the environment is not complete, see above; the same command tries again"
 # Only a cache: files that are no Python for this version are left as they are.
 "$venv/bin/python" -m compileall -qq -j 0 -x '/tests/' "$venv/lib" || :
 

@@ -82,7 +82,7 @@ def _call(arguments: list[str]) -> int:
         surveying,
     )
     from ppdm_dask.cli.app import UsageProblem, app
-    from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
+    from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
 
     try:
         code = app(args=arguments, prog_name="ppdm", standalone_mode=False)
@@ -94,6 +94,8 @@ def _call(arguments: list[str]) -> int:
         return INTERRUPTED
     except (InputError, PPDMError) as error:
         _complain(str(error))
+        if isinstance(error, MachineError):
+            return MACHINE
         return BAD_INPUT if isinstance(error, InputError) else WRONG
     except KeyboardInterrupt:
         code = INTERRUPTED

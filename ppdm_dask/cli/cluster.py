@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.errors import PPDMError
 
 __all__ = ["check_cluster", "make_certificate_folder"]
 
@@ -19,13 +19,17 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
     from ppdm_dask.parallel.profiles import load_profile
 
     profile = load_profile(name_or_path)
-    # Kept where something goes wrong: the message names the log in it. Below the current folder,
-    # which the nodes of a batch system are more likely to see than this machine's temporary one.
+    # Below the current folder, which the nodes of a batch system are more likely to see than this
+    # machine's temporary one.
     here = Path.cwd()
     near = here if os.access(here, os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix="ppdm-cluster-", dir=near))
-    findings = inspect_cluster(profile, folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+        prefix="ppdm-cluster-", dir=near, ignore_cleanup_errors=True
+    ) as folder:
+        try:
+            findings = inspect_cluster(profile, Path(folder))
+        except PPDMError as error:
+            raise _with_log(error, Path(folder)) from None
     if as_json:
         print_json(
             {"profile": profile.source, "findings": [asdict(each) for each in findings]},
@@ -37,6 +41,15 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
         rows = [[each.subject, each.found, "yes" if each.ok else "no"] for each in findings]
         print_table(plain_table(["checked", "found", "ok"], rows))
     return 0 if all(each.ok for each in findings) else 1
+
+
+def _with_log(error: PPDMError, folder: Path) -> PPDMError:
+    """The error with the last line of the log in place of the log's name: the log goes."""
+    what = str(error)
+    for log in folder.glob("*.log"):
+        *_, last = ["", *log.read_text(errors="replace").splitlines()]
+        what = what.replace(f"; see {log}", f"; the log ends: {last[:200]}" if last else "")
+    return type(error)(what, error.subject)
 
 
 def make_certificate_folder(folder: Path, *, days: int, as_json: bool) -> None:

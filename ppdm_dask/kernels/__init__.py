@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,14 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _cache_dir(elsewhere: str) -> str:
     """A folder for the machine code of exactly these sources; '' if none is writable.
 
-    Where the package is read-only it is below `elsewhere`, if that names a folder.
+    Where the package is read-only it is below `elsewhere`, if that names a folder, else below the
+    user's folder for caches.
     """
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(here.glob("*.py")):
         digest.update(source.read_bytes())
     name = f"kernels-{digest.hexdigest()[:12]}"
-    for parent in [here / "__pycache__", *([Path(elsewhere)] if elsewhere else [])]:
+    for parent in [here / "__pycache__", *([Path(elsewhere)] if elsewhere else _user_cache())]:
         folder = parent / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -41,15 +43,39 @@ def _cache_dir(elsewhere: str) -> str:
     return ""
 
 
+def _user_cache() -> list[Path]:
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return [Path(given) / "ppdm_dask" if given else Path.home() / ".cache" / "ppdm_dask"]
+    except RuntimeError:
+        # There is no home.
+        return []
+
+
+@cache
+def _say_that_nothing_is_kept() -> None:
+    print(
+        "ppdm: no folder for compiled code can be written, so that each process compiles for "
+        "itself; NUMBA_CACHE_DIR may name one",
+        file=sys.stderr,
+    )
+
+
 def kernel(function: F) -> F:
-    """Compile with numba in nopython mode, cached on disk, without the interpreter's lock."""
+    """Compile with numba in nopython mode, cached on disk, without the interpreter's lock.
+
+    Where no folder can be written, nothing is cached, and a line on standard error says so once.
+    """
     import numba
 
     config: Any = numba.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = _cache_dir(before) or before
+    folder = _cache_dir(before)
+    if not folder:
+        _say_that_nothing_is_kept()
+    config.CACHE_DIR = folder or before
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled = numba.njit(cache=bool(folder), nogil=True, error_model="numpy")(function)
     finally:
         config.CACHE_DIR = before
     return cast(F, compiled)

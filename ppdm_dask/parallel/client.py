@@ -1,4 +1,7 @@
-"""A pool of worker processes on this machine, by Dask: all of it on the loopback interface."""
+"""A pool of worker processes on this machine, by Dask, that other users cannot reach.
+
+It listens on the loopback interface, with certificates that are made for it and forgotten with it.
+"""
 
 # Dask has annotated few of its functions.
 # mypy: allow-untyped-calls
@@ -15,16 +18,18 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 
 import dask
-from distributed import Client, LocalCluster
+from distributed import Client, SpecCluster
 from distributed.system import MEMORY_LIMIT
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.parallel.guarded import GuardedScheduler
 from ppdm_dask.parallel.nanny import PromptNanny, halt_all
 from ppdm_dask.parallel.perform import THREAD_VARIABLES
-from ppdm_dask.parallel.security import Certificates
+from ppdm_dask.parallel.security import Certificates, make_certificates
 from ppdm_dask.parallel.spec import close_cluster, mend_cluster
 from ppdm_dask.parallel.surroundings import (
     PROCESS_NAME,
+    check_semaphores,
     environment_kept,
     interrupts_blocked,
     logging_to,
@@ -38,7 +43,10 @@ MEMORY_SHARE = 0.9
 
 ENVIRONMENT = {
     **dict.fromkeys(THREAD_VARIABLES, "1"),
-    "MALLOC_TRIM_THRESHOLD_": "65536",
+    # The C library keeps what is freed for the next array: mapping each anew, page by page, takes a
+    # third of a worker's time. With one threshold alone the other would fall to 128 KiB.
+    "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
     # A worker configures its logging from the environment, before anything else reaches it.
     "DASK_LOGGING__DISTRIBUTED": "critical",
 }
@@ -153,12 +161,12 @@ def local_pool(
     memory_limit : int, optional
         Bytes a worker may use; the workers share nine tenths of the memory by default.
     certificates : Certificates, optional
-        With them all connections are encrypted, so that other users of this machine cannot reach
-        the workers.
+        What the parts show each other; by default new ones are made for this pool.
     more_memory : str
         How a user gives a worker more memory, the end of a sentence.
     """
-    security = None if certificates is None else certificates.security()
+    security = (certificates or make_certificates()).security()
+    check_semaphores()
     limit = memory_limit or int(MEMORY_LIMIT * MEMORY_SHARE / workers)
     with ExitStack() as stack:
         stack.enter_context(logging_to(log))
@@ -168,17 +176,14 @@ def local_pool(
         _start_tracker()
         stack.callback(_kill_left, {child.pid for child in multiprocessing.active_children()})
         with interrupts_blocked():
-            cluster = LocalCluster(
-                n_workers=0,
-                threads_per_worker=1,
-                worker_class=PromptNanny,
-                host=HOST,
-                dashboard_address=f"{HOST}:0",
-                silence_logs=False,
-                memory_limit=limit,
-                env=ENVIRONMENT,
-                protocol="tcp://" if security is None else "tls://",
+            common = {"host": HOST, "protocol": "tls://", "security": security}
+            worker = {"nthreads": 1, "memory_limit": limit, "env": ENVIRONMENT, **common}
+            cluster = SpecCluster(
+                scheduler={"cls": GuardedScheduler, "options": {"port": 0, **common}},
+                worker={"cls": PromptNanny, "options": worker},
                 security=security,
+                silence_logs=False,
+                name="local",
             )
             stack.callback(
                 close_cluster, cluster, halt_all, cluster.scheduler_address, within_seconds=1

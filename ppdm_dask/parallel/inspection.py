@@ -129,9 +129,8 @@ def _look(profile: Profile, pool: Pool) -> Iterator[Finding]:
 
 def _encryption(profile: Profile, pool: Pool, addresses: list[str]) -> Finding:
     """Whether strangers are refused: by the scheduler, from here, and by workers, from there."""
-    certificates = profile.security is not None
     schemes = {found[0] for address in addresses if (found := parts(address))}
-    if not certificates:
+    if profile.security is None:
         return Finding("encryption", "none, on the loopback interface", schemes <= {"tcp"})
     open_to = [address for address in addresses[:1] if accepts_strangers(address)]
     answers = pool.client.run(_accepts_strangers)

@@ -88,9 +88,8 @@ async def _serve(given: argparse.Namespace) -> None:
 
 
 def _nanny(given: argparse.Namespace) -> Any:
-    from distributed import Security
-
     from ppdm_dask.parallel.client import ENVIRONMENT
+    from ppdm_dask.parallel.guarded import GuardedSecurity
     from ppdm_dask.parallel.nanny import PromptNanny
 
     return PromptNanny(
@@ -102,13 +101,11 @@ def _nanny(given: argparse.Namespace) -> Any:
         death_timeout=given.death_timeout,
         interface=given.interface,
         protocol=given.protocol,
-        security=Security(
-            require_encryption=True,
+        security=GuardedSecurity(
             tls_ca_file=given.tls_ca_file,
             tls_worker_cert=given.tls_cert,
             tls_worker_key=given.tls_key,
         ),
-        dashboard_address="127.0.0.1:0",
     )
 
 

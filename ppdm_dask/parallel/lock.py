@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
+import importlib
 import os
 from pathlib import Path
+from typing import Any
 
 from ppdm_dask.errors import RunFolderError
+
+fcntl: Any
+try:
+    fcntl = importlib.import_module("fcntl")
+except ImportError:  # a system without such locks
+    fcntl = None
 
 __all__ = ["RunLock"]
 
@@ -41,16 +48,14 @@ class RunLock:
                     "written to is needed",
                     path,
                 ) from None
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not _locked(descriptor):
                 holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
                 os.close(descriptor)
                 raise RunFolderError(
                     f"{owner}: in use by process {holder or '(just starting)'}; "
                     "wait for it to end, or stop it",
                     path,
-                ) from None
+                )
             if self._is_current(descriptor):
                 break
             # The former holder removed the file between our opening and our locking it.
@@ -72,3 +77,23 @@ class RunLock:
         self.path.unlink(missing_ok=True)
         os.close(self._descriptor)
         self._descriptor = None
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock a file, or say that somebody else has; without such locks, by the process it names."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+    holder = os.pread(descriptor, 32, 0).strip()
+    if not holder.isdigit():
+        return True
+    try:
+        os.kill(int(holder), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False

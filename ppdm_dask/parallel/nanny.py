@@ -12,17 +12,26 @@ from weakref import WeakSet
 from distributed import Nanny
 from distributed.core import Status
 
+from ppdm_dask.parallel.guarded import GuardedWorker, private_folder
+
 __all__ = ["PromptNanny", "halt_all"]
 
 
 class PromptNanny(Nanny):
-    """Nanny that ends its worker in a second: an idle one by itself, a busy or new one by force."""
+    """Nanny that ends its worker in a second: an idle one by itself, a busy or new one by force.
+
+    Its worker serves no HTTP, and keeps what it writes in a folder of this user.
+    """
 
     known: ClassVar[WeakSet[PromptNanny]] = WeakSet()
     halted = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+        guarded: dict[str, Any] = {
+            "worker_class": GuardedWorker,
+            "local_directory": str(private_folder()),
+        }
+        super().__init__(*arguments, **(guarded | options))
         self.known.add(self)
 
     async def instantiate(self) -> Status:

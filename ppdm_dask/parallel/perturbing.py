@@ -13,22 +13,20 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from dask.base import compute
-from dask.delayed import delayed
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.atomic import remove_left_parts
-from ppdm_dask.parallel.partitions import FAN_IN, Partition, parquet_partitions
+from ppdm_dask.parallel.partitions import Partition, parquet_partitions, reduce_tree
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
 from ppdm_dask.perturb.release import released_frame, write_parquet
@@ -64,29 +62,8 @@ class ReleasedParts:
     counts: npt.NDArray[np.int64]
 
 
-def _reduced(level: list[Any], client: Client | None) -> Any:
-    """The sum of delayed values by a tree, so that no task waits for all of them."""
-    while len(level) > 1:
-        level = [
-            delayed(_add, pure=False)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)
-        ]
-    if client is not None:
-        return client.compute(level[0]).result()
-    (total,) = compute(level[0], scheduler="threads")
-    return total
-
-
 def _add(parts: Sequence[Any]) -> Any:
     return reduce(add, parts)
-
-
-def _tasks(
-    partitions: Sequence[Partition], function: Callable[..., Any], *arguments: Any
-) -> list[Any]:
-    if not partitions:
-        raise InputError("partitions: there are none; at least one is needed", partitions)
-    call = delayed(function, pure=False)
-    return [call(i, part, *arguments) for i, part in enumerate(partitions)]
 
 
 def summarise_partitions(
@@ -106,11 +83,19 @@ def summarise_partitions(
     DataError
         If a value is no finite number; the row counts over the whole data set.
     """
-    summary: ColumnSummary = _reduced(_tasks(partitions, _summarise, tuple(columns)), client)
+    if not partitions:
+        raise InputError("partitions: there are none; at least one is needed", partitions)
+    work = partial(_summarise, columns=tuple(columns))
+    # Nothing is drawn.
+    summary: ColumnSummary = reduce_tree(
+        work, partitions, Stream.from_seed(0), _add, columns, client
+    )
     return summary
 
 
-def _summarise(_: int, partition: Partition, columns: tuple[str, ...]) -> ColumnSummary:
+def _summarise(
+    _: int, partition: Partition, __: Stream, *, columns: tuple[str, ...]
+) -> ColumnSummary:
     values, names = _read(partition.read(), columns, partition.offset)
     return ColumnSummary.of(values, names)
 
@@ -171,8 +156,17 @@ def perturb_partitions(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder}: cannot be made: {error.strerror}", folder) from None
-    arguments = (method, tuple(columns), tuple(keep), stream, str(folder.resolve()), tuple(inputs))
-    counts: npt.NDArray[np.int64] = _reduced(_tasks(partitions, _perturb, *arguments), client)
+    work = partial(
+        _perturb,
+        method=method,
+        columns=tuple(columns),
+        keep=tuple(keep),
+        folder=str(folder.resolve()),
+        inputs=tuple(inputs),
+    )
+    counts: npt.NDArray[np.int64] = reduce_tree(
+        work, partitions, stream, _add, [*columns, *keep], client
+    )
     files = tuple(folder / _name(i) for i in range(len(partitions)))
     return ReleasedParts(method, files, counts)
 
@@ -184,10 +178,11 @@ def _name(i: int) -> str:
 def _perturb(
     i: int,
     partition: Partition,
+    stream: Stream,
+    *,
     method: AIBR,
     columns: tuple[str, ...],
     keep: tuple[str, ...],
-    stream: Stream,
     folder: str,
     inputs: tuple[Path, ...],
 ) -> npt.NDArray[np.int64]:

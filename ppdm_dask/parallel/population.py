@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.parallel.interrupt import Interruption, Stopped
+from ppdm_dask.parallel.surroundings import usable_cores
 from ppdm_dask.search.given import BLOCK
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class PopulationMap:
             start += len(block)
         if found:
             self.seconds = cost
-            alone = self._client is None and self._workers is None and _cores() == 1
+            alone = self._client is None and self._workers is None and usable_cores() == 1
             worth = cost >= self._worth_seconds
             self.away = worth and self._workers != 0 and not alone
         return found, start
@@ -237,10 +237,6 @@ class PopulationMap:
             self._open.callback(session.leave)
         session.greet(stop)
         return session
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def cut(P: Floats, workers: int, seconds: float) -> list[Floats]:

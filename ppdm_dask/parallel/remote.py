@@ -59,19 +59,17 @@ async def _serve(spec: dict[str, Any]) -> None:
 
 
 def _make(spec: dict[str, Any]) -> Any:
-    from distributed import Scheduler, Security
-
+    from ppdm_dask.parallel.guarded import GuardedScheduler, GuardedSecurity
     from ppdm_dask.parallel.nanny import PromptNanny
 
     where = {"interface": spec["interface"]} if spec["interface"] else {"host": _own_address()}
     common = {
         **where,
         "protocol": "tls://",
-        "security": Security(require_encryption=True, **spec["security"]),
-        "dashboard_address": "127.0.0.1:0",
+        "security": GuardedSecurity(**spec["security"]),
     }
     if spec["role"] == "scheduler":
-        return Scheduler(port=0, **common)
+        return GuardedScheduler(port=0, **common)
     return PromptNanny(
         spec["scheduler"],
         nthreads=1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from ppdm_dask.parallel.interrupt import Interruption, Stopped
 from ppdm_dask.parallel.ledger import Ledger
 from ppdm_dask.parallel.perform import Performer
 from ppdm_dask.parallel.progress import Progress
+from ppdm_dask.parallel.surroundings import usable_cores
 from ppdm_dask.parallel.tally import Outcome, Tally
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _batch_seconds(profile: Profile | None) -> float:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+    return usable_cores()
 
 
 def _run_here(tally: Tally, work: Work, stop: Interruption, *, may_leave: bool) -> None:

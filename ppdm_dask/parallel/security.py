@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from ppdm_dask.errors import ClusterError
 
 if TYPE_CHECKING:
-    from distributed import Security
+    from ppdm_dask.parallel.guarded import GuardedSecurity
 
 __all__ = ["ROLES", "Certificates", "make_certificates", "read_certificates", "write_certificates"]
 
@@ -50,7 +50,7 @@ class Certificates:
     # Private keys must not get into a log by way of a traceback.
     pairs: Mapping[str, tuple[str, str]] = field(repr=False)
 
-    def security(self, *roles: str) -> Security:
+    def security(self, *roles: str) -> GuardedSecurity:
         """Settings of Dask for these roles; by default for all there are certificates of.
 
         Raises
@@ -58,9 +58,9 @@ class Certificates:
         KeyError
             If there is no certificate of a role.
         """
-        from distributed import Security
+        from ppdm_dask.parallel.guarded import GuardedSecurity
 
-        return Security(require_encryption=True, **self.texts(*roles))
+        return GuardedSecurity(**self.texts(*roles))
 
     def texts(self, *roles: str) -> dict[str, str]:
         """The same settings as plain texts, private keys included."""

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Security
 
 from ppdm_dask.errors import ClusterError
 from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.client import SETTINGS, Pool
 from ppdm_dask.parallel.foreign import NETWORK, connected
+from ppdm_dask.parallel.guarded import GuardedScheduler, GuardedSecurity
 from ppdm_dask.parallel.jobs import cancel_jobs, end_jobs
 from ppdm_dask.parallel.profiles.slurm import SLURMProfile, show_time
 from ppdm_dask.parallel.replacement import Replacement
@@ -194,12 +194,9 @@ def _options(
             *("--memory", str(profile.memory)),
             *("--lifetime", str(profile.lifetime)),
         ],
-        "scheduler_options": {
-            "interface": profile.scheduler_interface,
-            "dashboard_address": "127.0.0.1:0",
-            "port": 0,
-        },
-        "security": Security(require_encryption=True, **(texts | paths)),
+        "scheduler_cls": GuardedScheduler,
+        "scheduler_options": {"interface": profile.scheduler_interface, "port": 0},
+        "security": GuardedSecurity(**(texts | paths)),
         "silence_logs": False,
         "name": "slurm",
     }

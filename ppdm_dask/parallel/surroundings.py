@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import multiprocessing.spawn
 import os
 import signal
@@ -11,13 +12,47 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PROCESS_NAME", "environment_kept", "interrupts_blocked", "logging_to", "main_hidden"]
+from ppdm_dask.errors import MachineError
+
+__all__ = [
+    "PROCESS_NAME",
+    "check_semaphores",
+    "environment_kept",
+    "interrupts_blocked",
+    "logging_to",
+    "main_hidden",
+    "usable_cores",
+]
 
 # How Dask names the processes of its workers.
 PROCESS_NAME = "Dask Worker"
 
 # Loggers that would write to the terminal of their own accord.
 ROOTS = ("distributed", "tornado", "asyncio", "asyncssh", "bokeh")
+
+
+def usable_cores() -> int:
+    """Cores that this process may use; all of them where the system does not say which."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def check_semaphores() -> None:
+    """See that processes can be started: Python gives each some semaphores.
+
+    Raises
+    ------
+    MachineError
+        If the system gives none, as where /dev/shm is full or missing.
+    """
+    try:
+        multiprocessing.get_context("spawn").Lock()
+    except (OSError, ImportError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        what = f"no worker can be started: the system has no semaphores for it ({why})"
+        raise MachineError(f"{what}; make room in /dev/shm, or stay in one process") from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any, cast
 from distributed import WorkerPlugin, get_worker
 from distributed.protocol import pickle as by_value
 
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.experiments.plan import Cell, Work
 from ppdm_dask.parallel.batches import summarise
 from ppdm_dask.parallel.peers import difference, own_versions
@@ -44,7 +44,9 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describe an exception."""
+        """Describe an exception; one of ours without the value it is about."""
+        if isinstance(error, PPDMError):
+            error = error.without_data().with_traceback(error.__traceback__)
         try:
             pickled = pickle.dumps(error)
             pickle.loads(pickled)
@@ -121,7 +123,7 @@ class Carrier(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         """Send standard error to the log; a crash then tells its story there, not on a terminal."""
         if self.log is not None:
-            descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(descriptor, 2)
             os.close(descriptor)
 

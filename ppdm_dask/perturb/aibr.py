@@ -157,11 +157,14 @@ class AIBR(Perturbation):
                 )
                 if bad >= 0:
                     row = rows.start + bad
-                    raise DataError(
-                        f"column {self.summary_.names[j]!r}, row {row + offset}: "
-                        f"{column[row]:g} lies outside the fitted range from {edges[0]:g} to "
-                        f"{edges[-1]:g}",
+                    where = f"column {self.summary_.names[j]!r}, row {row + offset}"
+                    # The ends of the range are two people's values.
+                    raise DataError.at(
+                        row + offset,
+                        f"{where}: {column[row]:g} lies outside the fitted range from "
+                        f"{edges[0]:g} to {edges[-1]:g}",
                         float(column[row]),
+                        told=f"{where}: the value lies outside the fitted range",
                     )
         return released, counts
 

@@ -42,7 +42,7 @@ class Profile(ABC):
         Bytes that a worker may use; one that uses more is ended and started anew.
     security : str or None
         ``"run"`` for certificates made for one run and forgotten with it, a folder that ``ppdm
-        cluster certificates`` made, or None for no encryption, on the loopback interface alone.
+        cluster certificates`` made, or None where a scheduler on the loopback interface has none.
     """
 
     kind: ClassVar[str]

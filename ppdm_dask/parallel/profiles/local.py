@@ -1,4 +1,4 @@
-"""Workers on this machine, on the loopback interface."""
+"""Workers on this machine, on the loopback interface, with certificates."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class LocalProfile(Profile):
     """Worker processes that the run starts beside itself, and that end with it."""
 
     kind: ClassVar[str] = "local"
+    needs_security: ClassVar[bool] = True
 
     @classmethod
     def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
