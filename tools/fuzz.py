@@ -37,16 +37,34 @@ from fuzzing.scenes import Scene, make_scenes
 
 __all__ = ["main", "prepare"]
 
+DRAWING = ("figures", "report")
+
 ALIKE = 3
 """Failures of one signature that are saved."""
 
 
-def prepare(folder: Path) -> dict[str, list[Scene]]:
-    """Seeds and scenes in a folder; whatever a command imports or compiles is then loaded."""
+def prepare(folder: Path, *, drawing: bool = True) -> dict[str, list[Scene]]:
+    """Seeds and scenes in a folder; whatever a command imports or compiles is then loaded.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty folder.
+    drawing : bool
+        With the commands that draw figures, which take longer than reading what they draw.
+    """
     os.environ.setdefault("MPLBACKEND", "agg")
-    scenes = make_scenes(folder, call)
+    scenes = {
+        target: [scene for scene in each if drawing or scene.command[0] not in DRAWING]
+        for target, each in make_scenes(folder, call).items()
+    }
+    # Scenes that damage another file of the same command need no second look.
+    commands = {scene.command: (target, scene) for target in scenes for scene in scenes[target]}
+    whole = {
+        command for command, (target, scene) in commands.items() if _warm(folder, target, scene)
+    }
     return {
-        target: [scene for scene in each if _warm(folder, target, scene)]
+        target: [scene for scene in each if scene.command in whole]
         for target, each in scenes.items()
     }
 

@@ -133,12 +133,18 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
                 yield child
 
 
+HELD = ("strict", "copy", "frozen", "repr", "eq", "stacklevel")
+"""Arguments that guard against slips, or say how an object is held; none is a number."""
+
+
 def _spared(node: ast.AST) -> bool:
     """Messages, docstrings, imports, types and names for readers are no part of the numbers."""
     if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Assert):
         return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
+    if isinstance(node, ast.keyword):
+        return node.arg in HELD
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
     if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("__all__", "__slots__"):

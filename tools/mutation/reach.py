@@ -34,11 +34,27 @@ class Reach:
         By module and line of a statement: tests that come there themselves or by a fixture.
     files : dict
         The same for test files whose import comes there; all their tests may depend on it.
+    digests : dict
+        Digest of each test file that was run.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
     tests: dict[Line, set[str]] = field(default_factory=lambda: defaultdict(set))
     files: dict[Line, set[str]] = field(default_factory=lambda: defaultdict(set))
+    digests: dict[str, str] = field(default_factory=dict)
+
+    def replace(self, names: set[str], other: Reach) -> None:
+        """Put what another one says of some test files in the place of what this one says."""
+        self.seconds = {
+            test: seconds
+            for test, seconds in self.seconds.items()
+            if test.split("::")[0] not in names
+        } | other.seconds
+        for mine, theirs in ((self.tests, other.tests), (self.files, other.files)):
+            for at in mine:
+                mine[at] = {test for test in mine[at] if test.split("::")[0] not in names}
+            for at in theirs:
+                mine[at] |= theirs[at]
 
     def of(self, module: str, line: int, whole: bool) -> list[str]:
         """Tests that reach a line, the quickest first.
@@ -67,6 +83,7 @@ class Reach:
             "seconds": self.seconds,
             "tests": listed(self.tests),
             "files": listed(self.files),
+            "digests": self.digests,
         }
         path.write_text(json.dumps(content), encoding="utf-8")
 
@@ -74,7 +91,7 @@ class Reach:
     def read(cls, path: Path) -> Reach:
         """What was kept."""
         content = json.loads(path.read_text(encoding="utf-8"))
-        found = cls(content["seconds"])
+        found = cls(content["seconds"], digests=content["digests"])
         for name in ("tests", "files"):
             for module, line, names in content[name]:
                 getattr(found, name)[module, line] = set(names)
