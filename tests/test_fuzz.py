@@ -48,7 +48,9 @@ def test_damaged_files_are_refused_in_one_line_or_read(fuzzing: tuple[Any, ...])
     assert [said(failure) for _, failure in found if failure] == []
 
 
-def replay(fuzzing: tuple[Any, ...], file: str, damage: Callable[[bytes], bytes]) -> list[str]:
+def replay(
+    fuzzing: tuple[Any, ...], file: str, damage: Callable[[bytes], bytes | str]
+) -> list[str]:
     """What is wrong with the answers of all commands that read a file, once it is damaged."""
     fuzz, seeds, scenes = fuzzing
     cases = []
@@ -206,3 +208,12 @@ BYTES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_that_once_went_wrong(fuzzing: tuple[Any, ...], name: str) -> None:
     assert replay(fuzzing, *BYTES[name]) == []
+
+
+@pytest.mark.parametrize("what", ["a folder", "a pipe", "endless zeros", "a link to itself"])
+@pytest.mark.parametrize(
+    "file",
+    ["answers.toml", "book.toml", "warner.toml", "s.csv", "n.parquet", "c.parquet", "spea2.npz"],
+)
+def test_what_is_no_file(fuzzing: tuple[Any, ...], file: str, what: str) -> None:
+    assert replay(fuzzing, file, lambda content: what) == []

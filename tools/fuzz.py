@@ -102,7 +102,8 @@ def _save(folder: Path, failure: Failure, seeds: Path) -> Path:
     key = hashlib.sha256("/".join(failure.signature).encode()).hexdigest()[:8]
     path = folder / case.target / f"{key}-{case.index}{Path(case.scene.file).suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(damaged(case, seeds))
+    content = damaged(case, seeds)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     said = f"ppdm {' '.join(case.scene.command)}\n{failure.what}: {failure.detail}\n"
     path.with_suffix(path.suffix + ".txt").write_text(said, encoding="utf-8", errors="replace")
     return path

@@ -75,7 +75,7 @@ OUTSIDE = (
 TOGETHER = 10.0
 """Seconds of tests that are tried first; most mutants are killed by them."""
 
-ENOUGH = 90.0
+ENOUGH = 60.0
 """Seconds of tests after which a mutant has survived."""
 
 PRELOADED = (

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from fuzzing.chance import Chance
-from fuzzing.scenes import Scene
+from fuzzing.scenes import Scene, place
 
 __all__ = ["Case", "Failure", "call", "damaged", "run_cases"]
 
 MAX_SECONDS = 10.0
 """CPU time of a case; a loaded machine must not make a hang of a slow case."""
 
-MAX_WAIT = 60.0
+MAX_WAIT = 30.0
 """Time on the clock, for what waits without computing."""
 
 MAX_GROWTH = 1 << 30
@@ -50,7 +50,7 @@ class Case:
     seed: int
     index: int
     scene: Scene
-    content: bytes | None = None
+    content: bytes | str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Failure:
         return self.case.target, self.case.scene.command[0], self.what, alike
 
 
-def damaged(case: Case, seeds: Path) -> bytes:
+def damaged(case: Case, seeds: Path) -> bytes | str:
     """The damaged file of a case."""
     if case.content is not None:
         return case.content
@@ -162,7 +162,7 @@ def _next_line(pipe: Any, child: int) -> tuple[bytes, str | None]:
         if _cpu(child) - cpu > MAX_SECONDS:
             return b"", "computed for more than 10 s"
         if time.monotonic() - began > MAX_WAIT:
-            return b"", "waited for more than a minute"
+            return b"", "waited for more than 30 s"
     return pipe.readline(), None
 
 
@@ -203,9 +203,7 @@ def _answer(case: Case, seeds: Path, folder: Path) -> dict[str, Any]:
     scene = case.scene
     for need in scene.needs:
         _copy(seeds / need, folder / need)
-    path = folder / scene.file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(damaged(case, seeds))
+    place(folder / scene.file, damaged(case, seeds))
     os.chdir(folder)
     before = _files(folder)
     held = _rss()

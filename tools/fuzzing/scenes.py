@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 from collections.abc import Callable, Mapping
-from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from fuzzing.stores import damage_netcdf, damage_npz, damage_sqlite
 from fuzzing.tabular import damage_csv, damage_parquet
 from fuzzing.trees import damage_json, damage_toml, dump_toml
 
-__all__ = ["Scene", "make_scenes"]
+__all__ = ["SPECIAL", "Scene", "make_scenes", "place"]
 
 Damage = Callable[[bytes, Chance], bytes]
 Call = Callable[[tuple[str, ...]], tuple[int, str]]
@@ -30,8 +31,36 @@ BY_ENDING: dict[str, Damage] = {
     ".npz": damage_npz,
     ".nc": damage_netcdf,
 }
+SPECIAL = ("a folder", "a pipe", "endless zeros", "a dangling link", "a link to itself", "a socket")
+"""What stands in a file's place now and then."""
+
 STRUCTURED = 0.65
 """Share of cases whose damage keeps the syntax of the format."""
+
+
+def place(path: Path, content: bytes | str) -> None:
+    """Put what a case has into a file's place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A run's folder is copied with the file in it.
+    path.unlink(missing_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content == "a folder":
+        path.mkdir()
+    elif content == "a pipe":
+        os.mkfifo(path)
+    elif content == "endless zeros":
+        path.symlink_to("/dev/zero")
+    elif content == "a dangling link":
+        path.symlink_to("nowhere")
+    elif content == "a link to itself":
+        path.symlink_to(path.name)
+    else:
+        with (
+            contextlib.closing(socket.socket(socket.AF_UNIX)) as made,
+            contextlib.chdir(path.parent),
+        ):
+            made.bind(path.name)
 
 
 @dataclass(frozen=True)
@@ -55,8 +84,10 @@ class Scene:
     needs: tuple[str, ...] = ()
     writes: bool = False
 
-    def damage(self, content: bytes, chance: Chance) -> bytes:
-        """The file, damaged in a way that the draws decide."""
+    def damage(self, content: bytes, chance: Chance) -> bytes | str:
+        """The file, damaged in a way that the draws decide; a text is one of ``SPECIAL``."""
+        if chance.coin(0.01):
+            return chance.pick(SPECIAL)
         structured = BY_ENDING[Path(self.file).suffix]
         return (structured if chance.coin(STRUCTURED) else damage_bytes)(content, chance)
 
@@ -217,7 +248,7 @@ def make_scenes(folder: Path, call: Call) -> dict[str, list[Scene]]:
     call : callable
         Runs ``ppdm`` with arguments in the current folder; the exit code and what it complained of.
     """
-    with chdir(folder):
+    with contextlib.chdir(folder):
         return _make(call)
 
 
