@@ -1,0 +1,63 @@
+"""Designs against arithmetic that cannot round, and against enumeration of every report."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ppdm_dask import NotInvertible, RRMatrix
+from ppdm_dask.designs import base
+from ppdm_dask.designs.inverse import condition, left_inverse
+
+
+def solved(A: list[list[Fraction]], right: list[list[Fraction]]) -> list[list[Fraction]]:
+    """A^-1 right, by Gauss and Jordan in rational numbers."""
+    rows = [[*a, *b] for a, b in zip(A, right, strict=True)]
+    n = len(A)
+    for j in range(n):
+        pivot = next(i for i in range(j, n) if rows[i][j])
+        rows[j], rows[pivot] = rows[pivot], rows[j]
+        rows[j] = [value / rows[j][j] for value in rows[j]]
+        for i in range(n):
+            if i != j:
+                rows[i] = [a - rows[i][j] * b for a, b in zip(rows[i], rows[j], strict=True)]
+    return [row[n:] for row in rows]
+
+
+def exact_left_inverse(P: np.ndarray, p0: list[Fraction]) -> np.ndarray:
+    """(P' D^-1 P)^-1 P' D^-1 with D = diag(P p0), of the very numbers that P holds."""
+    m, k = P.shape
+    exact = [[Fraction(float(value)) for value in row] for row in P]
+    law = [sum(a * b for a, b in zip(row, p0, strict=True)) for row in exact]
+    weighted = [[exact[y][x] / law[y] for y in range(m)] for x in range(k)]
+    gram = [
+        [sum(weighted[i][y] * exact[y][j] for y in range(m)) for j in range(k)] for i in range(k)
+    ]
+    return np.array([[float(value) for value in row] for row in solved(gram, weighted)])
+
+
+@pytest.mark.parametrize("distance", [0.3, 1e-3, 1e-6])
+def test_the_left_inverse_of_an_almost_singular_tall_matrix(distance: float) -> None:
+    first = np.array([0.375, 0.25, 0.125, 0.25])
+    apart = distance * np.array([0.5, -0.25, -0.375, 0.125])
+    P = np.column_stack([first, first + apart, [0.125, 0.125, 0.25, 0.5]])
+    for p0 in (None, np.array([0.5, 0.125, 0.375])):
+        prior = [Fraction(1, 3)] * 3 if p0 is None else [Fraction(float(value)) for value in p0]
+        exact = exact_left_inverse(P, prior)
+        # Rounding P's entries moves the answer by the condition number, once and not squared.
+        allowed = 20 * 2.0**-52 * condition(P, p0) * np.abs(exact).max()
+        found = left_inverse(P, p0)
+        assert np.abs(found - exact).max() < allowed
+        assert np.abs(found @ P - np.eye(3)).max() < 20 * 2.0**-52 * condition(P, p0)
+
+
+def test_a_condition_number_is_told_up_to_the_largest_dense_matrix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flat = RRMatrix("a", [[0.3, 0.3], [0.5, 0.5], [0.2, 0.2]])
+    monkeypatch.setattr(base, "MAX_DENSE", 3)
+    with pytest.raises(NotInvertible) as told:
+        flat.require_inverse()
+    assert np.shape(told.value.subject) == (3, 2)

@@ -1,0 +1,219 @@
+"""Damaged files of every kind: one line, no traceback, no hang; and damage that once did worse."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import sqlite3
+import struct
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+CASES = 8
+"""Cases of each target; ``tools/fuzz.py`` has no end of them."""
+
+
+@pytest.fixture(scope="module")
+def fuzzing(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
+    """The tool, a folder of valid files, and the scenes on them by target."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root / "tools"))
+        import fuzz
+
+        seeds = tmp_path_factory.mktemp("seeds")
+        yield fuzz, seeds, fuzz.prepare(seeds, drawing=False)
+    for name in [name for name in sys.modules if name.split(".")[0] in ("fuzz", "fuzzing")]:
+        del sys.modules[name]
+
+
+def said(failure: Any) -> str:
+    command = " ".join(failure.case.scene.command)
+    return f"case {failure.case.index}: ppdm {command}: {failure.what}: {failure.detail}"
+
+
+def test_damaged_files_are_refused_in_one_line_or_read(fuzzing: tuple[Any, ...]) -> None:
+    fuzz, seeds, scenes = fuzzing
+    cases = itertools.chain.from_iterable(
+        itertools.islice(fuzz.cases_of(target, each, 0), CASES) for target, each in scenes.items()
+    )
+    found = list(fuzz.run_cases(cases, seeds))
+    assert len(found) == CASES * len(scenes)
+    assert [said(failure) for _, failure in found if failure] == []
+
+
+def replay(
+    fuzzing: tuple[Any, ...], file: str, damage: Callable[[bytes], bytes | str]
+) -> list[str]:
+    """What is wrong with the answers of all commands that read a file, once it is damaged."""
+    fuzz, seeds, scenes = fuzzing
+    cases = []
+    for target, each in scenes.items():
+        for scene in dict.fromkeys(each):
+            if Path(scene.file).name == file:
+                content = (seeds / scene.file).read_bytes()
+                damaged = damage(content)
+                assert damaged != content
+                cases.append(fuzz.Case(target, 0, len(cases), scene, damaged))
+    assert cases
+    return [said(failure) for _, failure in fuzz.run_cases(iter(cases), seeds) if failure]
+
+
+NUMBER = "1" * 5_000
+LISTS = "[" * 3_000 + "]" * 3_000
+TABLES = "{a=" * 2_000 + "1" + "}" * 2_000
+MANY = "[" + "0.5, " * 2_000 + "0.5]"
+LONG = '"' + "a" * 20_000 + '"'
+
+# A file, a piece of its text, and what stood there when a command ended with a traceback or worse.
+TEXTS: dict[str, tuple[str, str, str]] = {
+    "digits of a recipe": ("answers.toml", '"repeats" = 2', f'"repeats" = {NUMBER}'),
+    "lists of a recipe": ("fronts.toml", "[0.8]", LISTS),
+    "a long key of a recipe": ("numbers.toml", '"title"', LONG),
+    "lists of a codebook": ("book.toml", '["no", "yes"]', LISTS),
+    "long categories": ("classes.toml", '["no", "yes"]', MANY),
+    "a long name": ("book.toml", '"smokes"', LONG),
+    "digits of cuts": ("book.toml", "50.5", NUMBER),
+    "lists of a design": ("design.toml", "0.8", LISTS),
+    "tables of a design": ("design.toml", "1.5", TABLES),
+    "a long parameter": ("design.toml", "0.8", MANY),
+    "a long id": ("design.toml", '"product"', LONG),
+    "a long attribute": ("design.toml", '"attribute"', LONG),
+    "digits of a design": ("product.toml", "1.5", NUMBER),
+    "an infinite parameter": ("crosswise.toml", "0.2", "inf"),
+    "lists of a prior": ("one-prior.toml", "0.6", LISTS),
+    "a long proportion": ("one-prior.toml", "0.6", MANY),
+    "proportions over 1": ("one-prior.toml", "0.6", "1.6"),
+    "one category": ("one-prior.toml", '"once" = 0.3, "often" = 0.1', ""),
+    "an unknown attribute": ("prior.toml", '"smokes"', '"\\u001b[31m"'),
+    "lists of a profile": ("local.toml", "2", LISTS),
+    "digits of a profile": ("slurm.toml", "16", NUMBER),
+    "lists of what reports say": ("r.csv.about.json", '"simulated": true', f'"simulated": {LISTS}'),
+    "a long report": ("r.csv", "no", "9" * 5_000),
+    "a long column": ("s.csv", "smokes", "a" * 20_000),
+    "a long answer": ("s.csv", "never", "a" * 20_000),
+    "no records": ("n.csv", "\n21,", "\n\n21,"),
+    "a manifest without digest": ("manifest.json", '"digest"', '"other"'),
+    "a manifest of lists": ("manifest.json", '"inputs": {', f'"x": {LISTS}, "inputs": {{'),
+    "a golden's lists": ("small.json", '"fingerprint": {', f'"fingerprint": {{"x": [{LISTS}],'),
+    "a golden's fingerprint": ("small.json", '"system": "Linux"', '"system": [["Linux"]]'),
+    "a state without drifts": ("state.json", '"open"', '"other"'),
+    "a state of truths": ("state.json", '"small": {', '"full": true, "small": {'),
+    "a reproduction of truths": ("reproduction.json", '"reasons": [', '"reasons": true, "x": ['),
+    "a reproduction of nothing": ("reproduction.json", '"drifts": []', '"drifts": null'),
+    "a recipe without a file": ("grades.toml", '"file"', '"other"'),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_that_once_went_wrong(fuzzing: tuple[Any, ...], name: str) -> None:
+    file, old, new = TEXTS[name]
+    assert (
+        replay(fuzzing, file, lambda content: content.replace(old.encode(), new.encode(), 1)) == []
+    )
+
+
+def half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def flipped(content: bytes) -> bytes:
+    at = len(content) // 3
+    return content[:at] + bytes([content[at] ^ 16]) + content[at + 1 :]
+
+
+def nothing(content: bytes) -> bytes:
+    return b""
+
+
+def member(name: str, made: bytes | None) -> Callable[[bytes], bytes]:
+    """Put something in the place of a member of an archive, or leave it out."""
+
+    def damage(content: bytes) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = {each: archive.read(each) for each in archive.namelist()}
+        assert f"{name}.npy" in members
+        members[f"{name}.npy"] = made or b""
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            for each, data in members.items():
+                if data:
+                    archive.writestr(each, data)
+        return out.getvalue()
+
+    return damage
+
+
+def huge(items: int) -> bytes:
+    """A member whose header promises so many numbers."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({items},), }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(64)
+
+
+def says(key: bytes, value: bytes) -> Callable[[bytes], bytes]:
+    """Put something in the place of what a Parquet file says of itself."""
+
+    def damage(content: bytes) -> bytes:
+        table = pq.read_table(io.BytesIO(content))
+        out = io.BytesIO()
+        pq.write_table(
+            table.replace_schema_metadata({**(table.schema.metadata or {}), key: value}), out
+        )
+        return out.getvalue()
+
+    return damage
+
+
+def changed(statement: str) -> Callable[[bytes], bytes]:
+    """Change a store by SQL."""
+
+    def damage(content: bytes) -> bytes:
+        with contextlib.closing(sqlite3.connect(":memory:")) as store:
+            store.deserialize(content)
+            store.execute(statement)
+            store.commit()
+            return store.serialize()
+
+    return damage
+
+
+BYTES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "half a checkpoint": ("spea2.npz", half),
+    "a flipped checkpoint": ("memetic.npz", flipped),
+    "an empty checkpoint": ("spea2.npz", nothing),
+    "64 GiB of a checkpoint": ("spea2.npz", member("entropy", huge(1 << 33))),
+    "no slots": ("memetic.npz", member("omega_slots", None)),
+    "half a result": ("result.nc", half),
+    "a flipped result": ("result.nc", flipped),
+    "half a ledger": ("ledger.sqlite", half),
+    "an endless batch": ("ledger.sqlite", changed("UPDATE batches SET stop = 9e999")),
+    "a batch of nothing": ("ledger.sqlite", changed("UPDATE batches SET stop = x''")),
+    "reports that say no UTF-8": ("r.parquet", says(b"ppdm", b"\xff\xfe")),
+    "reports that say lists": ("r.parquet", says(b"ppdm", LISTS.encode())),
+    "counts that say no UTF-8": ("c.parquet", says(b"ppdm", b"\xff\xfe")),
+    "counts that say nothing": ("c.parquet", says(b"ppdm", b"")),
+    "pandas of no UTF-8": ("r.parquet", says(b"pandas", b"\xff\xfe")),
+    "pandas of lists": ("c.parquet", says(b"pandas", LISTS.encode())),
+    "pandas without columns": ("n.parquet", says(b"pandas", b"{}")),
+    "pandas that is a list": ("n.parquet", says(b"pandas", b"[1]")),
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_bytes_that_once_went_wrong(fuzzing: tuple[Any, ...], name: str) -> None:
+    assert replay(fuzzing, *BYTES[name]) == []
+
+
+@pytest.mark.parametrize("what", ["a folder", "a pipe", "endless zeros", "a link to itself"])
+@pytest.mark.parametrize(
+    "file",
+    ["answers.toml", "book.toml", "warner.toml", "s.csv", "n.parquet", "c.parquet", "spea2.npz"],
+)
+def test_what_is_no_file(fuzzing: tuple[Any, ...], file: str, what: str) -> None:
+    assert replay(fuzzing, file, lambda content: what) == []
