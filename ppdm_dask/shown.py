@@ -84,7 +84,7 @@ def given(parameter: object) -> str:
         return shown(parameter)
     try:
         text = repr(parameter)
-    except ValueError:  # a whole number inside has more digits than Python writes
+    except (ValueError, RecursionError):  # a number of too many digits, or deep nesting
         return shown(parameter)
     return printable(cut(text))
 
