@@ -63,7 +63,7 @@ def plain(event: dict[str, str], where: dict[str, str]) -> tuple[float, float]:
 @pytest.mark.parametrize("file", ["r.parquet", "r.csv"])
 def test_a_table_by_the_strata_themselves(capsys: Capture, file: str) -> None:
     cells = {
-        (cell["smokes"], cell["region"]): cell
+        (cell["labels"]["smokes"], cell["labels"]["region"]): cell
         for cell in estimated(capsys, file, "--over", "smokes,region")
     }
     north, south = cells["yes", "N"], cells["yes", "S"]
@@ -81,7 +81,7 @@ def test_a_table_by_the_strata_themselves(capsys: Capture, file: str) -> None:
 def test_a_domain_that_is_a_stratum(capsys: Capture, file: str, region: str) -> None:
     cells = estimated(capsys, file, "--over", "smokes", "--where", f"region={region}")
     for cell in cells:
-        expected = plain({"smokes": cell["smokes"]}, {"region": region})
+        expected = plain(cell["labels"], {"region": region})
         assert (cell["proportion"], cell["standard_error"]) == pytest.approx(expected, rel=1e-9)
 
 

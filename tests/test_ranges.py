@@ -317,6 +317,7 @@ MADE = [
     "Bootstrap",
     "Disclosure",
     "Distortion",
+    "Fit",
     "Hint",
     "Interval",
     "JointEstimate",

@@ -42,25 +42,30 @@ class JointEstimate:
     values : array, shape (events,)
         Unbiased; may lie outside [0, 1].
     covariance : array, shape (events, events)
-        Unbiased, but for variances that few reports carry, as in `Proportion`: they are raised to
-        the least that the design allows, or not numbers.
+        Unbiased.
     n : int
     estimand : {"population", "file"}
+    lifted : array, shape (events,), optional
+        What the variances of single events are raised by where few reports carry them, as in
+        `Proportion`; not a number where they do not say it.
     """
 
     values: Floats
     covariance: Floats
     n: int
     estimand: Estimand
+    lifted: Floats | None = None
 
     def combine(self, coefficients: npt.ArrayLike) -> Proportion:
         """A linear combination, a difference say, with its standard error."""
         c = reals("coefficients", coefficients)
         if c.shape != self.values.shape:
             raise InputError(f"coefficients: {c.shape}; {self.values.shape} is needed", c)
-        # What does not enter may have no variance.
-        used = np.flatnonzero(c)
-        spread = c[used] @ self.covariance[np.ix_(used, used)] @ c[used]
+        spread = c @ self.covariance @ c
+        if self.lifted is not None:
+            # What does not enter may have no variance.
+            used = np.flatnonzero(c)
+            spread += c[used] ** 2 @ self.lifted[used]
         error = float(standard_error_of(np.array(spread)))
         return Proportion(float(c @ self.values), error, self.n, self.estimand)
 
@@ -113,11 +118,10 @@ def estimate_joint(
             m = len(part)
             centred = part - part.mean(axis=0)
             covariance += np.nan if m < 2 else m / (m - 1) * centred.T @ centred
-    raised = np.array(np.diag(covariance))
-    size = float(d.sum() ** 2 / (d @ d))
+    variances, size = np.diag(covariance), float(d.sum() ** 2 / (d @ d))
+    raised = np.empty(len(events))
     for i, event in enumerate(events):
         law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
         exact = law is not None and law.told(estimand)
-        raised[i] = lift(raised[i], values[i], law, size, exact)[0]
-    np.fill_diagonal(covariance, raised)
-    return JointEstimate(values, covariance, n, estimand)
+        raised[i] = lift(variances[i], values[i], law, size, exact)[0]
+    return JointEstimate(values, covariance, n, estimand, raised - variances)
