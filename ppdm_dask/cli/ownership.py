@@ -24,17 +24,25 @@ def own(out: Path) -> None:
     RunFolderError
         If another one is writing it, or nothing can be written there.
     """
+    from ppdm_dask.files.atomic import remove_at_end
     from ppdm_dask.parallel.lock import RunLock
 
     path = _lock_of(out)
     if path not in _held:
         _held[path] = RunLock(path, out)
+        remove_at_end(path)
 
 
 def release_all() -> None:
     """Let go of everything; the last thing that a command does."""
+    if not _held:
+        return
+    from ppdm_dask.files.atomic import stays
+
     while _held:
-        _held.popitem()[1].release()
+        path, held = _held.popitem()
+        held.release()
+        stays(path)
 
 
 def _lock_of(out: Path) -> Path:

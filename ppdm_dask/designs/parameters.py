@@ -183,7 +183,7 @@ def attribute_names(value: Any) -> tuple[str, ...]:
     if isinstance(value, Iterable):
         names = (value,) if isinstance(value, str) else tuple(value)
     if not names or "" in names or any(not isinstance(name, str) for name in names):
-        raise DesignError(f"attributes: got {shown([value])}; one or more names are needed", value)
+        raise DesignError(f"attributes: got {given(value)}; one or more names are needed", value)
     if len(set(names)) < len(names):
         raise DesignError(f"attributes: {', '.join(names)} repeats a name", value)
     return names
@@ -192,9 +192,7 @@ def attribute_names(value: Any) -> tuple[str, ...]:
 def inverse_name(value: Any) -> str:
     """Which of a family's left inverses estimates use."""
     if value not in ("weighted", "textbook"):
-        raise DesignError(
-            f"inverse: got {shown([value])}; 'weighted' or 'textbook' is needed", value
-        )
+        raise DesignError(f"inverse: got {given(value)}; 'weighted' or 'textbook' is needed", value)
     return str(value)
 
 
@@ -202,7 +200,7 @@ def one_attribute(value: Any) -> tuple[str]:
     """The name of exactly one attribute."""
     names = attribute_names(value)
     if len(names) != 1:
-        raise DesignError(f"attribute: got {shown([value])}; exactly one is needed", value)
+        raise DesignError(f"attribute: got {given(value)}; exactly one is needed", value)
     return (names[0],)
 
 

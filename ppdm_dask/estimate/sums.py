@@ -114,12 +114,16 @@ class WeightSums:
         for name in SUMS:
             total = np.zeros((len(strata), *getattr(self, name).shape[1:]))
             for one in (self, other):
-                times = 0 if name == "n" else 1 if name in FIRST else 2
-                values = np.ldexp(getattr(one, name), times * (one.exponent - exponent))
-                total[np.searchsorted(strata, one.strata)] += values
+                total[np.searchsorted(strata, one.strata)] += one.in_units(name, exponent)
             added[name] = total
         book, laws = self.codebook, other.laws if self.laws is None else self.laws
         return WeightSums(book, self.design_digest, strata, **added, exponent=exponent, laws=laws)
+
+    def in_units(self, name: str, exponent: int = 0) -> Floats:
+        """One of the sums, with survey weights in units of 2 to the exponent."""
+        times = 0 if name == "n" else 1 if name in FIRST else 2
+        values: Floats = np.ldexp(getattr(self, name), times * (self.exponent - exponent))
+        return values
 
     def values(self) -> Floats:
         """Hajek's estimates of the cells' proportions within the condition.

@@ -32,7 +32,15 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None
 
-__all__ = ["ending_cleanly", "lock", "remove_left_parts", "replacing", "write_text"]
+__all__ = [
+    "ending_cleanly",
+    "lock",
+    "remove_at_end",
+    "remove_left_parts",
+    "replacing",
+    "stays",
+    "write_text",
+]
 
 PART = re.compile(r"\..+\.(?P<process>\d+)-[0-9a-f]{12}\.part")
 
@@ -241,10 +249,23 @@ def ending_cleanly() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def remove_at_end(path: Path) -> None:
+    """Have a file removed too where a signal ends the program while it writes."""
+    _open.add(path)
+
+
+def stays(path: Path) -> None:
+    """Take back :func:`remove_at_end`."""
+    _open.discard(path)
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     # No exception: one that comes up in a finalizer or a callback would be lost.
-    for folder in list(_open):
-        shutil.rmtree(folder, ignore_errors=True)
+    for left in list(_open):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 

@@ -41,7 +41,7 @@ class RunLock:
         self.path = path
         while True:
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             except OSError as error:
                 raise RunFolderError(
                     f"{path}: cannot be written ({error.strerror}); a folder that can be "

@@ -81,16 +81,10 @@ def _sum_counted(
     c = counts.astype(float)
     single = sum_weights(cells.surveyed(c), design, question.over, question.where)
     double = sum_weights(cells.surveyed(np.sqrt(c)), design, question.over, question.where)
-    return replace(
-        double,
-        n=single.d,
-        d=single.d,
-        dd=single.d,
-        f=single.f,
-        ddf=single.f,
-        w=single.w,
-        ddw=single.w,
-    )
+    linear = {name: single.in_units(name) for name in ("d", "f", "w")}
+    squares = {name: double.in_units(name) for name in ("ddff", "ddwf", "ddww")}
+    d, f, w = linear.values()
+    return replace(double, exponent=0, n=d, d=d, dd=d, f=f, ddf=f, w=w, ddw=w, **squares)
 
 
 def _surveyed(
