@@ -177,7 +177,7 @@ def test_a_disguise_that_is_ended_leaves_no_true_column(
     command = [sys.executable, "-m", "ppdm_dask", *arguments, "--block", "200"]
     with subprocess.Popen(command, cwd=tmp_path) as process:
         deadline = time.monotonic() + 60
-        while not (parts := list(tmp_path.glob(".r.*"))) and time.monotonic() < deadline:
+        while not (parts := list(tmp_path.glob(".r.*.part"))) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert parts[0].stat().st_mode & 0o077 == 0
         assert modes(parts[0]) <= {0o600}

@@ -81,10 +81,21 @@ def _sum_counted(
     c = counts.astype(float)
     single = sum_weights(cells.surveyed(c), design, question.over, question.where)
     double = sum_weights(cells.surveyed(np.sqrt(c)), design, question.over, question.where)
-    linear = {name: single.in_units(name) for name in ("d", "f", "w")}
-    squares = {name: double.in_units(name) for name in ("ddff", "ddwf", "ddww")}
-    d, f, w = linear.values()
-    return replace(double, exponent=0, n=d, d=d, dd=d, f=f, ddf=f, w=w, ddw=w, **squares)
+    d, f, w = (single.in_units(name) for name in ("d", "f", "w"))
+    return replace(
+        double,
+        exponent=0,
+        n=d,
+        d=d,
+        dd=d,
+        f=f,
+        ddf=f,
+        w=w,
+        ddw=w,
+        ddff=double.in_units("ddff"),
+        ddwf=double.in_units("ddwf"),
+        ddww=double.in_units("ddww"),
+    )
 
 
 def _surveyed(
