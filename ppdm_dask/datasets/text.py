@@ -61,7 +61,8 @@ def read_text(content: bytes, path: Path, info: DatasetInfo, source: Mapping[str
                 values[name].append(None if value == "?" else readers[name](value))
             except (KeyError, ValueError):
                 raise DataError(
-                    f"{path}, line {number}: {name} is {shown(value)}, which {info.name} does not have",
+                    f"{path}, line {number}: {name} is {shown(value)}, which {info.name} "
+                    "does not have",
                     value,
                 ) from None
     types = {

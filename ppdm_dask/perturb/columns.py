@@ -182,8 +182,8 @@ class ColumnSummary:
                 )
             if low == high and constant == "refuse":
                 raise DataError(
-                    f"column {shown(name)}: every value is {low:g}, which would be released as it is; "
-                    "leave the column out, or say constant = 'keep'",
+                    f"column {shown(name)}: every value is {low:g}, which would be released as "
+                    "it is; leave the column out, or say constant = 'keep'",
                     name,
                 )
             if not math.isfinite(float(high) - float(low)):  # plain floats overflow silently
