@@ -93,21 +93,7 @@ def by_every_command(capsys: Capture, file: str) -> set[str]:
     lines = {
         refused(capsys, "codebook", file),
         refused(capsys, *disguise, "--out", "r.csv"),
-        refused(
-            capsys,
-            "perturb",
-            file,
-            "--method",
-            "aibr",
-            "--k",
-            "2",
-            "--keep",
-            "smokes",
-            "--columns",
-            "age",
-            "--out",
-            "p.csv",
-        ),  # fmt: skip
+        refused(capsys, *perturb, "--keep", "smokes", "--columns", "age", "--out", "p.csv"),
         refused(capsys, "check", "recipe.toml"),
         refused(capsys, "run", "recipe.toml", "--workers", "0"),
     }
