@@ -330,7 +330,7 @@ def test_a_named_index_is_a_column(capsys: Capture) -> None:
     assert pq.read_schema("parts/part-000000.parquet").names == ["smokes", "age"]
     Path("recipe.toml").write_text(RECIPE.format(file="s.parquet"))
     (prepared,) = prepare_all(load_recipe(Path("recipe.toml")))
-    assert prepared.records.column("age").tolist() == [0] * 6 + [1] * 4
+    assert prepared.records.column("age").tolist() == [0] * 8 + [1] * 2  # (25 + 45) / 2 = 35
 
 
 def test_endings_in_capital_letters_work(capsys: Capture) -> None:
