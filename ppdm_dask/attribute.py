@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise
+from math import isnan
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.coding import canonical_text, factorise, look_up, number_text, read_numbers
+from ppdm_dask.coding import (
+    MissingCodes,
+    at_least,
+    at_most,
+    canonical_text,
+    factorise,
+    float_kind,
+    look_up,
+    number_text,
+    plain_number,
+    read_numbers,
+)
+from ppdm_dask.declared import check_fields
 from ppdm_dask.errors import CodebookError
+from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +59,11 @@ class Attribute:
         Smallest and largest value allowed to a numeric attribute, both inclusive.
     rule : str, optional
         How cuts or groups were found, such as ``"median"``. Provenance only.
+    missing_codes : tuple of str or float, optional
+        Values that stand for a missing one, which go where `missing` says, before they are cut or
+        held against the range: ``(-99, 999, "Refused")``. 999, 999.0 and ``"999"`` are the same.
+        Where `missing` itself names a category of its own that spells a number, such as ``"999"``,
+        the number is a code without being listed.
 
     Raises
     ------
@@ -61,84 +78,11 @@ class Attribute:
     missing: str | None = None
     range: tuple[float, float] | None = None
     rule: str | None = None
+    missing_codes: tuple[str | float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("name", "missing", "rule"):
-            value = getattr(self, field)
-            if not isinstance(value, str) and (value is not None or field == "name"):
-                raise self._error(field, value, "must be a text")
-        self._set("categories", self._labels("categories", self.categories))
-        if not self.categories:
-            raise self._error("categories", (), "must declare at least one label")
-        if self.cuts is None:
-            self._check_nominal()
-        else:
-            self._check_numeric(self.cuts)
-
-    def _check_nominal(self) -> None:
-        if self.range is not None:
-            raise self._error("range", self.range, "is for numeric attributes, which have `cuts`")
-        if self.groups is not None:
-            groups = tuple(self._labels("groups", group) for group in self.groups)
-            self._labels("groups", [label for group in groups for label in group])
-            self._set("groups", groups)
-            if len(groups) != len(self.categories):
-                need = f"must have one group for each of the {len(self.categories)} categories"
-                raise self._error("groups", groups, need)
-        if self.missing is not None and self.missing not in self.code_of:
-            raise self._error("missing", self.missing, "must be one of the declared labels")
-
-    def _check_numeric(self, cuts: Iterable[float]) -> None:
-        if self.groups is not None:
-            raise self._error("groups", self.groups, "is for nominal attributes, without `cuts`")
-        cuts = self._numbers("cuts", cuts)
-        self._set("cuts", cuts)
-        if not cuts or any(low >= high for low, high in pairwise(cuts)):
-            raise self._error("cuts", cuts, "must hold at least one number and rise strictly")
-        extra = len(self.categories) - len(cuts) - 1
-        if extra not in (0, 1):
-            raise self._error(
-                "categories",
-                self.categories,
-                f"has {len(self.categories)} labels; {len(cuts)} cuts need {len(cuts) + 1}, "
-                f"or {len(cuts) + 2} with one for missing values",
-            )
-        if self.missing not in self.categories and (extra or self.missing is not None):
-            raise self._error("missing", self.missing, "must be one of the categories")
-        if self.range is not None:
-            limits = self._numbers("range", self.range)
-            if len(limits) != 2 or limits[0] > limits[1]:
-                raise self._error("range", self.range, "must be [smallest, largest]")
-            self._set("range", limits)
-
-    def _set(self, field: str, value: object) -> None:
-        object.__setattr__(self, field, value)
-
-    def _error(self, field: str, value: object, need: str) -> CodebookError:
-        return CodebookError(f"attribute.{self.name}.{field}: {value!r} {need}", value)
-
-    def _labels(self, field: str, labels: Iterable[Any]) -> tuple[str, ...]:
-        if isinstance(labels, str) or not isinstance(labels, Iterable):
-            raise self._error(field, labels, "must be a list of labels")
-        seen: set[str] = set()
-        labels = tuple(labels)
-        for label in labels:
-            if not isinstance(label, str) or not label:
-                raise self._error(field, label, "must be a text that is not empty")
-            if label in seen:
-                raise self._error(field, label, "is declared twice")
-            seen.add(label)
-        return labels
-
-    def _numbers(self, field: str, values: Any) -> tuple[float, ...]:
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise self._error(field, values, "must be a list of numbers")
-        values = tuple(values)
-        for value in values:
-            number = isinstance(value, (int, float, np.integer, np.floating))
-            if not number or isinstance(value, bool) or not math.isfinite(value):
-                raise self._error(field, value, "must be a finite number")
-        return tuple(float(value) + 0.0 for value in values)  # -0.0 is 0
+        for field, value in check_fields(self).items():
+            object.__setattr__(self, field, value)
 
     def __len__(self) -> int:
         """Return the number of categories."""
@@ -148,6 +92,20 @@ class Attribute:
     def numeric(self) -> bool:
         """Whether values are numbers that fall into bins."""
         return self.cuts is not None
+
+    @property
+    def own_missing(self) -> bool:
+        """Whether a category of a numeric attribute holds missing values and nothing else."""
+        return self.cuts is not None and len(self.categories) == len(self.cuts) + 2
+
+    @cached_property
+    def codes_of_missing(self) -> MissingCodes:
+        """Values that stand for a missing one: those listed, and the name of their category."""
+        codes = [*(self.missing_codes or ())]
+        # The name of a bin that missing values share may well spell a number that is none.
+        if self.missing is not None and (self.own_missing or isnan(plain_number(self.missing))):
+            codes.append(self.missing)
+        return MissingCodes.of(codes)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -180,8 +138,10 @@ class Attribute:
         """
         if self.cuts is not None:
             numbers = self.read_numbers(values, offset)
-            codes = np.searchsorted(np.asarray(self.cuts), numbers, side="left")
-            if len(self.categories) == len(self.cuts) + 2:
+            kind = float_kind(values)
+            cuts = self.cuts if kind == np.float64 else [at_most(cut, kind) for cut in self.cuts]
+            codes = np.searchsorted(np.asarray(cuts), numbers, side="left")
+            if self.own_missing:
                 own = self.categories.index(self.missing or "")
                 codes += codes >= own  # step over the category of missing values
             if self.missing is not None:
@@ -189,14 +149,18 @@ class Attribute:
             return codes
         positions, texts = factorise(values)
         missing = -1 if self.missing is None else self.code_of[self.missing]
-        codes = look_up(positions, texts, self.code_of, missing)
+        known = self.code_of
+        if self.missing_codes:
+            held = self.codes_of_missing.holds
+            known = {**{text: missing for text in texts if held(text)}, **known}
+        codes = look_up(positions, texts, known, missing)
         if codes.size and codes.min() < 0:
             row = int(np.argmax(codes < 0))
             if positions[row] < 0:
                 raise self._missing(row + offset)
             text = texts[positions[row]]
             raise self._undeclared(
-                row + offset, text, f"is not declared; there are {_listed(self.labels)}"
+                row + offset, text, f"is not declared; there are {quoted(self.labels)}"
             )
         return codes
 
@@ -208,15 +172,15 @@ class Attribute:
         CodebookError
             On a value that is no finite number, out of range, or missing with no place to go.
         """
-        numbers, wrong = read_numbers(values, self.missing)
+        numbers, wrong = read_numbers(values, self.codes_of_missing)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise self._undeclared(row + offset, values.iloc[row], "is no finite number")
         if self.missing is None and np.isnan(numbers).any():
             raise self._missing(int(np.argmax(np.isnan(numbers))) + offset)
         if self.range is not None:
-            low, high = self.range
-            outside = (numbers < low) | (numbers > high)
+            (low, high), kind = self.range, float_kind(values)
+            outside = (numbers < at_least(low, kind)) | (numbers > at_most(high, kind))
             if outside.any():
                 row = int(np.argmax(outside))
                 allowed = f"is outside the range {number_text(low)} to {number_text(high)}"
@@ -225,15 +189,16 @@ class Attribute:
 
     def _undeclared(self, row: int, value: object, need: str) -> CodebookError:
         text = canonical_text(value)
-        what = f"attribute {self.name!r}, row {row}: value {text!r} {need}"
-        return CodebookError.at(row, what, value)
+        where = f"attribute {shown(self.name)}, row {row}"
+        what = f"{where}: value {shown(text)} {need}"
+        return CodebookError.at(row, what, value, told=f"{where}: the value {need}")
 
     def _missing(self, row: int) -> CodebookError:
-        return CodebookError.at(
-            row,
-            f"attribute {self.name!r}, row {row}: the value is missing, and the codebook declares "
-            "no category for that (`missing`)",
+        what = (
+            f"attribute {shown(self.name)}, row {row}: the value is missing, and the codebook "
+            "declares no category for that (`missing`)"
         )
+        return CodebookError.at(row, what, told=what)
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
         """Labels of codes, shape (n,); NaN for the category that stands for missing values alone.
@@ -241,7 +206,7 @@ class Attribute:
         Numbers are not recovered, only the label of their bin.
         """
         table = np.array(self.categories, dtype=object)
-        own = self.cuts is None or len(table) == len(self.cuts) + 2
+        own = self.cuts is None or self.own_missing
         if own and self.missing is not None and self.groups is None:
             table[self.categories.index(self.missing)] = np.nan
         labels: npt.NDArray[np.object_] = table[codes]
@@ -253,12 +218,12 @@ class Attribute:
             labels = (labels,)
         chosen = [canonical_text(label) for label in labels]
         if not chosen:
-            raise CodebookError(f"attribute {self.name!r}: an event names no category", labels)
+            raise CodebookError(f"attribute {shown(self.name)}: an event names no category")
         for label in chosen:
             if label not in self.categories:
                 raise CodebookError(
-                    f"attribute {self.name!r}: {label!r} is not a category; there are "
-                    f"{_listed(self.categories)}",
+                    f"attribute {shown(self.name)}: {shown(label)} is not a category; there are "
+                    f"{quoted(self.categories)}",
                     label,
                 )
         return np.array([label in chosen for label in self.categories])
@@ -287,12 +252,5 @@ class Attribute:
                 raise CodebookError(f"{path}: unknown key; known are {', '.join(known)}", key)
         for key in ("name", "categories"):
             if key not in config:
-                raise CodebookError(f"attribute.{name}: the key `{key}` is absent", config)
+                raise CodebookError(f"attribute.{name}: the key `{key}` is absent", name)
         return cls(**config)
-
-
-def _listed(labels: Iterable[str], most: int = 12) -> str:
-    """Labels for a message, cut short if there are many."""
-    texts = [repr(label) for label in labels]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more

@@ -6,14 +6,24 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.attribute import Attribute
-from ppdm_dask.coding import factorise, number_text, read_numbers
+from ppdm_dask.coding import (
+    MissingCodes,
+    canonical_text,
+    factorise,
+    float_kind,
+    number_text,
+    plain_number,
+    read_numbers,
+)
 from ppdm_dask.errors import CodebookError
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +43,7 @@ def fit_attribute(
     *,
     missing: str | None = None,
     limits: tuple[float, float] | None = None,
+    missing_codes: Sequence[str | float] | None = None,
 ) -> Attribute:
     """Declare an attribute from data.
 
@@ -51,23 +62,37 @@ def fit_attribute(
         Label of a first category for missing values.
     limits : tuple of float, optional
         Smallest and largest value allowed.
+    missing_codes : sequence of str or float, optional
+        Values that stand for a missing one; see :class:`Attribute`.
 
     Raises
     ------
     CodebookError
         If the rule is unknown or finds nothing to cut.
     """
+    given = None if missing_codes is None else tuple(missing_codes)
+    codes = MissingCodes.of([*(given or ()), *_optional(missing)])
     if rule == "labels":
         _, texts = factorise(values)
-        found = sorted(text for text in texts if text != missing)
+        found = sorted(text for text in texts if not codes.holds(text))
         categories = (*_optional(missing), *found)
-        return Attribute(name, categories, missing=missing, range=limits, rule="labels")
+        return Attribute(
+            name, categories, missing=missing, range=limits, rule="labels", missing_codes=given
+        )
     if isinstance(rule, str):
-        cuts = _find_cuts(name, values, rule, missing)
+        cuts = _find_cuts(name, values, rule, codes)
     else:
         cuts, rule = tuple(float(cut) for cut in rule), "given"
     categories = (*_optional(missing), *cut_labels(cuts))
-    return Attribute(name, categories, cuts=cuts, missing=missing, range=limits, rule=rule)
+    return Attribute(
+        name,
+        categories,
+        cuts=cuts,
+        missing=missing,
+        range=limits,
+        rule=rule,
+        missing_codes=given,
+    )
 
 
 def binarise_attribute(attribute: Attribute, values: pd.Series, rule: str) -> Attribute:
@@ -91,10 +116,24 @@ def binarise_attribute(attribute: Attribute, values: pd.Series, rule: str) -> At
         numbers = attribute.read_numbers(values)
         cut = _binary_cut(attribute.name, numbers[~np.isnan(numbers)], rule)
         labels = cut_labels([cut])
-        missing = None if attribute.missing is None else labels[0]
-        return replace(attribute, categories=labels, cuts=(cut,), missing=missing, rule=rule)
+        missing, codes = attribute.missing, attribute.missing_codes
+        if missing is not None and attribute.own_missing and not isnan(plain_number(missing)):
+            codes = (*(codes or ()), plain_number(missing))  # which no label spells any longer
+        return replace(
+            attribute,
+            categories=labels,
+            cuts=(cut,),
+            missing=None if missing is None else labels[0],
+            rule=rule,
+            missing_codes=codes,
+        )
     ordered = sorted(attribute.labels, key=lambda label: (label != attribute.missing, label))
-    plain = Attribute(attribute.name, tuple(ordered), missing=attribute.missing)
+    plain = Attribute(
+        attribute.name,
+        tuple(ordered),
+        missing=attribute.missing,
+        missing_codes=attribute.missing_codes,
+    )
     cut = _binary_cut(attribute.name, plain.encode(values).astype(np.float64), rule)
     low = tuple(label for code, label in enumerate(ordered) if code <= cut)
     groups = (low, tuple(ordered[len(low) :]))
@@ -129,25 +168,31 @@ def group_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _find_cuts(name: str, values: pd.Series, rule: str, missing: str | None) -> tuple[float, ...]:
+def _find_cuts(name: str, values: pd.Series, rule: str, missing: MissingCodes) -> tuple[float, ...]:
     numbers, wrong = read_numbers(values, missing)
     if wrong.any():
-        value = values.iloc[int(np.argmax(wrong))]
-        raise CodebookError(f"attribute {name!r}: {value!r} is no finite number to cut at", value)
+        value = canonical_text(values.iloc[int(np.argmax(wrong))])
+        what = f"attribute {shown(name)}: {shown(value)} is no finite number to cut at"
+        raise CodebookError(what, value)
     numbers = numbers[~np.isnan(numbers)]
     if rule in BINARY_RULES:
         return (_binary_cut(name, numbers, rule),)
     match = re.fullmatch(r"quantiles\(([1-9]\d*)\)", rule)
     if not match or int(match[1]) < 2:
         known = f"labels, {_listed()}, quantiles(k) with k of 2 or more, or cut points"
-        raise CodebookError(f"attribute {name!r}: rule is {rule!r}; known are {known}", rule)
+        raise CodebookError(f"attribute {shown(name)}: rule is {rule!r}; known are {known}", rule)
     _require_some(name, numbers)
     n, k = len(numbers), int(match[1])
     ordered = np.sort(numbers)
     # The smallest value with at least i/k of the values at or below it, in exact arithmetic.
-    cuts = sorted({float(ordered[-(-i * n // k) - 1]) for i in range(1, k)} - {float(ordered[-1])})
+    ranks = range(n) if k > n else (-(-i * n // k) - 1 for i in range(1, k))
+    found = {float(ordered[rank]) for rank in ranks} - {float(ordered[-1])}
+    kind = float_kind(values)
+    cuts = sorted(float(str(kind.type(cut))) for cut in found)
     if not cuts:
-        raise CodebookError(f"attribute {name!r}: {rule} finds no cut among equal values", rule)
+        raise CodebookError(
+            f"attribute {shown(name)}: {rule} finds no cut among equal values", rule
+        )
     return tuple(cuts)
 
 
@@ -160,7 +205,7 @@ def _binary_cut(name: str, numbers: npt.NDArray[np.float64], rule: str) -> float
 
 def _require_some(name: str, numbers: npt.NDArray[np.float64]) -> None:
     if not len(numbers):
-        raise CodebookError(f"attribute {name!r}: there is no value to fit a rule on", name)
+        raise CodebookError(f"attribute {shown(name)}: there is no value to fit a rule on", name)
 
 
 def _optional(missing: str | None) -> tuple[str, ...]:

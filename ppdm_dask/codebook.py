@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,10 @@ import numpy.typing as npt
 
 from ppdm_dask.attribute import Attribute
 from ppdm_dask.errors import CodebookError
+from ppdm_dask.files.frames import as_frame
+from ppdm_dask.files.toml import read_toml
 from ppdm_dask.records import Records, code_dtype
+from ppdm_dask.shown import cut, listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +65,8 @@ class Codebook:
             raise CodebookError(f"attribute.{twice}: the name is declared twice", twice)
         if self.target is not None and self.target not in self.names:
             raise CodebookError(
-                f"target: {self.target!r} is not an attribute; there are {', '.join(self.names)}",
+                f"target: {cut(repr(self.target))} is not an attribute; there are "
+                f"{listed(self.names)}",
                 self.target,
             )
 
@@ -106,7 +109,7 @@ class Codebook:
             return self._positions[name]
         except KeyError:
             raise CodebookError(
-                f"there is no attribute {name!r}; there are {', '.join(self.names)}", name
+                f"there is no attribute {shown(name)}; there are {listed(self.names)}", name
             ) from None
 
     def select(self, names: Iterable[str]) -> Self:
@@ -121,7 +124,8 @@ class Codebook:
         Parameters
         ----------
         frame : DataFrame
-            Has a column, of any dtype, for each attribute; other columns are passed over.
+            Of pandas, polars or Arrow. Has a column, of any dtype, for each attribute; others are
+            passed over.
         offset : int
             Position of the frame's first row in the whole data set.
 
@@ -131,6 +135,7 @@ class Codebook:
             If a column is absent, or a value is not declared; the message names the attribute,
             the row (counted over the whole data set, from 0), the value and what is declared.
         """
+        frame = as_frame(frame, self.names)
         dtype = code_dtype(max(self.shape))
         codes = np.empty((len(frame), len(self.attributes)), dtype=dtype, order="F")
         for position, attribute in enumerate(self.attributes):
@@ -146,7 +151,7 @@ class Codebook:
         import pandas as pd
 
         if records.codebook is not self and records.codebook.digest != self.digest:
-            raise CodebookError("the records were encoded with another codebook", records.codebook)
+            raise CodebookError("the records were encoded with another codebook")
         columns = {
             attribute.name: attribute.decode(codes)
             for attribute, codes in zip(self.attributes, records.codes.T, strict=True)
@@ -180,6 +185,7 @@ class Codebook:
         """
         from ppdm_dask.binning import binarise_attribute
 
+        frame = as_frame(frame, self.names)
         attributes = tuple(
             binarise_attribute(attribute, _column(frame, attribute.name), rule)
             for attribute in self.attributes
@@ -207,7 +213,7 @@ class Codebook:
                     raise CodebookError(f"{key}: unknown key; known are target, attribute", key)
             entries = config.get("attribute", [])
             if not isinstance(entries, list) or not all(isinstance(e, Mapping) for e in entries):
-                raise CodebookError("attribute: must be an array of tables, [[attribute]]", entries)
+                raise CodebookError("attribute: must be an array of tables, [[attribute]]")
             return cls(tuple(map(Attribute.from_config, entries)), config.get("target"))
         except CodebookError as error:
             raise CodebookError(f"{source}: {error}", error.subject) from None
@@ -221,13 +227,7 @@ class Codebook:
         CodebookError
             If the file cannot be read, is no TOML, or describes no codebook; names the file.
         """
-        try:
-            config = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise CodebookError(f"{path}: cannot be read: {error.strerror}", path) from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise CodebookError(f"{path}: is no TOML file: {error}", path) from None
-        return cls.from_config(config, str(path))
+        return cls.from_config(read_toml(Path(path), CodebookError), str(path))
 
     def as_toml(self) -> str:
         """Text of a codebook file; `from_toml` reads it back."""
@@ -251,8 +251,8 @@ def _column(frame: pd.DataFrame, name: str) -> pd.Series:
     found = [position for position, column in enumerate(frame.columns) if column == name]
     if len(found) != 1:
         how = "is absent" if not found else f"occurs {len(found)} times"
-        there = ", ".join(map(str, frame.columns)) or "none"
-        raise CodebookError(f"column {name!r} {how}; the columns are {there}", name)
+        there = listed(frame.columns) or "none"
+        raise CodebookError(f"column {shown(name)} {how}; the columns are {there}", name)
     return frame.iloc[:, found[0]]
 
 
@@ -264,11 +264,18 @@ def _toml(config: Mapping[str, Any]) -> str:
     return "\n".join(lines).lstrip() + "\n"
 
 
+def _escaped(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+
+
 def _value(value: Any, indent: int = 0, width: int = 100) -> str:
     """Write a text, number or list in TOML, a long list over several lines."""
     if isinstance(value, str):
-        # JSON's escapes are TOML's, but for DEL, which TOML wants escaped too.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # JSON's escapes are TOML's. What cannot be seen is escaped too: a terminal might obey it.
+        text = json.dumps(value, ensure_ascii=False)
+        return text if text.isprintable() else "".join(map(_escaped, text))
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     items = [_value(item, 4) for item in value]

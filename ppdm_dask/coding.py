@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,21 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["canonical_text", "factorise", "look_up", "number_text", "read_number", "read_numbers"]
+__all__ = [
+    "MissingCodes",
+    "at_least",
+    "at_most",
+    "canonical_text",
+    "factorise",
+    "float_kind",
+    "look_up",
+    "number_text",
+    "plain_number",
+    "read_number",
+    "read_numbers",
+]
+
+_PLAIN = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?", re.ASCII)
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
@@ -28,7 +44,10 @@ def canonical_text(value: Any) -> str:
         number = float(value)
         if number.is_integer() and abs(number) < 2**53:
             return str(int(number))
-    return str(value)
+    try:
+        return str(value)
+    except ValueError:  # Python writes no whole number of more than some thousand digits
+        return hex(value)
 
 
 def number_text(value: float) -> str:
@@ -69,6 +88,87 @@ def look_up(
     return table[positions]
 
 
+def float_kind(values: pd.Series) -> np.dtype[Any]:
+    """Floating type in which a column holds numbers: single or half precision, else double."""
+    kind = getattr(values.dtype, "numpy_dtype", values.dtype)
+    if isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < 8:
+        return kind
+    return np.dtype(np.float64)
+
+
+def at_most(limit: float, kind: np.dtype[Any]) -> float:
+    """Largest double up to which values of a floating type stand for numbers of at most `limit`.
+
+    A value of single precision stands for its shortest decimal as well as for itself: a 2.7 that
+    was stored in single precision, which is 2.7000000477 in double precision, is at most 2.7.
+    """
+    nearest, shortest = _nearest(limit, kind)
+    equal = shortest <= limit or nearest <= limit
+    return nearest if equal else float(np.nextafter(nearest, -np.inf))
+
+
+def at_least(limit: float, kind: np.dtype[Any]) -> float:
+    """Smallest double from which values stand for numbers of at least `limit`; see `at_most`."""
+    nearest, shortest = _nearest(limit, kind)
+    equal = shortest >= limit or nearest >= limit
+    return nearest if equal else float(np.nextafter(nearest, np.inf))
+
+
+def _nearest(number: float, kind: np.dtype[Any]) -> tuple[float, float]:
+    """Nearest value of a floating type, and the double that its shortest decimal spells."""
+    if kind == np.float64:
+        return number, number
+    with np.errstate(over="ignore", under="ignore"):
+        nearest = kind.type(number)
+    return float(nearest), float(str(nearest))
+
+
+@dataclass(frozen=True)
+class MissingCodes:
+    """Values that stand for a missing one, however they are stored.
+
+    Parameters
+    ----------
+    texts : frozenset of str
+    numbers : frozenset of float
+        999, 999.0 and the text ``"999"`` are one code.
+    """
+
+    texts: frozenset[str]
+    numbers: frozenset[float]
+
+    @classmethod
+    def of(cls, codes: Iterable[str | float]) -> Self:
+        """Codes as a codebook lists them."""
+        texts = frozenset(canonical_text(code) for code in codes)
+        numbers = (plain_number(text) for text in texts)
+        return cls(texts, frozenset(number for number in numbers if not math.isnan(number)))
+
+    def holds(self, text: str) -> bool:
+        """Whether a text is one of the codes, or spells one of the numbers among them."""
+        return text in self.texts or plain_number(text) in self.numbers
+
+    def numbers_in(self, values: pd.Series) -> list[float]:
+        """Codes as a column of numbers holds them, which may be in single precision."""
+        kind, found = float_kind(values), []
+        for code in self.numbers:
+            nearest, shortest = _nearest(code, kind)
+            if code in (nearest, shortest):
+                found.append(nearest)
+        return found
+
+
+def plain_number(text: str) -> float:
+    """Return the number that a text writes plainly, NaN if none: "007" is a label, and so is "1e2".
+
+    Examples
+    --------
+    >>> plain_number("-99.0"), plain_number("0099")
+    (-99.0, nan)
+    """
+    return float(text) if _PLAIN.fullmatch(text) else math.nan
+
+
 def read_number(text: str) -> float:
     """Return the number that a text spells, NaN if it spells none."""
     try:
@@ -77,15 +177,17 @@ def read_number(text: str) -> float:
         return math.nan
 
 
-def read_numbers(values: pd.Series, missing: str | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def read_numbers(
+    values: pd.Series, missing: MissingCodes | None = None
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Read a column as numbers.
 
     Parameters
     ----------
     values : Series
         Numbers, booleans, or texts that spell numbers.
-    missing : str or None
-        A text that also stands for a missing value.
+    missing : MissingCodes, optional
+        Values that stand for a missing one.
 
     Returns
     -------
@@ -96,8 +198,14 @@ def read_numbers(values: pd.Series, missing: str | None) -> tuple[Floats, npt.ND
     """
     if values.dtype.kind in "iufb":
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        if missing is not None and (codes := missing.numbers_in(values)):
+            numbers = np.where(np.isin(numbers, codes), np.nan, numbers)
         return numbers, np.isinf(numbers)
     positions, texts = factorise(values)
     table = np.array([*map(read_number, texts), math.nan])
-    wrong = ~np.isfinite(table) & np.array([*(text != missing for text in texts), False])
-    return table[positions], wrong[positions]
+    coded = np.zeros(len(table), bool)
+    if missing is not None:
+        coded[:-1] = [text in missing.texts for text in texts]
+        coded |= np.isin(table, list(missing.numbers))
+    table[coded] = np.nan
+    return table[positions], (~np.isfinite(table) & ~coded)[positions] & (positions >= 0)

@@ -1,8 +1,9 @@
-"""One tree of exceptions; each carries the object at fault in ``subject``."""
+"""One tree of exceptions; each carries the object at fault in ``subject``, in its own process."""
 
 from __future__ import annotations
 
-from typing import Self
+from pathlib import PurePath
+from typing import Any, Self
 
 __all__ = [
     "ClusterError",
@@ -37,39 +38,72 @@ class PPDMError(Exception):
         super().__init__(message)
         self.subject = subject
 
-    def __reduce__(self) -> tuple[type[PPDMError], tuple[str, object]]:
-        # Errors cross process boundaries; the subject must come along.
-        return type(self), (str(self), self.subject)
+    row: int | None = None
+    """Record of a value at fault, counted over the whole data set from 0."""
+
+    told: str | None = None
+    """The message without the value at fault; None where the message holds none."""
+
+    @classmethod
+    def at(cls, row: int, message: str, subject: object = None, *, told: str) -> Self:
+        """Return the error of a value in a record.
+
+        Parameters
+        ----------
+        row : int
+            Position of the record in the whole data set.
+        message : str
+            One line, with the value.
+        subject : object, optional
+            The value.
+        told : str
+            The same line without the value: all that leaves the process that read the record.
+        """
+        error = cls(message, subject)
+        error.row, error.told = row, told
+        return error
+
+    def without_data(self) -> Self:
+        """The same error as other processes, logs and files may see it: no value is in it."""
+        error = type(self)(
+            str(self) if self.told is None else self.told,
+            self.subject if isinstance(self.subject, PurePath) else None,
+        )
+        error.row = self.row
+        return error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is pickled goes to another process, over a network, or into a log.
+        plain = self.without_data()
+        return type(plain), (str(plain), plain.subject), {"row": plain.row}
 
 
 class InputError(PPDMError, ValueError):
     """Something the user gave and can mend; the command line exits with 2."""
 
 
-class CodebookError(InputError):
-    """A codebook that contradicts itself, or a value it does not declare.
+class _OfData(InputError):
+    """About data: carries the one value at fault, or nothing, and never the records around it."""
 
-    Attributes
-    ----------
-    row : int or None
-        Where a value is at fault: its record, counted over the whole data set from 0.
-    """
-
-    row: int | None = None
-
-    @classmethod
-    def at(cls, row: int, message: str, subject: object = None) -> Self:
-        """Return the error of a value in a record."""
-        error = cls(message, subject)
-        error.row = row
-        return error
+    def __init__(self, message: str, subject: object = None) -> None:
+        super().__init__(message, subject if _is_single(subject) else None)
 
 
-class DataError(InputError):
+def _is_single(subject: object) -> bool:
+    if isinstance(subject, str | bytes | PurePath):
+        return True
+    return not any(hasattr(subject, name) for name in ("__len__", "codes", "counts", "frame"))
+
+
+class CodebookError(_OfData):
+    """A codebook that contradicts itself, or a value it does not declare."""
+
+
+class DataError(_OfData):
     """A data file that is missing, damaged or not what it claims to be."""
 
 
-class RecordsError(InputError):
+class RecordsError(_OfData):
     """Codes that do not fit their codebook or design."""
 
 

@@ -401,7 +401,7 @@ def test_the_digest_is_of_canonical_json_without_provenance() -> None:
         ("", "a codebook needs at least one attribute"),
         ('target = 3\n[[attribute]]\nname = "a"\ncategories = ["y"]', "target: 3 is not an attr"),
         ('target = ["a"]\n[[attribute]]\nname = "a"\ncategories = ["y"]', "target: ['a'] is not"),
-        ("target = ", "is no TOML file"),
+        ("target = ", "this is no TOML: "),
     ],
 )
 def test_a_wrong_file_is_named_with_the_dotted_path(tmp_path: Any, text: str, message: str) -> None:
@@ -415,10 +415,10 @@ def test_a_wrong_file_is_named_with_the_dotted_path(tmp_path: Any, text: str, me
 
 
 def test_a_file_that_is_absent_or_no_text(tmp_path: Any) -> None:
-    with pytest.raises(CodebookError, match=r"none\.toml: cannot be read: No such file"):
+    with pytest.raises(CodebookError, match=r"none\.toml: there is no such file"):
         Codebook.from_toml(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(CodebookError, match=r"bytes\.toml: is no TOML file"):
+    with pytest.raises(CodebookError, match=r"bytes\.toml: line 1: this is no UTF-8 text"):
         Codebook.from_toml(tmp_path / "bytes.toml")
 
 
@@ -474,7 +474,8 @@ def test_binarising_twice_is_binarising_once(data: st.DataObject) -> None:
     attribute = data.draw(attributes())
     rule = data.draw(st.sampled_from(["midrange", "median"]))
     if attribute.numeric:
-        numbers = st.floats(-1e6, 1e6, allow_nan=False)
+        codes = attribute.codes_of_missing.numbers
+        numbers = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda x: x not in codes)
         values = pd.Series(data.draw(st.lists(numbers, min_size=1, max_size=9)))
     else:
         drawn = st.lists(st.sampled_from(attribute.labels), min_size=1, max_size=9)

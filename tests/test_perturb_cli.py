@@ -169,7 +169,7 @@ def test_mistakes_are_one_line(capsys: Capture) -> None:
     wide = refused(capsys, "pima.csv", *aibr, *keep, "--k", "3", "--interval", "1.5")
     assert wide.startswith("interval: got 1.5; a share of the range")
     gone = refused(capsys, "gone.csv", *aibr, "--k", "3")
-    assert gone == "gone.csv: cannot be read: No such file or directory"
+    assert gone == "gone.csv: there is no such file"
     assert refused(capsys, "gone.parquet", "--method", "aibr", "--k", "3", "--out", "x") == (
         "gone.parquet: there is no such file"
     )

@@ -453,7 +453,7 @@ def test_a_file_that_is_absent_or_no_table(tmp_path: Path) -> None:
     (tmp_path / "my.csv").write_text('smoker,sick\nyes,1,2,"3\n')
     with pytest.raises(DataError) as error:
         prepare_all(recipe)
-    assert message(error).startswith(f"{tmp_path / 'my.csv'}: cannot be read as csv: ")
+    assert message(error).startswith(f"{tmp_path / 'my.csv'}: line 2: this is no CSV: ")
     (tmp_path / "my.csv").unlink()
     with pytest.raises(RecipeError, match=r"data\[0\]\.file: got 'my\.csv'; there is no file"):
         prepare_all(recipe)

@@ -20,6 +20,7 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
+from ppdm_dask.cli.names import conditions
 from ppdm_dask.designs.files import write_design
 
 Capture = pytest.CaptureFixture[str]
@@ -475,13 +476,9 @@ def test_what_cannot_be_known_is_said(capsys: Capture) -> None:
 
 
 def test_labels_with_commas_in_conditions(capsys: Capture) -> None:
-    from ppdm_dask.cli.estimate import parse_where
-
-    book = pp.Codebook(
-        (pp.Attribute("age", ("<= 3", "(3, 5]", "> 5"), cuts=(3, 5)), pp.Attribute("b", ("x", "y")))
-    )
-    assert parse_where(["age=(3, 5],b=x"], book) == {"age": ["(3, 5]"], "b": ["x"]}
-    assert parse_where(["age=<= 3", "age=> 5"], book) == {"age": ["<= 3", "> 5"]}
+    labels = {"age": ("<= 3", "(3, 5]", "> 5"), "b": ("x", "y")}
+    assert conditions(["age=(3, 5],b=x"], labels) == {"age": ["(3, 5]"], "b": ["x"]}
+    assert conditions(["age=<= 3", "age=> 5"], labels) == {"age": ["<= 3", "> 5"]}
 
 
 def test_a_codebook_is_proposed_that_fits_its_file(capsys: Capture) -> None:

@@ -1,18 +1,21 @@
 """The command ``ppdm``: parse, call, print.
 
-Exit codes: 0 done; 1 done, but something is wrong; 2 bad input or usage; 130 interrupted.
+Exit codes: 0 done; 1 done, but something is wrong; 2 bad input or usage; 3 a fault of the machine,
+such as a full disk; 130 interrupted; 141 whoever read the output has gone.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 __all__ = ["main"]
 
-WRONG, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+WRONG, BAD_INPUT, MACHINE, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,12 +37,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         code = _call(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # which it is where the shell closed it
+            sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has gone; the interpreter must not complain at its end either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return BROKEN_PIPE
+    except (OSError, ImportError, MemoryError) as error:
+        # What is wrong with a file of the user's was said before; this is a full disk, or a limit.
+        if isinstance(error, ImportError) and not _is_out_of_files(error):
+            raise
+        _forget_output()
+        _complain(f"a fault of this machine: {_reason(error)}")
+        return MACHINE
     return code
+
+
+def _forget_output() -> None:
+    """Let what is not written yet go: the interpreter must not complain at its end either."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_out_of_files(error: ImportError) -> bool:
+    return os.strerror(errno.EMFILE) in str(error)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    file = getattr(error, "filename", None)
+    return f"{file}: {reason}" if isinstance(file, str) else reason
 
 
 def _call(arguments: list[str]) -> int:
@@ -68,6 +96,8 @@ def _call(arguments: list[str]) -> int:
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # the parser's answer to one
             return BROKEN_PIPE
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
         raise
     if code == INTERRUPTED:  # the parser's answer to Ctrl-C outside a run
         _interrupted(arguments, "interrupted")
@@ -75,7 +105,11 @@ def _call(arguments: list[str]) -> int:
 
 
 def _complain(message: str) -> None:
-    print(f"ppdm: error: {' '.join(message.split())}", file=sys.stderr)
+    from ppdm_dask.shown import printable
+
+    text = printable(" ".join(message.split()))
+    with suppress(OSError):  # there may be nowhere to complain to
+        print(f"ppdm: error: {text}", file=sys.stderr)
 
 
 def _interrupted(arguments: list[str], message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["UsageProblem", "app", "listed"]
+__all__ = ["UsageProblem", "app"]
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
 UsageProblem: Any = next(
@@ -23,6 +23,13 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="In a .csv, put an apostrophe before texts that a spreadsheet takes for formulas.",
+    ),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
 Workers = Annotated[
     int | None,
@@ -264,6 +271,7 @@ def perturb(
             min=0, metavar="N", help="Worker processes, for a folder.", show_default="threads"
         ),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     json: Json = False,
 ) -> None:
     """Perturb columns of numbers, and report what the release keeps and gives away."""
@@ -275,15 +283,11 @@ def perturb(
         data,
         out,
         parameters=parameters | {key: value for key, value in given.items() if value is not None},
-        columns=listed(columns),
-        keep=listed(keep),
+        columns=columns or [],
+        keep=keep or [],
         interval=interval,
         simulate=simulate,
         workers=workers,
+        safe=spreadsheet_safe,
         as_json=json,
     )
-
-
-def listed(given: list[str] | None) -> list[str]:
-    """Names between commas, of an option that may be given several times."""
-    return [name.strip() for names in given or [] for name in names.split(",") if name.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.cli.output import print_json, print_table, say
 from ppdm_dask.cli.survey_files import require_new
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def propose(
             }
         )
     elif out is None:
-        print(found.text(), end="")
+        say(found.text().rstrip("\n"))
     else:
         _print(found)
-        print(f"\n{len(found.codebook.names)} attributes, for you to edit: {out}")
+        say(f"\n{len(found.codebook.names)} attributes, for you to edit: {out}")
 
 
 def _facts(column: Column) -> dict[str, Any]:
@@ -58,6 +58,7 @@ def _facts(column: Column) -> dict[str, Any]:
         "different": None if column.labels is None else len(column.labels),
         "proposed": None if column.attribute is None else column.attribute.config(),
         "left_out": column.left_out or None,
+        "remedy": column.remedy or None,
         "notes": column.notes,
     }
 
@@ -68,7 +69,7 @@ def _print(found: Proposal) -> None:
     rows = []
     for column in found.columns:
         if column.attribute is None:
-            what, size = f"left out: {column.left_out}", "-"
+            what, size = f"left out: {column.left_out}\n{column.remedy}", "-"
         else:
             size = f"{len(column.attribute):,}"
             what = ", ".join(column.attribute.categories)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ppdm_dask.cli.output import print_json, print_lines
+from ppdm_dask.cli.names import named
+from ppdm_dask.cli.output import print_json, print_lines, say
 from ppdm_dask.cli.survey_files import read_both, require_new
 
 __all__ = ["count_reports"]
@@ -29,7 +30,7 @@ def count_reports(
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".parquet",))
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
-    names = list(over) or list(sources[0][1].codebook.names)
+    names = named(over, book.names) or list(sources[0][1].codebook.names)
     table = count_files(sources, book, plan, names)
     kept = {name for _, about in sources for name in about.undisguised}
     shown = tuple(name for name in table.attributes if name in kept)
@@ -53,10 +54,10 @@ def count_reports(
         )
         return
     for path, about in sources:
-        print(f"{path}: {about.kind} of {', '.join(about.codebook.names)}")
+        say(f"{path}: {about.kind} of {', '.join(about.codebook.names)}")
     if along:
-        print(f"counted along, as its block does not marginalise: {', '.join(along)}")
+        say(f"counted along, as its block does not marginalise: {', '.join(along)}")
     if table.simulated:
-        print("simulated: some of the reports protect nobody")
+        say("simulated: some of the reports protect nobody")
     print_lines(remarks(sources))
-    print(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")
+    say(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.cli.names import conditions, named
+from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.cli.survey_files import read_both, require_new
-from ppdm_dask.errors import InputError
+from ppdm_dask.files.cells import spreadsheet_safe
+from ppdm_dask.files.regular import ending
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
     from ppdm_dask.survey.estimate import Cell, SurveyEstimate
 
-__all__ = ["estimate_answers", "parse_where"]
+__all__ = ["estimate_answers"]
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")
 """What files and JSON have of a cell, besides its labels."""
@@ -39,6 +40,7 @@ def estimate_answers(
     where: Sequence[str],
     weights: str | None,
     strata: str | None,
+    safe: bool = False,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -51,47 +53,26 @@ def estimate_answers(
 
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".csv", ".json"))
+    asked = conditions(where, {a.name: a.categories for a in book.attributes})
     question = Question(
-        tuple(over), method, level, estimand, parse_where(where, book), weights, strata
+        tuple(named(over, book.names)), method, level, estimand, asked, weights, strata
     )
     question.check(book, plan)
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
     found = estimate_files(sources, book, plan, question)
     said = [*statements(found), *remarks(sources)]
     if out is not None:
-        text = _csv(found) if out.suffix == ".csv" else json.dumps(_json(found, said), indent=2)
-        write_text(out, text if out.suffix == ".csv" else text + "\n")
+        as_csv = ending(out) == ".csv"
+        whole = _csv(found, safe) if as_csv else json.dumps(_json(found, said), indent=2) + "\n"
+        write_text(out, whole)
     if as_json:
         print_json(_json(found, said))
         return
     _print(found)
-    print()
+    say()
     print_lines(said)
     if out is not None:
-        print(f"written: {out}")
-
-
-def parse_where(texts: Sequence[str], codebook: Codebook) -> dict[str, list[str]]:
-    """Labels by attribute of conditions such as ``sex=Male,race=Black``; labels may have commas.
-
-    An attribute that is named twice may have either label.
-    """
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        name = ""
-        for piece in text.split(","):
-            key, equals, label = piece.partition("=")
-            if equals and key.strip() in codebook.names:
-                name = key.strip()
-                found.setdefault(name, []).append(label.strip())
-            elif name:
-                found[name][-1] += f",{piece}"
-            else:
-                known = ", ".join(codebook.names)
-                raise InputError(
-                    f"--where: got {text!r}; attribute=label is needed, with one of {known}", text
-                )
-    return found
+        say(f"written: {out}")
 
 
 def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
@@ -121,12 +102,14 @@ def _numbers(cell: Cell) -> list[float | None]:
     return [getattr(cell, name) for name in NUMBERS]
 
 
-def _csv(found: SurveyEstimate) -> str:
+def _csv(found: SurveyEstimate, safe: bool) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*found.question.over, *NUMBERS])
+    quote = spreadsheet_safe if safe else list
+    writer.writerow([*quote(found.question.over), *NUMBERS])
     for cell in found.cells:
-        writer.writerow([*cell.labels, *("" if v is None else repr(v) for v in _numbers(cell))])
+        numbers = ["" if v is None else repr(v) for v in _numbers(cell)]
+        writer.writerow([*quote(cell.labels), *numbers])
     return file.getvalue()
 
 
@@ -149,4 +132,4 @@ def _print(found: SurveyEstimate) -> None:
     header = [*over, "proportion", "standard error", level]
     print_table(plain_table(header, rows, right=range(len(over), len(header))))
     if len(found.cells) > ROWS:
-        print(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")
+        say(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")

@@ -6,13 +6,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ppdm_dask.shown import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import xarray as xr
     from rich.console import RenderableType
 
-__all__ = ["print_json", "print_lines", "print_result", "print_table"]
+__all__ = ["print_json", "print_lines", "print_result", "print_table", "say"]
 
 PIPED_WIDTH = 80
 """Columns of a table that goes into a file or a pipe, unless its numbers need more."""
@@ -33,14 +35,21 @@ def print_table(table: RenderableType) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines as they are."""
+    """Print lines, with what could drive a terminal written as escapes."""
     for line in lines:
-        print(line)
+        say(line)
+
+
+def say(line: str = "") -> None:
+    """Print a line; see :func:`print_lines`."""
+    print(printable(line, keep="\n\t"))
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    # JSON leaves some signs as they are that a terminal may obey.
+    print("".join(s if s.isprintable() or s == "\n" else json.dumps(s)[1:-1] for s in text))
 
 
 def print_result(ds: xr.Dataset) -> None:

@@ -7,8 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.cli.output import print_json, print_lines, print_table
+import numpy as np
+
+from ppdm_dask.cli.names import named
+from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.files.reader import DataFile, open_data
+from ppdm_dask.files.regular import ending
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +39,7 @@ def perturb_file(
     interval: float,
     simulate: int | None,
     workers: int | None,
+    safe: bool = False,
     as_json: bool,
 ) -> None:
     """Perturb a file, write release and report, and print the metrics."""
@@ -45,13 +52,11 @@ def perturb_file(
     method = perturbation_from_config(parameters)
     check_interval(interval)
     stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
-    if data.suffix not in (".csv", ".parquet"):
-        raise DataError(f"{data}: a file that ends in .csv or .parquet is needed", data)
-    if out.suffix in (".csv", ".parquet"):
+    if ending(out) in (".csv", ".parquet"):
         if workers is not None:
             right = "workers write a folder of parts; give --out a name without an ending"
             raise InputError(f"--workers: got {workers}; {right}", workers)
-        found = _in_memory(data, out, method, stream, columns, keep, interval)
+        found = _in_memory(data, out, method, stream, columns, keep, interval, safe)
     else:
         found = _in_parts(data, out, method, stream, columns, keep, interval, workers)
     found = {"data": str(data), "out": str(out), **found}
@@ -64,29 +69,16 @@ def perturb_file(
         _print(found)
 
 
-def _read(data: Path) -> pd.DataFrame:
-    from ppdm_dask.experiments.inputs import parse_data
-
-    try:
-        content = data.read_bytes()
-    except OSError as error:
-        raise DataError(f"{data}: cannot be read: {error.strerror}", data) from None
-    return parse_data(data, content)
-
-
 def _chosen(
-    data: Path, there: Sequence[str], columns: Sequence[str], keep: Sequence[str]
-) -> list[str]:
-    """Columns to perturb: those named, else all that are not kept."""
-    for name in (*columns, *keep):
-        if name not in there:
-            raise DataError(
-                f"{data}: column {name!r} is absent; the columns are {', '.join(there)}", name
-            )
+    file: DataFile, columns: Sequence[str], keep: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Columns to perturb, which are those named, else all that are not kept; and those to keep."""
+    columns, kept = named(columns, file.columns), named(keep, file.columns)
+    file.require((*columns, *kept))
     for name in columns:
-        if name in keep:
-            raise InputError(f"column {name!r}: either perturb it or keep it, not both", name)
-    return list(columns) or [name for name in there if name not in keep]
+        if name in kept:
+            raise InputError(f"column {shown(name)}: either perturb it or keep it, not both", name)
+    return columns or [name for name in file.columns if name not in kept], kept
 
 
 def _in_memory(
@@ -97,14 +89,17 @@ def _in_memory(
     columns: Sequence[str],
     keep: Sequence[str],
     interval: float,
+    safe: bool,
 ) -> dict[str, Any]:
     from ppdm_dask.perturb.columns import read_matrix
     from ppdm_dask.perturb.disclosure import disclosure
     from ppdm_dask.perturb.metrics import distortion
     from ppdm_dask.perturb.release import released_frame, write_csv, write_parquet
 
-    frame = _read(data)
-    chosen = _chosen(data, list(map(str, frame.columns)), columns, keep)
+    file = open_data(data)
+    chosen, kept = _chosen(file, columns, keep)
+    block = file.read([name for name in file.columns if name in {*chosen, *kept}], kept=kept)
+    frame = block.frame
     try:
         values, names = read_matrix(frame[chosen])
         original = _named(values, names)
@@ -117,13 +112,13 @@ def _in_memory(
             metrics |= _interval_alone(zip(values.T, released.T, strict=True), interval)
             notes.append(_NOT_LINKED)
     except DataError as error:
-        raise DataError(f"{data}: {error}", error.subject) from None
-    table = released_frame(released, method, frame, keep)
-    if out.suffix == ".csv":
-        write_csv(table, out, (data,))
+        raise DataError(f"{data}: {error}{block.place(error.row)}", error.subject) from None
+    table = released_frame(released, method, frame, kept)
+    if ending(out) == ".csv":
+        write_csv(table, out, (data,), safe=safe)
     else:
         write_parquet(table, out, method, stream.simulated, (data,))
-    return _found(method, stream, method.summary_, keep, metrics, notes)
+    return _found(method, stream, method.summary_, kept, metrics, notes)
 
 
 _NOT_LINKED = f"Linkage is not computed for more than {LINKED:,} records."
@@ -156,54 +151,43 @@ def _in_parts(
     from ppdm_dask.perturb import AIBR
     from ppdm_dask.perturb.metrics import distortion_of_columns
 
-    if data.suffix != ".parquet" or not isinstance(method, AIBR):
+    if ending(data) != ".parquet" or not isinstance(method, AIBR):
         raise InputError(
             f"--out: got {str(out)!r}; a folder of parts is for a .parquet file and --method aibr, "
             "give a name that ends in .csv or .parquet",
             out,
         )
     try:
-        there = _parquet_columns(data)
-        chosen = _chosen(data, there, columns, keep)
-        parts = perturb_file_in_parts(method, data, chosen, stream.child(1), out, keep, workers)
+        file = open_data(data)
+        chosen, kept = _chosen(file, columns, keep)
+        parts = perturb_file_in_parts(method, data, chosen, stream.child(1), out, kept, workers)
         metrics: dict[str, float | None] = dict(
-            distortion_of_columns(_column_pairs(data, parts.files, chosen))._asdict()
+            distortion_of_columns(_column_pairs(file, parts.files, chosen))._asdict()
         )
-        metrics |= _interval_alone(_column_pairs(data, parts.files, chosen), interval)
+        metrics |= _interval_alone(_column_pairs(file, parts.files, chosen), interval)
     except DataError as error:
         text = str(error)
         raise DataError(
             text if text.startswith((str(data), str(out))) else f"{data}: {text}", error.subject
         ) from None
     notes = ["Linkage is not computed for a release in parts."]
-    return _found(method, stream, method.summary_, keep, metrics, notes)
-
-
-def _parquet_columns(data: Path) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return list(pq.read_schema(data).names)
-    except FileNotFoundError:
-        raise DataError(f"{data}: there is no such file", data) from None
-    except (OSError, pa.ArrowInvalid) as error:
-        what = str(error).splitlines()[0]
-        raise DataError(f"{data}: cannot be read as Parquet: {what}", data) from None
+    return _found(method, stream, method.summary_, kept, metrics, notes)
 
 
 def _column_pairs(
-    data: Path, files: Sequence[Path], names: Sequence[str]
+    file: DataFile, parts: Sequence[Path], names: Sequence[str]
 ) -> Iterator[tuple[Floats, Floats]]:
-    import pandas as pd
-    import pyarrow.parquet as pq
+    released = [open_data(part) for part in parts]
+    for name in names:
+        yield _numbers([file], name), _numbers(released, name)
 
+
+def _numbers(files: Sequence[DataFile], name: str) -> Floats:
+    """A column of files that follow each other; no more than its numbers are held."""
     from ppdm_dask.perturb.columns import read_matrix
 
-    for name in names:
-        before = pq.read_table(data, columns=[name]).to_pandas()
-        after = pd.concat([pq.read_table(file, columns=[name]).to_pandas() for file in files])
-        yield read_matrix(before)[0][:, 0], read_matrix(after)[0][:, 0]
+    blocks = (block for file in files for block in file.blocks([name]))
+    return np.concatenate([read_matrix(block.frame)[0][:, 0] for block in blocks])
 
 
 def _found(
@@ -240,9 +224,9 @@ def _print(found: Mapping[str, Any]) -> None:
         for key, value in found["metrics"].items()
     ]
     print_table(plain_table(["metric", "value"], rows, right=(1,)))
-    print()
+    say()
     print_lines([*found["notes"], f"not protected: {found['caveat']}"])
     if found["simulated"]:
-        print("simulated: whoever knows the seed can repeat the draws")
-    print(f"release: {found['out']}")
-    print(f"report: {found['report']}")
+        say("simulated: whoever knows the seed can repeat the draws")
+    say(f"release: {found['out']}")
+    say(f"report: {found['report']}")

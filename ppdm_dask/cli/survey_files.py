@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.regular import ending
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -65,7 +66,7 @@ def require_new(
         raise InputError(f"--out: {out} is there already; --force replaces it", out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
-    if endings and out.suffix not in endings:
+    if endings and ending(out) not in endings:
         ends = " or ".join(endings)
         raise InputError(f"--out: got {str(out)!r}; a name that ends in {ends} is needed", out)
 

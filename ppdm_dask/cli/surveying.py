@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ppdm_dask.cli.app import Json, app, listed
+from ppdm_dask.cli.app import Json, SpreadsheetSafe, app
 
 __all__ = ["audit", "codebook", "count", "disguise", "estimate"]
 
@@ -140,8 +140,8 @@ def disguise(
         codebook,
         design,
         out,
-        keep=listed(keep),
-        drop=listed(drop),
+        keep=keep or [],
+        drop=drop or [],
         accept=accept or [],
         simulate=simulate,
         block=block,
@@ -168,7 +168,7 @@ def count(
     """Count reports; files of counts add up like files of reports."""
     from ppdm_dask.cli.count import count_reports
 
-    count_reports(files, codebook, design, out, over=listed(over), force=force, as_json=json)
+    count_reports(files, codebook, design, out, over=over or [], force=force, as_json=json)
 
 
 @app.command()
@@ -206,6 +206,7 @@ def estimate(
         Path | None,
         typer.Option(metavar="FILE", help="The estimate: .csv or .json.", show_default=False),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -217,13 +218,14 @@ def estimate(
         codebook,
         design,
         out,
-        over=listed(over),
+        over=over,
         method=method.value,
         level=level,
         estimand=estimand.value,
         where=where or [],
         weights=weights,
         strata=strata,
+        safe=spreadsheet_safe,
         force=force,
         as_json=json,
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ppdm_dask.errors import InputError, RecipeError
+from ppdm_dask.files import toml as files
+from ppdm_dask.shown import cut, printable
 
 __all__ = ["Table", "check_shares", "read_toml", "scalar", "show"]
 
@@ -26,7 +26,7 @@ def show(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         text = " ".join(str(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    return cut(printable(text))
 
 
 def scalar(value: object) -> Scalar | None:
@@ -211,18 +211,4 @@ def check_shares(where: str, shares: Mapping[str, Any]) -> None:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file; RecipeError with the line where it is none."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RecipeError(f"{path}: there is no such file", path) from None
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise RecipeError(f"{path}: line {line}: this is no UTF-8 text", path) from None
-    except tomllib.TOMLDecodeError as error:
-        what = " ".join(str(error).split())
-        at = re.search(r"\(at (line \d+, column \d+)\)$", what)
-        where = at[1] if at else "at the end"
-        what = what[: at.start()].strip() if at else what.removesuffix("(at end of document)")
-        raise RecipeError(f"{path}: {where}: this is no TOML: {what.strip()}", path) from None
-    except OSError as error:
-        raise RecipeError(f"{path}: cannot be read: {error.strerror}", path) from None
+    return files.read_toml(path, RecipeError)

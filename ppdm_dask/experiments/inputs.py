@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, RecipeError
 from ppdm_dask.experiments.parts import DataEntry
+from ppdm_dask.files.reader import open_data
+from ppdm_dask.files.regular import require_file
 from ppdm_dask.records import Records
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def declared_codebook(recipe: DataRecipe, entry: DataEntry) -> Codebook:
     """
     where = f"{recipe.source}: data[{recipe.data.index(entry)}].codebook: got {entry.codebook!r}"
     path = recipe.path(entry.codebook)
-    if not path.is_file():
+    if not os.path.isfile(path):  # which no odd name troubles
         raise RecipeError(f"{where}; there is no file {path}", path)
     codebook = Codebook.from_toml(path)
     if codebook.target is None:
@@ -95,7 +97,7 @@ def read_data(recipe: DataRecipe, entry: DataEntry, codebook: Codebook) -> tuple
     InputError
         One line on whatever is wrong with the recipe or the data.
     """
-    frame, sha256 = _read(recipe, entry)
+    frame, sha256 = _read(recipe, entry, codebook)
     columns = [name for name in codebook.names if name in frame.columns]
     if entry.incomplete == "drop":
         frame = frame.dropna(subset=columns).reset_index(drop=True)
@@ -140,32 +142,20 @@ def prepare_all(recipe: DataRecipe) -> tuple[Prepared, ...]:
     return tuple(prepare(recipe, entry) for entry in recipe.data)
 
 
-def _read(recipe: DataRecipe, entry: DataEntry) -> tuple[pd.DataFrame, str]:
+def _read(recipe: DataRecipe, entry: DataEntry, codebook: Codebook) -> tuple[pd.DataFrame, str]:
     """Return the data as they are, and the digest of their file."""
     from ppdm_dask import datasets
 
     if entry.set is not None:
         return datasets.load(entry.set), datasets.describe(entry.set).sha256
     path = recipe.path(str(entry.file))
+    where = f"data[{recipe.data.index(entry)}].file: got {entry.file!r}"
+    if not os.path.lexists(path):
+        raise RecipeError(f"{recipe.source}: {where}; there is no file {path}", path)
+    require_file(path)
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
-        where = f"data[{recipe.data.index(entry)}].file: got {entry.file!r}"
-        raise RecipeError(f"{recipe.source}: {where}; there is no file {path}", path) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
-    return parse_data(path, content), hashlib.sha256(content).hexdigest()
-
-
-def parse_data(path: Path, content: bytes) -> pd.DataFrame:
-    """Frame of the contents of a CSV or Parquet file; DataError where it is none."""
-    import pandas as pd
-
-    try:
-        if path.suffix == ".parquet":
-            return pd.read_parquet(io.BytesIO(content))
-        # Texts, so that no label is taken for a number; only an empty cell is a missing value.
-        return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False, na_values=[""])
-    except (ValueError, OSError) as error:  # parser errors of pandas and pyarrow are ValueErrors
-        what = " ".join(str(error).split())
-        raise DataError(f"{path}: cannot be read as {path.suffix[1:]}: {what}", path) from None
+    frame = open_data(path, content).read(codebook.names).frame
+    return frame, hashlib.sha256(content).hexdigest()

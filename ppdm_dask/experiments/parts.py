@@ -102,7 +102,7 @@ class DataEntry(Part):
         if (bundled is None) == (file is None):
             right = "either a bundled `set` or a `file` is needed, and not both"
             raise table.error("file", file, right)
-        if file is not None and not file.endswith((".csv", ".parquet")):
+        if file is not None and not file.lower().endswith((".csv", ".parquet")):
             raise table.error("file", file, "a file that ends in .csv or .parquet is needed")
         binarise = table.optional_choice("binarise", BINARISE, "a rule")
         records = table.optional_integer("records", 2)

@@ -21,8 +21,10 @@ from dask.delayed import delayed
 
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs.base import Design
-from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.sums import WeightSums, sum_weights
+from ppdm_dask.files.parts import require_same_types
+from ppdm_dask.files.reader import open_parquet_data
 from ppdm_dask.randomness import Stream
 from ppdm_dask.tables import ContingencyTable, count
 
@@ -74,13 +76,12 @@ class _RowGroup:
     path: str
     group: int
     columns: tuple[str, ...]
+    kept: tuple[str, ...]
 
     def __call__(self) -> pd.DataFrame:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.path) as file:
-            frame: pd.DataFrame = file.read_row_group(self.group, list(self.columns)).to_pandas()
-        return frame
+        return open_parquet_data(Path(self.path)).row_group(
+            self.group, self.columns, kept=self.kept
+        )
 
 
 def frame_partitions(frame: pd.DataFrame, n: int) -> list[Partition]:
@@ -98,7 +99,10 @@ def frame_partitions(frame: pd.DataFrame, n: int) -> list[Partition]:
 
 
 def parquet_partitions(
-    paths: str | Path | Iterable[str | Path], columns: Codebook | Sequence[str]
+    paths: str | Path | Iterable[str | Path],
+    columns: Codebook | Sequence[str],
+    *,
+    kept: Sequence[str] = (),
 ) -> list[Partition]:
     """The row groups of one or more Parquet files, in order; memory is bounded by the largest.
 
@@ -107,37 +111,26 @@ def parquet_partitions(
     paths : path or iterable of paths
     columns : Codebook or sequence of str
         Columns to read, or a codebook that names them.
+    kept : sequence of str
+        Further columns, which keep their Arrow types to be written as they are.
 
     Raises
     ------
     DataError
-        If a file is missing, no Parquet, or lacks one of the columns.
+        If a file is missing, no Parquet, lacks one of the columns or has it with another type.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if isinstance(paths, str | Path):
         paths = [paths]
     names = tuple(columns.names if isinstance(columns, Codebook) else columns)
+    files = [open_parquet_data(Path(path)) for path in paths]
     groups: list[tuple[_RowGroup, int]] = []
-    for path in paths:
-        try:
-            with pq.ParquetFile(path) as file:
-                there, metadata = file.schema_arrow.names, file.metadata
-        except FileNotFoundError:
-            raise DataError(f"{path}: there is no such file", path) from None
-        except (OSError, pa.ArrowInvalid) as error:
-            what = str(error).splitlines()[0]
-            raise DataError(f"{path}: cannot be read as Parquet: {what}", path) from None
-        missing = [name for name in names if name not in there]
-        if missing:
-            raise DataError(
-                f"{path}: column {missing[0]!r} is absent; the columns are {', '.join(there)}",
-                path,
-            )
-        for i in range(metadata.num_row_groups):
-            group = _RowGroup(str(path), i, names)
-            groups.append((group, metadata.row_group(i).num_rows))
+    for file in files:
+        file.require((*names, *kept))
+        groups += [
+            (_RowGroup(str(file.path), i, names, tuple(kept)), rows)
+            for i, rows in enumerate(file.row_groups())
+        ]
+    require_same_types(files, (*names, *kept))
     offsets = accumulate((rows for _, rows in groups), initial=0)
     return [Partition(offset, read) for (read, _), offset in zip(groups, offsets, strict=False)]
 

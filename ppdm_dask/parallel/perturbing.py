@@ -216,7 +216,7 @@ def perturb_file_in_parts(
     workers : int, optional
         Worker processes; 0, the default, takes the threads of this process.
     """
-    partitions = parquet_partitions(data, [*columns, *keep])
+    partitions = parquet_partitions(data, columns, kept=keep)
     if not workers:
         return perturb_partitions(
             method, partitions, columns, stream, folder, keep=keep, inputs=[data]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DataError
+from ppdm_dask.shown import listed, shown
 
 __all__ = ["ColumnSummary", "read_matrix"]
 
@@ -48,10 +49,10 @@ def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:
     frame = X if isinstance(X, pd.DataFrame) else _frame(X)
     names = tuple(map(str, frame.columns))
     if not names:
-        raise DataError("there are no columns; at least one column of numbers is needed", X)
+        raise DataError("there are no columns; at least one column of numbers is needed")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"column {twice!r} occurs {names.count(twice)} times", twice)
+        raise DataError(f"column {shown(twice)} occurs {names.count(twice)} times", twice)
     values = np.empty((len(frame), len(names)), order="F")
     for j, name in enumerate(names):
         values[:, j] = _numbers(frame.iloc[:, j], name, offset)
@@ -63,7 +64,7 @@ def _frame(X: Any) -> Any:
 
     array = np.asarray(X)
     if array.ndim != 2:
-        raise DataError(f"the data have shape {array.shape}; records by columns are needed", X)
+        raise DataError(f"the data have shape {array.shape}; records by columns are needed")
     return pd.DataFrame(array)
 
 
@@ -72,9 +73,10 @@ def _numbers(column: Any, name: str, offset: int) -> Floats:
 
     if column.dtype.kind in "bmM":
         raise DataError(
-            f"column {name!r} holds {column.dtype}; numbers are needed, leave the column out", name
+            f"column {shown(name)} holds {column.dtype}; numbers are needed, leave the column out",
+            name,
         )
-    numbers, wrong = read_numbers(column, None)
+    numbers, wrong = read_numbers(column)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise _no_number(name, row + offset, column.iloc[row])
@@ -85,10 +87,15 @@ def _no_number(name: str, row: int, value: object) -> DataError:
     from ppdm_dask.coding import canonical_text
 
     text = canonical_text(value)
-    return DataError(
-        f"column {name!r}, row {row}: {text!r} is no finite number; "
+    where, right = (
+        f"column {shown(name)}, row {row}",
         "numbers are needed, leave a column of texts out",
+    )
+    return DataError.at(
+        row,
+        f"{where}: {shown(text)} is no finite number; {right}",
         text,
+        told=f"{where}: the value is no finite number; {right}",
     )
 
 
@@ -134,8 +141,8 @@ class ColumnSummary:
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         if self.names != other.names:
             raise DataError(
-                f"partitions differ in their columns: {', '.join(self.names)} "
-                f"and {', '.join(other.names)}",
+                f"partitions differ in their columns: {listed(self.names)} "
+                f"and {listed(other.names)}",
                 other.names,
             )
         return ColumnSummary(
@@ -171,17 +178,17 @@ class ColumnSummary:
         ):
             if missing == self.n:
                 raise DataError(
-                    f"column {name!r}: every value is missing; leave the column out", name
+                    f"column {shown(name)}: every value is missing; leave the column out", name
                 )
             if low == high and constant == "refuse":
                 raise DataError(
-                    f"column {name!r}: every value is {low:g}, which would be released as it is; "
-                    "leave the column out, or say constant = 'keep'",
+                    f"column {shown(name)}: every value is {low:g}, which would be released as "
+                    "it is; leave the column out, or say constant = 'keep'",
                     name,
                 )
             if not math.isfinite(float(high) - float(low)):  # plain floats overflow silently
                 raise DataError(
-                    f"column {name!r}: the range from {low:g} to {high:g} is too wide to compute "
+                    f"column {shown(name)}: the range from {low:g} to {high:g} is too wide to compute "
                     "with; rescale the column",
                     name,
                 )
@@ -191,7 +198,7 @@ class ColumnSummary:
         for name, missing in zip(self.names, self.missing, strict=True):
             if missing:
                 raise DataError(
-                    f"column {name!r}: {missing} of {self.n} values are missing; {method} needs "
+                    f"column {shown(name)}: {missing} of {self.n} values are missing; {method} needs "
                     "complete records, drop the others first",
                     name,
                 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.experiments.results import grid_axes
 from ppdm_dask.experiments.variables import DISCLOSURES
+from ppdm_dask.shown import printable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -167,13 +168,13 @@ def plain_table(
     for i, name in enumerate(header):
         number = i in right
         table.add_column(
-            Text(name),
+            Text(printable(name)),
             justify="right" if number else "left",
             no_wrap=number,
             min_width=widths[i] if widths else None,
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell, keep="\n")) for cell in row))
     return table
 
 

@@ -14,11 +14,13 @@ import numpy.typing as npt
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.files.atomic import replacing
+from ppdm_dask.files.parquet import arrow_frame, reading_parquet
+from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.matching import covering
 from ppdm_dask.records import Reports
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.about import KEY, About
 from ppdm_dask.survey.checksums import EMPTY, PLACE, seal
-from ppdm_dask.survey.data import BLOCK, reading_parquet
 from ppdm_dask.survey.reports import (
     about_file,
     read_reports,
@@ -95,7 +97,7 @@ def count_files(
         if block.kind == "set" and block.attributes[0] in names:
             name = block.attributes[0]
             raise InputError(
-                f"reports of {name!r} are sets of answers, which are not counted: estimate from "
+                f"reports of {shown(name)} are sets of answers, which are not counted: estimate from "
                 "the reports themselves, and name others in --over to count those",
                 name,
             )
@@ -106,7 +108,7 @@ def count_files(
                 there = ", ".join(about.codebook.names)
                 why = "" if name in over else ", which its block needs"
                 raise DataError(
-                    f"{path}: holds no attribute {name!r}{why}; there are {there}", name
+                    f"{path}: holds no attribute {shown(name)}{why}; there are {there}", name
                 )
         try:
             for table in _tables(path, about, design, names):
@@ -205,7 +207,7 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
             raise DataError(f"{where}: has {rows:,} cells; there can be {most:,}", path)
         offset = 0
         for batch in file.iter_batches(BLOCK, use_threads=False):
-            frame = batch.to_pandas(ignore_metadata=True)
+            frame = arrow_frame(batch)
             index = np.zeros(len(frame), np.int64)
             for name, size in zip(names, sizes, strict=True):
                 codes = reported_codes(where, name, frame[name], labels[name], size, offset)

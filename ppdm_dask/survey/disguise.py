@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.certainty import Certainty, bare_attributes, certainties
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
+from ppdm_dask.files.reader import BLOCK, DataFile, open_data
+from ppdm_dask.files.regular import ending
+from ppdm_dask.shown import quoted, shown
 from ppdm_dask.survey.about import About
-from ppdm_dask.survey.data import BLOCK, DataFile, open_data
 from ppdm_dask.survey.marker import NOTHING, Answers, Remembered
 from ppdm_dask.survey.reports import is_made
 from ppdm_dask.survey.writing import writing
@@ -110,13 +112,13 @@ def disguise_file(
     kept = tuple(name for name in file.columns if name in keep)
     certain = _accepted(data, codebook, design, keep, accept)
     about = About("reports", book, design, stream.simulated, kept, (os.urandom(16).hex(),))
-    if out.suffix not in (".csv", ".parquet"):
+    if ending(out) not in (".csv", ".parquet"):
         raise InputError(f"{out}: a name that ends in .parquet or .csv is needed", out)
     total = 0
     hidden = [name for name in design.attributes if name not in kept]
     answers = None if stream.simulated else Answers(data.absolute().parent, hidden)
     with writing(out, about, others, [data]) as append:
-        for part in file.blocks([*names, *others], block):
+        for part in file.blocks([*names, *others], block, kept=others):
             try:
                 records = book.encode(part.frame, part.offset)
             except CodebookError as error:
@@ -160,7 +162,7 @@ def _accepted(
         if name not in known:
             there = ", ".join(sorted({n for each in given for n in each.attributes})) or "none"
             raise InputError(
-                f"--accept-certain: {name!r} is not made certain by any report; there are: {there}",
+                f"--accept-certain: {shown(name)} is not made certain by any report; there are: {there}",
                 name,
             )
     if refused := [each for each in given if not each.accepted((*accept, *keep))]:
@@ -187,16 +189,17 @@ def _columns(
     bare = bare_attributes(design)
     for name in (*keep, *drop):
         if name in keep and name in drop:
-            raise InputError(f"column {name!r}: either keep it or drop it, not both", name)
+            raise InputError(f"column {shown(name)}: either keep it or drop it, not both", name)
         if name in design.attributes and (name in drop or name not in bare):
             word = "keep" if name in keep else "drop"
             raise InputError(
-                f"column {name!r}: the design disguises it, so it cannot be told to {word}", name
+                f"column {shown(name)}: the design disguises it, so it cannot be told to {word}",
+                name,
             )
     for name in bare:
         if name not in keep:
             raise RecordsError(
-                f"{file.path}: column {name!r}: the design reports the truth of it; name it in "
+                f"{file.path}: column {shown(name)}: the design reports the truth of it; name it in "
                 "--keep-undisguised if that is meant",
                 name,
             )
@@ -204,7 +207,7 @@ def _columns(
     if surplus := [name for name in file.columns if name not in known]:
         word = "column" if len(surplus) == 1 else "columns"
         raise DataError(
-            f"{file.path}: {word} {', '.join(map(repr, surplus))}: the design does not disguise "
+            f"{file.path}: {word} {quoted(surplus)}: the design does not disguise "
             "what is there; name it in --keep-undisguised to report the truth, or in --drop to "
             "leave it out",
             surplus,

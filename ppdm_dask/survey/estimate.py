@@ -14,6 +14,7 @@ from ppdm_dask.estimate import em, event_interval, invert, mle
 from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.events import check_estimand, normal_quantile, standard_error_of
 from ppdm_dask.matching import covering
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.counts import Sources, count_files
 from ppdm_dask.survey.sums import sum_files
 
@@ -61,7 +62,9 @@ class Question:
         check_estimand(self.estimand)
         normal_quantile(self.level)
         if not self.over or len(set(self.over)) < len(self.over):
-            raise InputError(f"--over: got {', '.join(self.over)!r}; distinct names are needed")
+            raise InputError(
+                f"--over: got {shown(', '.join(self.over))}; distinct names are needed"
+            )
         for name in self.over:
             codebook.index(name)
         codebook.masks(self.where)

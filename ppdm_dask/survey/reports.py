@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import DataError
+from ppdm_dask.files.parquet import reading_parquet
+from ppdm_dask.files.reader import BLOCK, open_data
+from ppdm_dask.files.regular import ending, require_file
 from ppdm_dask.records import Reports
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.about import KEY, About
-from ppdm_dask.survey.data import BLOCK, open_data, reading_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +81,8 @@ def about_file(path: Path) -> About:
     """
     from ppdm_dask.survey.checksums import file_checksum, sealed
 
-    if path.suffix == ".csv":
+    require_file(path)
+    if ending(path) == ".csv":
         open_data(path)
         about = beside(path)
         try:
@@ -96,7 +100,7 @@ def about_file(path: Path) -> About:
                 path,
             )
         return said
-    if path.suffix != ".parquet":
+    if ending(path) != ".parquet":
         raise DataError(f"{path}: a file that ends in .csv or .parquet is needed", path)
     whole = sealed(path)
     _check_sizes(path)
@@ -127,13 +131,14 @@ def parquet_metadata(path: Path) -> dict[bytes, bytes]:
     """Keys and values that a Parquet file keeps beside its columns."""
     import pyarrow.parquet as pq
 
+    require_file(path)
     with reading_parquet(path):
         return dict(pq.read_metadata(path).metadata or {})
 
 
 def is_made(path: Path) -> bool:
     """Whether a data file holds reports or counts already."""
-    if path.suffix == ".csv":
+    if ending(path) == ".csv":
         return beside(path).exists()
     return KEY in parquet_metadata(path)
 
@@ -173,7 +178,7 @@ def read_reports(
         set_sizes(about.design),
     )
     total = 0
-    for block in file.blocks([*names, *others], size):
+    for block in file.blocks([*names, *others], size, sets=sets):
         n = len(block.frame)
         total += n
         codes = np.zeros((n, len(names)), np.int64, order="F")
@@ -230,5 +235,5 @@ def _unpack(where: str, name: str, values: pd.Series, n_bytes: int, offset: int)
 
 
 def _damaged(where: str, name: str, row: int, value: object) -> DataError:
-    what = "there is no value" if value is None else f"{value!r} is no report of the design"
-    return DataError(f"{where}: column {name!r}, row {row}: {what}", value)
+    what = "there is no value" if value is None else f"{shown(value)} is no report of the design"
+    return DataError(f"{where}: column {shown(name)}, row {row}: {what}", value)

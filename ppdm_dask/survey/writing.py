@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.files.atomic import replacing, write_text
+from ppdm_dask.files.cells import cell_texts
+from ppdm_dask.files.regular import ending
 from ppdm_dask.survey.about import KEY, About
 from ppdm_dask.survey.checksums import EMPTY, PLACE, file_checksum, seal
 from ppdm_dask.survey.reports import beside, reported_labels, set_sizes
@@ -46,7 +48,7 @@ def writing(
     """
     summary, given = _Summary(about), tuple(inputs)
     with replacing(path, given) as aside:
-        if path.suffix == ".parquet":
+        if ending(path) == ".parquet":
             with _parquet(aside, about, kept, summary) as append:
                 yield append
             seal(aside)
@@ -59,7 +61,7 @@ def writing(
             def append_rows(reports: Reports, others: pd.DataFrame) -> None:
                 summary.add(reports, others)
                 columns = [_texts(reports, name, labels[name]) for name in about.codebook.names]
-                columns += [["" if v is None or v != v else v for v in others[n]] for n in kept]
+                columns += [cell_texts(others[name]) for name in kept]
                 writer.writerows(zip(*columns, strict=True))
 
             yield append_rows
@@ -81,11 +83,11 @@ class _Summary:
         for name, digest in self._digests.items():
             if name in self._about.codebook.names:
                 labels = np.array(self._about.codebook[name].categories, object)
-                values = labels[reports.column(name)]
+                values = labels[reports.column(name)].tolist()
             else:
-                values = others[name]
+                values = cell_texts(others[name])
             for value in values:
-                text = b"" if value is None or value != value else str(value).encode()
+                text = value.encode()
                 digest.update(len(text).to_bytes(8, "little") + text)
 
     def about(self) -> About:

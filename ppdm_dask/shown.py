@@ -1,0 +1,91 @@
+"""How values of others appear in a message: one of them, short, and without control characters."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sized
+from typing import Any
+
+__all__ = ["LONGEST", "cut", "listed", "printable", "quoted", "shown"]
+
+LONGEST = 60
+"""Characters of a value that a message shows."""
+
+MOST_NAMES = 12
+"""Names that a message lists."""
+
+_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+# Joiners belong to words of Persian, of Indian languages and to signs made of several.
+_JOINERS = "\u200c\u200d"
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Text with its control, formatting and unassigned characters written as escapes.
+
+    Parameters
+    ----------
+    text : str
+    keep : str
+        Characters that are left as they are, such as a line's end.
+
+    Examples
+    --------
+    >>> printable("yes\x1b[2J")
+    'yes\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        _escape(sign)
+        if unicodedata.category(sign) in _ESCAPED and sign not in keep and sign not in _JOINERS
+        else sign
+        for sign in text
+    )
+
+
+def _escape(sign: str) -> str:
+    return sign.encode("unicode_escape").decode("ascii")
+
+
+def shown(value: object) -> str:
+    """Return one value for a message: quoted if a text, at most 60 characters.
+
+    Of tables, arrays and other collections of data only the type and size are told, so that no
+    message holds more than the one value it is about.
+
+    Examples
+    --------
+    >>> shown("maybe"), shown(2.5), shown([1, 2])
+    ("'maybe'", '2.5', 'a list of 2 values')
+    """
+    if isinstance(value, str):
+        return repr(cut(value))  # which escapes whatever cannot be printed
+    if isinstance(value, int) and abs(value) >> 200:
+        return f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(value)} bytes"
+    if isinstance(value, Sized) or getattr(value, "ndim", False):
+        size = len(value) if isinstance(value, Sized) else 0
+        return f"a {type(value).__name__} of {size:,} {'value' if size == 1 else 'values'}"
+    return printable(cut(str(value)))
+
+
+def cut(text: str, most: int = LONGEST) -> str:
+    """Return the beginning of a text that is too long to show."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def listed(names: Iterable[Any], most: int = MOST_NAMES) -> str:
+    """Names for a message, the first few of many, each of them short."""
+    texts = list(names)
+    return ", ".join(printable(cut(str(name))) for name in texts[:most]) + _more(texts, most)
+
+
+def quoted(names: Iterable[Any], most: int = MOST_NAMES) -> str:
+    """Names for a message, each as :func:`shown` writes it, the first few of many."""
+    texts = list(names)
+    return ", ".join(map(shown, texts[:most])) + _more(texts, most)
+
+
+def _more(texts: list[Any], most: int) -> str:
+    return f" and {len(texts) - most} more" if len(texts) > most else ""
