@@ -188,8 +188,8 @@ class ColumnSummary:
                 )
             if not math.isfinite(float(high) - float(low)):  # plain floats overflow silently
                 raise DataError(
-                    f"column {shown(name)}: the range from {low:g} to {high:g} is too wide to compute "
-                    "with; rescale the column",
+                    f"column {shown(name)}: the range from {low:g} to {high:g} is too wide to "
+                    "compute with; rescale the column",
                     name,
                 )
 
@@ -198,7 +198,7 @@ class ColumnSummary:
         for name, missing in zip(self.names, self.missing, strict=True):
             if missing:
                 raise DataError(
-                    f"column {shown(name)}: {missing} of {self.n} values are missing; {method} needs "
-                    "complete records, drop the others first",
+                    f"column {shown(name)}: {missing} of {self.n} values are missing; {method} "
+                    "needs complete records, drop the others first",
                     name,
                 )

@@ -99,7 +99,7 @@ def write_csv(
         texts = {
             i: cell_texts(frame.iloc[:, i])
             for i, kind in enumerate(frame.dtypes)
-            if kind == object or isinstance(kind, pd.ArrowDtype)
+            if kind.kind == "O" or isinstance(kind, pd.ArrowDtype)
         }
         columns = [
             pd.Series(spreadsheet_safe(texts[i]) if safe else texts[i], dtype=object)

@@ -97,8 +97,8 @@ def count_files(
         if block.kind == "set" and block.attributes[0] in names:
             name = block.attributes[0]
             raise InputError(
-                f"reports of {shown(name)} are sets of answers, which are not counted: estimate from "
-                "the reports themselves, and name others in --over to count those",
+                f"reports of {shown(name)} are sets of answers, which are not counted: estimate "
+                "from the reports themselves, and name others in --over to count those",
                 name,
             )
     total: ContingencyTable | None = None

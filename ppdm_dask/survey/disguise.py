@@ -162,7 +162,8 @@ def _accepted(
         if name not in known:
             there = ", ".join(sorted({n for each in given for n in each.attributes})) or "none"
             raise InputError(
-                f"--accept-certain: {shown(name)} is not made certain by any report; there are: {there}",
+                f"--accept-certain: {shown(name)} is not made certain by any report; there "
+                f"are: {there}",
                 name,
             )
     if refused := [each for each in given if not each.accepted((*accept, *keep))]:
@@ -199,8 +200,8 @@ def _columns(
     for name in bare:
         if name not in keep:
             raise RecordsError(
-                f"{file.path}: column {shown(name)}: the design reports the truth of it; name it in "
-                "--keep-undisguised if that is meant",
+                f"{file.path}: column {shown(name)}: the design reports the truth of it; name it "
+                "in --keep-undisguised if that is meant",
                 name,
             )
     known = {*design.attributes, *keep, *drop}

@@ -140,8 +140,8 @@ def _weights(path: Path, values: Any, offset: int) -> Any:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"{path}: column {values.name!r}, row {row + offset}: {shown(values.iloc[row])}; survey "
-            "weights are positive numbers",
+            f"{path}: column {values.name!r}, row {row + offset}: {shown(values.iloc[row])}; "
+            "survey weights are positive numbers",
             path,
         )
     return numbers
