@@ -34,7 +34,7 @@ def propose(
     require_new(out, force, (data,), (".toml",))
     found = propose_codebook(data, most=most, bins=bins, order=order)
     if out is not None:
-        write_text(out, found.text())
+        write_text(out, found.text(), [data])
     if as_json:
         print_json(
             {

@@ -61,7 +61,7 @@ def perturb_file(
         found = _in_parts(data, out, method, stream, columns, keep, interval, workers)
     found = {"data": str(data), "out": str(out), **found}
     report = out.with_name(out.name + ".report.html")
-    write_text(report, release_html(found))
+    write_text(report, release_html(found), [data])
     found["report"] = str(report)
     if as_json:
         print_json(found)
