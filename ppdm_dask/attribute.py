@@ -189,14 +189,14 @@ class Attribute:
 
     def _undeclared(self, row: int, value: object, need: str) -> CodebookError:
         text = canonical_text(value)
-        where = f"attribute {self.name!r}, row {row}"
+        where = f"attribute {shown(self.name)}, row {row}"
         what = f"{where}: value {shown(text)} {need}"
         return CodebookError.at(row, what, value, told=f"{where}: the value {need}")
 
     def _missing(self, row: int) -> CodebookError:
         what = (
-            f"attribute {self.name!r}, row {row}: the value is missing, and the codebook declares "
-            "no category for that (`missing`)"
+            f"attribute {shown(self.name)}, row {row}: the value is missing, and the codebook "
+            "declares no category for that (`missing`)"
         )
         return CodebookError.at(row, what, told=what)
 
@@ -218,11 +218,11 @@ class Attribute:
             labels = (labels,)
         chosen = [canonical_text(label) for label in labels]
         if not chosen:
-            raise CodebookError(f"attribute {self.name!r}: an event names no category")
+            raise CodebookError(f"attribute {shown(self.name)}: an event names no category")
         for label in chosen:
             if label not in self.categories:
                 raise CodebookError(
-                    f"attribute {self.name!r}: {shown(label)} is not a category; there are "
+                    f"attribute {shown(self.name)}: {shown(label)} is not a category; there are "
                     f"{quoted(self.categories)}",
                     label,
                 )

@@ -185,7 +185,7 @@ def _find_cuts(name: str, values: pd.Series, rule: str, missing: MissingCodes) -
     numbers, wrong = read_numbers(values, missing)
     if wrong.any():
         value = canonical_text(values.iloc[int(np.argmax(wrong))])
-        what = f"attribute {name!r}: {shown(value)} is no finite number to cut at"
+        what = f"attribute {shown(name)}: {shown(value)} is no finite number to cut at"
         raise CodebookError(what, value)
     numbers = numbers[~np.isnan(numbers)]
     if rule in BINARY_RULES:
@@ -193,7 +193,7 @@ def _find_cuts(name: str, values: pd.Series, rule: str, missing: MissingCodes) -
     match = re.fullmatch(r"quantiles\(([1-9]\d*)\)", rule)
     if not match or int(match[1]) < 2:
         known = f"labels, {_listed()}, quantiles(k) with k of 2 or more, or cut points"
-        raise CodebookError(f"attribute {name!r}: rule is {rule!r}; known are {known}", rule)
+        raise CodebookError(f"attribute {shown(name)}: rule is {rule!r}; known are {known}", rule)
     _require_some(name, numbers)
     n, k = len(numbers), int(match[1])
     ordered = np.sort(numbers)
@@ -203,7 +203,9 @@ def _find_cuts(name: str, values: pd.Series, rule: str, missing: MissingCodes) -
     kind = float_kind(values)
     cuts = sorted(float(str(kind.type(cut))) for cut in found)
     if not cuts:
-        raise CodebookError(f"attribute {name!r}: {rule} finds no cut among equal values", rule)
+        raise CodebookError(
+            f"attribute {shown(name)}: {rule} finds no cut among equal values", rule
+        )
     return tuple(cuts)
 
 
@@ -216,7 +218,7 @@ def _binary_cut(name: str, numbers: npt.NDArray[np.float64], rule: str) -> float
 
 def _require_some(name: str, numbers: npt.NDArray[np.float64]) -> None:
     if not len(numbers):
-        raise CodebookError(f"attribute {name!r}: there is no value to fit a rule on", name)
+        raise CodebookError(f"attribute {shown(name)}: there is no value to fit a rule on", name)
 
 
 def _optional(missing: str | None) -> tuple[str, ...]:

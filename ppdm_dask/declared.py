@@ -141,7 +141,7 @@ def _numbers(name: str, field: str, values: Any) -> tuple[float, ...]:
 def _codes(name: str, codes: Any) -> tuple[str | float, ...]:
     """Texts, which may be empty ones, and finite numbers."""
     right = 'must be a list of texts and numbers, such as [-99, "Refused"]'
-    if isinstance(codes, str) or not isinstance(codes, Iterable) or not (codes := tuple(codes)):
+    if isinstance(codes, str) or not isinstance(codes, Iterable) or not tuple(codes):
         raise _wrong(name, "missing_codes", codes, right)
     for code in codes:
         if not isinstance(code, str) and not _is_number(code):

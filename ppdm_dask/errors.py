@@ -83,15 +83,28 @@ class InputError(PPDMError, ValueError):
     """Something the user gave and can mend; the command line exits with 2."""
 
 
-class CodebookError(InputError):
+class _OfData(InputError):
+    """About data: carries the one value at fault, or nothing, and never the records around it."""
+
+    def __init__(self, message: str, subject: object = None) -> None:
+        super().__init__(message, subject if _is_single(subject) else None)
+
+
+def _is_single(subject: object) -> bool:
+    if isinstance(subject, str | bytes | PurePath):
+        return True
+    return not any(hasattr(subject, name) for name in ("__len__", "codes", "counts", "frame"))
+
+
+class CodebookError(_OfData):
     """A codebook that contradicts itself, or a value it does not declare."""
 
 
-class DataError(InputError):
+class DataError(_OfData):
     """A data file that is missing, damaged or not what it claims to be."""
 
 
-class RecordsError(InputError):
+class RecordsError(_OfData):
     """Codes that do not fit their codebook or design."""
 
 

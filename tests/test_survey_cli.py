@@ -383,7 +383,7 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     damaged = table.set_column(2, "count", pa.array(-table["count"].to_numpy()))
     pq.write_table(damaged, "n.parquet")
     line = refused(capsys, "estimate", "n.parquet", *BOTH, "--over", "smokes")
-    assert line.startswith("n.parquet: is damaged: ")
+    assert line.startswith("n.parquet: is damaged or was changed: ")
     about = json.loads(Path("r.csv.about.json").read_text())
     about["design"]["blocks"][0]["theta"] = 0.9
     Path("r.csv.about.json").write_text(json.dumps(about))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,30 +31,33 @@ def of_mixture(words: Words, block: Mixture) -> Iterator[Certainty]:
     if q < 0:  # one attribute with r uniform; no other family has a negative q
         yield from _against_itself(words, block)
         return
+    told = False
     for axis, (name, law) in enumerate(zip(block.attributes, block.factors, strict=True)):
-        others = [r * r.size for i, r in enumerate(block.factors) if i != axis]
+        others = [r for i, r in enumerate(block.factors) if i != axis]
         if law.size == 1:
             continue
-        most, least = (
-            _share(q, (1 - q) * law * law.size * math.prod(float(end(r)) for r in others))
-            for end in (np.min, np.max)
-        )
+        most, least = (_shares(q, law, others, end) for end in (np.min, np.max))
         if (worst := worst_of(degree_of(float(s)) for s in least)) is not None:
+            told = True
             yield words.whole([name], worst, float(least.min()))
             continue
         for code, share in enumerate(most.tolist()):
             if (degree := degree_of(share)) is not None:
+                told = True
                 yield words.one_label(name, code, degree, share, [words.label(name, code)])
-    if len(block.attributes) > 1:
+    if len(block.attributes) > 1 and not told:
         w = (1 - q) * math.prod(float(r.min()) * r.size for r in block.factors)
-        if q + w / 2 > NEARLY * (q + w) and degree_of(_share(q, np.array([w]))[0]) is None:
-            yield words.function("nearly", f"half of the combinations of {words.names()}")
+        if q + w / 2 > NEARLY * (q + w):
+            yield words.function("nearly", f"which half of all combinations {words.names()} are in")
 
 
-def _share(q: float, w: Floats) -> Floats:
-    k = w.size
-    share: Floats = np.divide(q + w / k, q + w, out=np.full(k, 1 / k), where=q + w > 0)
-    return share
+def _shares(q: float, law: Floats, others: Sequence[Floats], end: Callable[..., Any]) -> Floats:
+    """Share of each label in the report of it with the others' labels at one end of their laws."""
+    k = law.size
+    w = (1 - q) * law * k * math.prod(float(end(r)) * r.size for r in others)
+    occurs = q + (1 - q) * law * math.prod(float(end(r)) for r in others) > NEGLIGIBLE
+    shares: Floats = np.divide(q + w / k, q + w, out=np.full(k, 1 / k), where=occurs)
+    return shares
 
 
 def _against_itself(words: Words, block: Mixture) -> Iterator[Certainty]:

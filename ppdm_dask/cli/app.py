@@ -23,6 +23,13 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="In a .csv, put an apostrophe before texts that a spreadsheet takes for formulas.",
+    ),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
 Workers = Annotated[
     int | None,
@@ -264,6 +271,7 @@ def perturb(
             min=0, metavar="N", help="Worker processes, for a folder.", show_default="threads"
         ),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     json: Json = False,
 ) -> None:
     """Perturb columns of numbers, and report what the release keeps and gives away."""
@@ -280,5 +288,6 @@ def perturb(
         interval=interval,
         simulate=simulate,
         workers=workers,
+        safe=spreadsheet_safe,
         as_json=json,
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.cli.survey_files import plain, read_both
 from ppdm_dask.errors import InputError
 
@@ -55,15 +55,15 @@ def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_
 
     for subject in subjects:
         rows = [[f.measure, _value(f.value), f.sentence] for f in subject.findings]
-        print(f"{subject.name}: {subject.prior}")
+        say(f"{subject.name}: {subject.prior}")
         print_table(plain_table(["measure", "value", "in words"], rows, right=(1,)))
-        print()
+        say()
     print_lines(each.sentence for each in certain)
     if any(each.degree in ("nearly", "likely") for each in certain):
-        print("what is likely is so where each answer was equally likely before")
-    print("epsilon and gamma hold for any prior; the others for the prior that is named")
+        say("what is likely is so where each answer was equally likely before")
+    say("epsilon and gamma hold for any prior; the others for the prior that is named")
     if plan.undefined:
-        print(f"nothing can be estimated of all of it: {plan.undefined}")
+        say(f"nothing can be estimated of all of it: {plan.undefined}")
 
 
 def _value(value: float | None) -> str:

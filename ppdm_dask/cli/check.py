@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.cli.output import print_json
+from ppdm_dask.cli.output import print_json, say
 from ppdm_dask.errors import InputError, RecipeError
+from ppdm_dask.shown import printable
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -58,9 +59,9 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
     else:
         for each in found:
             if each.ok:
-                print(f"{each.file}: {each.kind}, {each.summary}")
+                say(f"{each.file}: {each.kind}, {each.summary}")
             else:
-                print(f"ppdm: error: {each.summary}", file=sys.stderr)
+                print(printable(f"ppdm: error: {each.summary}"), file=sys.stderr)
     return 0 if all(each.ok for each in found) else 2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.cli.output import print_json, print_table, say
 from ppdm_dask.cli.survey_files import require_new
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def propose(
     require_new(out, force, (data,), (".toml",))
     found = propose_codebook(data, most=most, bins=bins, order=order)
     if out is not None:
-        write_text(out, found.text())
+        write_text(out, found.text(), [data])
     if as_json:
         print_json(
             {
@@ -45,10 +45,10 @@ def propose(
             }
         )
     elif out is None:
-        print(found.text(), end="")
+        say(found.text().rstrip("\n"))
     else:
         _print(found)
-        print(f"\n{len(found.codebook.names)} attributes, for you to edit: {out}")
+        say(f"\n{len(found.codebook.names)} attributes, for you to edit: {out}")
 
 
 def _facts(column: Column) -> dict[str, Any]:

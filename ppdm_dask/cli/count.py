@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ppdm_dask.cli.names import named
-from ppdm_dask.cli.output import print_json, print_lines
+from ppdm_dask.cli.output import print_json, print_lines, say
 from ppdm_dask.cli.survey_files import read_both, require_new
 
 __all__ = ["count_reports"]
@@ -54,10 +54,10 @@ def count_reports(
         )
         return
     for path, about in sources:
-        print(f"{path}: {about.kind} of {', '.join(about.codebook.names)}")
+        say(f"{path}: {about.kind} of {', '.join(about.codebook.names)}")
     if along:
-        print(f"counted along, as its block does not marginalise: {', '.join(along)}")
+        say(f"counted along, as its block does not marginalise: {', '.join(along)}")
     if table.simulated:
-        print("simulated: some of the reports protect nobody")
+        say("simulated: some of the reports protect nobody")
     print_lines(remarks(sources))
-    print(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")
+    say(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")

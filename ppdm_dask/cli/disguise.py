@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ppdm_dask.cli.names import named
-from ppdm_dask.cli.output import print_json, print_lines
+from ppdm_dask.cli.output import print_json, print_lines, say
 from ppdm_dask.cli.survey_files import plain, read_both, require_new
 from ppdm_dask.files.regular import ending
 
@@ -68,20 +68,20 @@ def disguise_answers(
         )
         return
     for part in plan.blocks:
-        print(f"{', '.join(part.attributes)}: {part.id}, {_protection(epsilon_of(part))}")
+        say(f"{', '.join(part.attributes)}: {part.id}, {_protection(epsilon_of(part))}")
     for each in done.certain:
-        print(each.sentence)
+        say(each.sentence)
     for name in done.undisguised:
         how = f"in {len(book[name])} categories" if name in book.names else "as it is"
-        print(f"{name}: undisguised, {how}; the file of reports holds the truth")
+        say(f"{name}: undisguised, {how}; the file of reports holds the truth")
     if done.dropped:
-        print(f"left out: {', '.join(done.dropped)}")
+        say(f"left out: {', '.join(done.dropped)}")
     if done.simulated:
-        print("simulated: whoever knows the seed can undo the disguise; it protects nobody")
+        say("simulated: whoever knows the seed can undo the disguise; it protects nobody")
     print_lines(each.sentence() for each in done.before.again)
     if done.before.problem:
-        print(done.before.problem)
-    print(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {out}")
+        say(done.before.problem)
+    say(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {out}")
 
 
 def _protection(epsilon: float | None) -> str:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.cli.names import conditions, named
-from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.cli.survey_files import read_both, require_new
+from ppdm_dask.files.cells import spreadsheet_safe
+from ppdm_dask.files.regular import ending
 
 if TYPE_CHECKING:
     from ppdm_dask.estimate import Fit
@@ -41,6 +43,7 @@ def estimate_answers(
     weights: str | None,
     strata: str | None,
     interval: Any,
+    safe: bool = False,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -69,16 +72,17 @@ def estimate_answers(
     found = estimate_files(sources, book, plan, question)
     said = [*statements(found), *remarks(sources)]
     if out is not None:
-        text = _csv(found) if out.suffix == ".csv" else json.dumps(_json(found, said), indent=2)
-        write_text(out, text if out.suffix == ".csv" else text + "\n")
+        as_csv = ending(out) == ".csv"
+        whole = _csv(found, safe) if as_csv else json.dumps(_json(found, said), indent=2) + "\n"
+        write_text(out, whole)
     if as_json:
         print_json(_json(found, said))
         return
     _print(found)
-    print()
+    say()
     print_lines(said)
     if out is not None:
-        print(f"written: {out}")
+        say(f"written: {out}")
 
 
 def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
@@ -138,12 +142,15 @@ def _headed(over: Sequence[str], names: Sequence[str]) -> list[str]:
     return heads
 
 
-def _csv(found: SurveyEstimate) -> str:
+def _csv(found: SurveyEstimate, safe: bool) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_headed(found.question.over, NUMBERS))
+    quote = spreadsheet_safe if safe else list
+    over, asked = _headed(found.question.over, NUMBERS), len(found.question.over)
+    writer.writerow([*quote(over[:asked]), *over[asked:]])
     for cell in found.cells:
-        writer.writerow([*cell.labels, *("" if v is None else repr(v) for v in _numbers(cell))])
+        numbers = ["" if v is None else repr(v) for v in _numbers(cell)]
+        writer.writerow([*quote(cell.labels), *numbers])
     return file.getvalue()
 
 
@@ -166,4 +173,4 @@ def _print(found: SurveyEstimate) -> None:
     header = _headed(over, ["proportion", "standard error", level])
     print_table(plain_table(header, rows, right=range(len(over), len(header))))
     if len(found.cells) > ROWS:
-        print(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")
+        say(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.cli.output import print_json, print_table
+from ppdm_dask.cli.output import print_json, print_table, say
 from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import InputError
 
@@ -147,20 +147,20 @@ def _print(found: dict[str, Any]) -> None:
     ]
     header = ["privacy", "worst posterior", "MSE", "certified limit", "MSE / limit"]
     print_table(plain_table(header, texts, right=range(len(header))))
-    print()
+    say()
     if len(shown) < len(rows):
-        print(f"{len(shown)} of {len(rows)} points; {found['file']} has all, with the matrices")
+        say(f"{len(shown)} of {len(rows)} points; {found['file']} has all, with the matrices")
     else:
-        print(f"front: {found['file']}")
-    print(
+        say(f"front: {found['file']}")
+    say(
         f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
         f"median MSE / limit {found['median']:.3f}"
     )
     if not found["attained"]:
-        print("the limit is certain but may be lower than what is possible: over 18 categories")
+        say("the limit is certain but may be lower than what is possible: over 18 categories")
     if "design" in found:
         chosen = found["chosen"]
-        print(
+        say(
             f"design: {found['design']} (privacy {chosen['privacy']:.4f}, "
             f"worst posterior {chosen['worst']:.4f}, MSE {chosen['mse']:.4g})"
         )

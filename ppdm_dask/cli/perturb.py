@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.cli.names import named
-from ppdm_dask.cli.output import print_json, print_lines, print_table
+from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.reader import DataFile, open_data
@@ -40,6 +40,7 @@ def perturb_file(
     interval: float,
     simulate: int | None,
     workers: int | None,
+    safe: bool = False,
     as_json: bool,
 ) -> None:
     """Perturb a file, write release and report, and print the metrics."""
@@ -57,12 +58,12 @@ def perturb_file(
         if workers is not None:
             right = "workers write a folder of parts; give --out a name without an ending"
             raise InputError(f"--workers: got {workers}; {right}", workers)
-        found = _in_memory(data, out, method, stream, columns, keep, interval)
+        found = _in_memory(data, out, method, stream, columns, keep, interval, safe)
     else:
         found = _in_parts(data, out, method, stream, columns, keep, interval, workers)
     found = {"data": str(data), "out": str(out), **found}
     report = out.with_name(out.name + ".report.html")
-    write_text(report, release_html(found))
+    write_text(report, release_html(found), [data])
     found["report"] = str(report)
     if as_json:
         print_json(found)
@@ -90,6 +91,7 @@ def _in_memory(
     columns: Sequence[str],
     keep: Sequence[str],
     interval: float,
+    safe: bool,
 ) -> dict[str, Any]:
     from ppdm_dask.perturb.columns import read_matrix
     from ppdm_dask.perturb.disclosure import disclosure
@@ -115,7 +117,7 @@ def _in_memory(
         raise DataError(f"{data}: {error}{block.place(error.row)}", error.subject) from None
     table = released_frame(released, method, frame, kept)
     if ending(out) == ".csv":
-        write_csv(table, out, (data,))
+        write_csv(table, out, (data,), safe=safe)
     else:
         write_parquet(table, out, method, stream.simulated, (data,))
     return _found(method, stream, method.summary_, kept, metrics, notes)
@@ -224,9 +226,9 @@ def _print(found: Mapping[str, Any]) -> None:
         for key, value in found["metrics"].items()
     ]
     print_table(plain_table(["metric", "value"], rows, right=(1,)))
-    print()
+    say()
     print_lines([*found["notes"], f"not protected: {found['caveat']}"])
     if found["simulated"]:
-        print("simulated: whoever knows the seed can repeat the draws")
-    print(f"release: {found['out']}")
-    print(f"report: {found['report']}")
+        say("simulated: whoever knows the seed can repeat the draws")
+    say(f"release: {found['out']}")
+    say(f"report: {found['report']}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ppdm_dask.cli.app import Json, app
+from ppdm_dask.cli.app import Json, SpreadsheetSafe, app
 
 __all__ = ["audit", "codebook", "count", "disguise", "estimate"]
 
@@ -216,6 +216,7 @@ def estimate(
         Path | None,
         typer.Option(metavar="FILE", help="The estimate: .csv or .json.", show_default=False),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -235,6 +236,7 @@ def estimate(
         weights=weights,
         strata=strata,
         interval=interval.value,
+        safe=spreadsheet_safe,
         force=force,
         as_json=json,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.errors import DataError
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +61,8 @@ def read_text(content: bytes, path: Path, info: DatasetInfo, source: Mapping[str
                 values[name].append(None if value == "?" else readers[name](value))
             except (KeyError, ValueError):
                 raise DataError(
-                    f"{path}, line {number}: {name} is {value!r}, which {info.name} does not have",
+                    f"{path}, line {number}: {name} is {shown(value)}, which {info.name} "
+                    "does not have",
                     value,
                 ) from None
     types = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.designs.registry import design_from_config
 from ppdm_dask.errors import DesignError, InputError
+from ppdm_dask.files.toml import read_toml
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -31,18 +32,8 @@ def read_design(path: str | Path, codebook: Codebook | None = None) -> Design:
     InputError
         One line: the file, the parameter, and what would be right.
     """
-    import tomllib
-
     path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DesignError(f"{path}: there is no such file", path) from None
-    except OSError as error:
-        raise DesignError(f"{path}: cannot be read: {error.strerror}", path) from None
-    except ValueError as error:
-        what = " ".join(str(error).split())
-        raise DesignError(f"{path}: this is no TOML: {what}", path) from None
+    content = read_toml(path, DesignError)
     try:
         design = design_from_config(content)
         return design if codebook is None else design.bind(codebook)

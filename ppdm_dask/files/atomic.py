@@ -86,8 +86,8 @@ def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> 
     try:
         remove_left_parts(path.parent, once=True)
         with ending_cleanly(), _part(path) as folder:
-            aside = folder / path.name
-            usual = _usual_mode(aside)
+            aside, usual = folder / path.name, _usual_mode(folder)
+            os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             yield aside
             allowed = _narrowest(given if not given else (*given, path), aside)
             os.chmod(aside, usual & mode & allowed | stat.S_IRUSR)
@@ -146,16 +146,14 @@ def lock(descriptor: int, *, shared: bool = False, wait: bool = True) -> None:
     fcntl.flock(descriptor, how if wait else how | fcntl.LOCK_NB)
 
 
-def _usual_mode(aside: Path) -> int:
-    """Make the file, with mode 0600, and tell the mode that files get here."""
-    # The umask itself cannot be read without changing it for other threads.
-    probe = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    try:
-        mode = stat.S_IMODE(os.fstat(probe).st_mode)
-        os.fchmod(probe, 0o600)
-    finally:
-        os.close(probe)
-    return mode
+def _usual_mode(folder: Path) -> int:
+    """The mode that files get here."""
+    # The umask cannot be read without changing it for other threads; a folder shows it.
+    probe = folder / "probe"
+    probe.mkdir()
+    mode = stat.S_IMODE(probe.stat().st_mode)
+    probe.rmdir()
+    return mode & 0o666
 
 
 def _narrowest(inputs: Iterable[Path], aside: Path) -> int:

@@ -155,11 +155,12 @@ class DataFile:
     def row_group(
         self, group: int, columns: Sequence[str], *, kept: Collection[str] = ()
     ) -> pd.DataFrame:
-        """Records of a row group of a Parquet file: `columns`, and those kept as they are."""
+        """Records of a row group: `columns` and those kept as they are, in the file's order."""
         import pyarrow as pa
 
-        names = [*columns, *(name for name in kept if name not in columns)]
-        self._check(names, kept)
+        wanted = {*columns, *kept}
+        self._check([*columns, *kept], kept)
+        names = [name for name in self.columns if name in wanted]
         with reading_parquet(self.path), self._parquet() as file:
             batches = list(arrow_batches(self.path, file, names, BLOCK, [group]))
             schema = pa.schema([(name, self.types[name]) for name in names])

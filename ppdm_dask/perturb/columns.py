@@ -52,7 +52,7 @@ def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:
         raise DataError("there are no columns; at least one column of numbers is needed")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"column {twice!r} occurs {names.count(twice)} times", twice)
+        raise DataError(f"column {shown(twice)} occurs {names.count(twice)} times", twice)
     values = np.empty((len(frame), len(names)), order="F")
     for j, name in enumerate(names):
         values[:, j] = _numbers(frame.iloc[:, j], name, offset)
@@ -73,7 +73,8 @@ def _numbers(column: Any, name: str, offset: int) -> Floats:
 
     if column.dtype.kind in "bmM":
         raise DataError(
-            f"column {name!r} holds {column.dtype}; numbers are needed, leave the column out", name
+            f"column {shown(name)} holds {column.dtype}; numbers are needed, leave the column out",
+            name,
         )
     numbers, wrong = read_numbers(column)
     if wrong.any():
@@ -86,7 +87,10 @@ def _no_number(name: str, row: int, value: object) -> DataError:
     from ppdm_dask.coding import canonical_text
 
     text = canonical_text(value)
-    where, right = f"column {name!r}, row {row}", "numbers are needed, leave a column of texts out"
+    where, right = (
+        f"column {shown(name)}, row {row}",
+        "numbers are needed, leave a column of texts out",
+    )
     return DataError.at(
         row,
         f"{where}: {shown(text)} is no finite number; {right}",
@@ -174,18 +178,18 @@ class ColumnSummary:
         ):
             if missing == self.n:
                 raise DataError(
-                    f"column {name!r}: every value is missing; leave the column out", name
+                    f"column {shown(name)}: every value is missing; leave the column out", name
                 )
             if low == high and constant == "refuse":
                 raise DataError(
-                    f"column {name!r}: every value is {low:g}, which would be released as it is; "
-                    "leave the column out, or say constant = 'keep'",
+                    f"column {shown(name)}: every value is {low:g}, which would be released as "
+                    "it is; leave the column out, or say constant = 'keep'",
                     name,
                 )
             if not math.isfinite(float(high) - float(low)):  # plain floats overflow silently
                 raise DataError(
-                    f"column {name!r}: the range from {low:g} to {high:g} is too wide to compute "
-                    "with; rescale the column",
+                    f"column {shown(name)}: the range from {low:g} to {high:g} is too wide to "
+                    "compute with; rescale the column",
                     name,
                 )
 
@@ -194,7 +198,7 @@ class ColumnSummary:
         for name, missing in zip(self.names, self.missing, strict=True):
             if missing:
                 raise DataError(
-                    f"column {name!r}: {missing} of {self.n} values are missing; {method} needs "
-                    "complete records, drop the others first",
+                    f"column {shown(name)}: {missing} of {self.n} values are missing; {method} "
+                    "needs complete records, drop the others first",
                     name,
                 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.files.atomic import replacing
+from ppdm_dask.files.cells import cell_texts, spreadsheet_safe
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import Perturbation
 from ppdm_dask.perturb.columns import Floats
@@ -73,13 +74,39 @@ def write_parquet(
         pq.write_table(table, aside)
 
 
-def write_csv(frame: pd.DataFrame, path: Path, inputs: Iterable[Path] = ()) -> None:
+def write_csv(
+    frame: pd.DataFrame, path: Path, inputs: Iterable[Path] = (), *, safe: bool = False
+) -> None:
     """Write a release as CSV, whole or not at all; a missing value is an empty cell.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    path : Path
+    inputs : iterable of Path
+        Whoever may not read all of them may not read the release.
+    safe : bool
+        Whether texts that a spreadsheet would take for formulas get an apostrophe.
 
     Raises
     ------
     RunFolderError
         If the file cannot be written.
     """
+    import pandas as pd
+
     with replacing(path, inputs) as aside:
-        frame.to_csv(aside, index=False)
+        texts = {
+            i: cell_texts(frame.iloc[:, i])
+            for i, kind in enumerate(frame.dtypes)
+            if kind.kind == "O" or isinstance(kind, pd.ArrowDtype)
+        }
+        columns = [
+            pd.Series(spreadsheet_safe(texts[i]) if safe else texts[i], dtype=object)
+            if i in texts
+            else frame.iloc[:, i]
+            for i in range(frame.shape[1])
+        ]
+        names = spreadsheet_safe(frame.columns) if safe else frame.columns
+        written = pd.DataFrame(dict(enumerate(columns)))
+        written.to_csv(aside, index=False, header=list(names))

@@ -173,7 +173,7 @@ class About:
                     name,
                 )
             mine, theirs = attribute.config(), codebook[name].config()
-            for key in ("categories", "cuts", "groups", "missing", "range"):
+            for key in ("categories", "cuts", "groups", "missing", "missing_codes", "range"):
                 if mine.get(key) != theirs.get(key):
                     raise DataError(
                         f"{path}: was made under another codebook than {names['codebook']}: "

@@ -18,6 +18,7 @@ from ppdm_dask.files.parquet import arrow_frame, reading_parquet
 from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.matching import covering
 from ppdm_dask.records import Reports
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.about import KEY, About
 from ppdm_dask.survey.checksums import EMPTY, PLACE, seal
 from ppdm_dask.survey.reports import (
@@ -96,8 +97,8 @@ def count_files(
         if block.kind == "set" and block.attributes[0] in names:
             name = block.attributes[0]
             raise InputError(
-                f"reports of {name!r} are sets of answers, which are not counted: estimate from "
-                "the reports themselves, and name others in --over to count those",
+                f"reports of {shown(name)} are sets of answers, which are not counted: estimate "
+                "from the reports themselves, and name others in --over to count those",
                 name,
             )
     total: ContingencyTable | None = None
@@ -107,7 +108,7 @@ def count_files(
                 there = ", ".join(about.codebook.names)
                 why = "" if name in over else ", which its block needs"
                 raise DataError(
-                    f"{path}: holds no attribute {name!r}{why}; there are {there}", name
+                    f"{path}: holds no attribute {shown(name)}{why}; there are {there}", name
                 )
         try:
             for table in _tables(path, about, design, names):

@@ -14,6 +14,7 @@ from ppdm_dask.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.files.regular import ending
+from ppdm_dask.shown import quoted, shown
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.marker import NOTHING, Answers, Remembered
 from ppdm_dask.survey.reports import is_made
@@ -161,7 +162,8 @@ def _accepted(
         if name not in known:
             there = ", ".join(sorted({n for each in given for n in each.attributes})) or "none"
             raise InputError(
-                f"--accept-certain: {name!r} is not made certain by any report; there are: {there}",
+                f"--accept-certain: {shown(name)} is not made certain by any report; there "
+                f"are: {there}",
                 name,
             )
     if refused := [each for each in given if not each.accepted((*accept, *keep))]:
@@ -188,24 +190,25 @@ def _columns(
     bare = bare_attributes(design)
     for name in (*keep, *drop):
         if name in keep and name in drop:
-            raise InputError(f"column {name!r}: either keep it or drop it, not both", name)
+            raise InputError(f"column {shown(name)}: either keep it or drop it, not both", name)
         if name in design.attributes and (name in drop or name not in bare):
             word = "keep" if name in keep else "drop"
             raise InputError(
-                f"column {name!r}: the design disguises it, so it cannot be told to {word}", name
+                f"column {shown(name)}: the design disguises it, so it cannot be told to {word}",
+                name,
             )
     for name in bare:
         if name not in keep:
             raise RecordsError(
-                f"{file.path}: column {name!r}: the design reports the truth of it; name it in "
-                "--keep-undisguised if that is meant",
+                f"{file.path}: column {shown(name)}: the design reports the truth of it; name it "
+                "in --keep-undisguised if that is meant",
                 name,
             )
     known = {*design.attributes, *keep, *drop}
     if surplus := [name for name in file.columns if name not in known]:
         word = "column" if len(surplus) == 1 else "columns"
         raise DataError(
-            f"{file.path}: {word} {', '.join(map(repr, surplus))}: the design does not disguise "
+            f"{file.path}: {word} {quoted(surplus)}: the design does not disguise "
             "what is there; name it in --keep-undisguised to report the truth, or in --drop to "
             "leave it out",
             surplus,

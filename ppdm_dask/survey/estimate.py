@@ -15,6 +15,7 @@ from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.estimate.score import METHODS, IntervalMethod
 from ppdm_dask.events import check_estimand, normal_quantile, standard_error_of
 from ppdm_dask.matching import covering
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.counts import Sources, count_files
 from ppdm_dask.survey.sums import sum_files
 
@@ -69,7 +70,9 @@ class Question:
                 f"--interval: got {self.interval!r}; score or wald is needed", self.interval
             )
         if not self.over or len(set(self.over)) < len(self.over):
-            raise InputError(f"--over: got {', '.join(self.over)!r}; distinct names are needed")
+            raise InputError(
+                f"--over: got {shown(', '.join(self.over))}; distinct names are needed"
+            )
         for name in self.over:
             codebook.index(name)
         codebook.masks(self.where)

@@ -14,6 +14,7 @@ from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
 from ppdm_dask.files.regular import ending, require_file
 from ppdm_dask.records import Reports
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.about import KEY, About
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def about_file(path: Path) -> About:
     """
     from ppdm_dask.survey.checksums import file_checksum, sealed
 
+    require_file(path)
     if ending(path) == ".csv":
         open_data(path)
         about = beside(path)
@@ -234,5 +236,5 @@ def _unpack(where: str, name: str, values: pd.Series, n_bytes: int, offset: int)
 
 
 def _damaged(where: str, name: str, row: int, value: object) -> DataError:
-    what = "there is no value" if value is None else f"{value!r} is no report of the design"
-    return DataError(f"{where}: column {name!r}, row {row}: {what}", value)
+    what = "there is no value" if value is None else f"{shown(value)} is no report of the design"
+    return DataError(f"{where}: column {shown(name)}, row {row}: {what}", value)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import DataError, NotLumpable, RecordsError
 from ppdm_dask.estimate import sum_weights
 from ppdm_dask.matching import covering
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.counts import Sources, count_files, weighted_cells
 from ppdm_dask.survey.reports import read_reports
 
@@ -144,8 +145,8 @@ def _weights(path: Path, values: Any, offset: int) -> Any:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"{path}: column {values.name!r}, row {row + offset}: {values.iloc[row]!r}; survey "
-            "weights are positive numbers",
+            f"{path}: column {values.name!r}, row {row + offset}: {shown(values.iloc[row])}; "
+            "survey weights are positive numbers",
             path,
         )
     return numbers
