@@ -23,7 +23,7 @@ class Crosswise(KaryResponse):
     Parameters
     ----------
     attribute : str
-        Binary; category 1 is the trait.
+        Binary; category 1 is the trait, but calling the other so gives the same law.
     p : float
         Probability that the unrelated statement applies, in [0, 1]; at 1/2 there is no inverse.
     """

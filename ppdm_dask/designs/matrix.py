@@ -18,7 +18,7 @@ from ppdm_dask.designs.labels import Categories, joint_order, read_categories, s
 from ppdm_dask.designs.parameters import (
     attribute_names,
     check_keys,
-    distribution,
+    noted_distribution,
     numbers,
     rescaled,
     shape_of,
@@ -132,7 +132,8 @@ class RRMatrix(Labelled):
             )
         law = None
         if p0 is not None:
-            law = distribution("p0", p0, matrix.shape[1])
+            law, more = noted_distribution("p0", p0, matrix.shape[1])
+            notes += more
             if square or law.min() <= 0:
                 what = "only a tall P has one" if square else "positive probabilities are needed"
                 raise DesignError(f"p0: got {law.tolist()}; {what}", p0)

@@ -63,9 +63,13 @@ def _unfold(values: Any) -> Any:
 def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     """A new array of floats from nested sequences of numbers, or ratios as text."""
     try:
-        return np.array(_unfold(values), dtype=float)
+        return np.array(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise DesignError(f"{name}: got {values!r}; numbers are needed", values) from None
+        pass
+    try:
+        return np.array(_unfold(values), dtype=float)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise DesignError(f"{name}: got {shown([values])}; numbers are needed", values) from None
 
 
 def probability(name: str, value: Any) -> float:
@@ -73,7 +77,7 @@ def probability(name: str, value: Any) -> float:
     value = ratio(value)
     number = isinstance(value, int | float | Fraction | np.floating | np.integer)
     if not number or isinstance(value, bool) or not 0 <= value <= 1:
-        raise DesignError(f"{name}: got {value!r}; a probability in [0, 1] is needed", value)
+        raise DesignError(f"{name}: got {shown([value])}; a probability in [0, 1] is needed", value)
     return float(value)
 
 
@@ -82,7 +86,7 @@ def nonnegative(name: str, value: Any) -> float:
     value = ratio(value)
     number = isinstance(value, int | float | Fraction | np.floating | np.integer)
     if not number or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise DesignError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
+        raise DesignError(f"{name}: got {shown([value])}; a number of 0 or more is needed", value)
     return float(value)
 
 
@@ -90,7 +94,7 @@ def whole(name: str, value: Any, least: int) -> int:
     """A whole number, not below the least allowed."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise DesignError(
-            f"{name}: got {value!r}; a whole number of {least} or more is needed", value
+            f"{name}: got {shown([value])}; a whole number of {least} or more is needed", value
         )
     return int(value)
 
@@ -170,7 +174,7 @@ def attribute_names(value: Any) -> tuple[str, ...]:
     if isinstance(value, Iterable):
         names = (value,) if isinstance(value, str) else tuple(value)
     if not names or "" in names or any(not isinstance(name, str) for name in names):
-        raise DesignError(f"attributes: got {value!r}; one or more names are needed", value)
+        raise DesignError(f"attributes: got {shown([value])}; one or more names are needed", value)
     if len(set(names)) < len(names):
         raise DesignError(f"attributes: {', '.join(names)} repeats a name", value)
     return names
@@ -179,7 +183,9 @@ def attribute_names(value: Any) -> tuple[str, ...]:
 def inverse_name(value: Any) -> str:
     """Which of a family's left inverses estimates use."""
     if value not in ("weighted", "textbook"):
-        raise DesignError(f"inverse: got {value!r}; 'weighted' or 'textbook' is needed", value)
+        raise DesignError(
+            f"inverse: got {shown([value])}; 'weighted' or 'textbook' is needed", value
+        )
     return str(value)
 
 
@@ -187,7 +193,7 @@ def one_attribute(value: Any) -> tuple[str]:
     """The name of exactly one attribute."""
     names = attribute_names(value)
     if len(names) != 1:
-        raise DesignError(f"attribute: got {value!r}; exactly one is needed", value)
+        raise DesignError(f"attribute: got {shown([value])}; exactly one is needed", value)
     return (names[0],)
 
 
@@ -197,7 +203,8 @@ def shape_of(value: Any, n_attributes: int) -> tuple[int, ...]:
     integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in sizes)
     if len(sizes) != n_attributes or not integers or min(sizes, default=1) < 1:
         raise DesignError(
-            f"shape: got {value!r}; {n_attributes} whole numbers of 1 or more are needed", value
+            f"shape: got {shown([value])}; {n_attributes} whole numbers of 1 or more are needed",
+            value,
         )
     return tuple(int(k) for k in sizes)
 
