@@ -168,7 +168,7 @@ def plain_table(
     for i, name in enumerate(header):
         number = i in right
         table.add_column(
-            Text(printable(name)),
+            Text(printable(name, keep="\n")),
             justify="right" if number else "left",
             no_wrap=number,
             min_width=widths[i] if widths else None,
