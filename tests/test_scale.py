@@ -364,6 +364,18 @@ def test_closed_forms_of_other_families(design: Design):
         np.testing.assert_allclose(got, expected, atol=1e-15)
 
 
+@pytest.mark.parametrize("k", range(2, 40))
+def test_an_answer_that_is_never_true_rules_it_out(k):
+    """At p = 0 rounding must leave no chance of the truth, nor one below 0."""
+    design = pp.KaryResponse("a", k, 0.0)
+    P = design.matrix()
+    assert not P.diagonal().any()
+    assert (P >= 0).all()
+    assert design.epsilon() == math.inf
+    assert not design.likelihood_range()[0].any()
+    np.testing.assert_allclose(design.left_inverse() @ P, np.eye(k), atol=1e-12)
+
+
 def test_epsilon_takes_no_memory_by_joint_categories(peak):
     eleven = pp.UnrelatedQuestion([f"a{i}" for i in range(11)], 0.6, [[0.2] * 5] * 11)
     assert eleven.epsilon() == pytest.approx(math.log(1 + 0.6 / (0.4 * 0.2**11)), rel=1e-12)
