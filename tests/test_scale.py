@@ -181,6 +181,11 @@ def test_the_covariance_of_disjoint_events_in_a_file():
         assert both.covariance[0, 1] == pytest.approx(-both.covariance[0, 0], rel=1e-9)
         assert both.covariance[1, 0] == both.covariance[0, 1]
         assert both.combine([1, 1]).value == pytest.approx(1)
+        # What is certain has no error, rather than none that is known.
+        assert both.combine([1, 1]).standard_error == 0
+        apart = estimate_joint(reports, DESIGN, [{"a": "0"}, {"a": "1"}])
+        assert apart.combine([1, 1]).standard_error == 0
+        assert apart.combine([1, -1]).standard_error > 0
 
 
 def test_the_covariance_in_a_file_is_unbiased_by_enumeration():
