@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["sum_rounding", "to_scale"]
+__all__ = ["EPS", "sum_rounding", "to_scale"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -269,6 +269,13 @@ CASES: dict[str, Calls] = {
         "repeats": (lambda x: bootstrap(TABLE, DESIGN, pp.invert, repeats=x), (*WHOLE, 0, 1)),
         "seed": (lambda x: bootstrap(TABLE, DESIGN, pp.invert, repeats=2, seed=x), WHOLE),
     },
+    "em": {
+        "tolerance": (
+            lambda x: pp.em(TABLE, DESIGN, tolerance=x),
+            (*NO_NUMBER, math.nan, math.inf, -1e-9),
+        ),
+        "max_steps": (lambda x: pp.em(TABLE, DESIGN, max_steps=x), (*WHOLE, 0)),
+    },
     "estimate_joint": {
         "events": (lambda x: estimate_joint(REPORTS, DESIGN, x), ([],)),
         "coefficients": (
@@ -321,9 +328,11 @@ MADE = [
     "Hint",
     "Interval",
     "JointEstimate",
+    "KeyedStream",
     "LikelihoodEstimate",
     "PosteriorSummary",
     "Reports",
+    "SealedStream",
     "WeightSums",
 ]
 """Classes whose objects the package makes; Reports are checked as Records are."""
@@ -332,7 +341,6 @@ ELSEWHERE = {
     "feldman_cousins": "test_likelihood.py",
     "chosen_design": "test_optimize.py",
     "run": "test_recipe.py and test_rundir.py",
-    "em": "test_likelihood.py",
     "event_interval": "test_likelihood.py",
     "profile_deviance": "test_likelihood.py",
 }

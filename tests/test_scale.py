@@ -181,6 +181,11 @@ def test_the_covariance_of_disjoint_events_in_a_file():
         assert both.covariance[0, 1] == pytest.approx(-both.covariance[0, 0], rel=1e-9)
         assert both.covariance[1, 0] == both.covariance[0, 1]
         assert both.combine([1, 1]).value == pytest.approx(1)
+        # What is certain has no error, rather than none that is known.
+        assert both.combine([1, 1]).standard_error == 0
+        apart = estimate_joint(reports, DESIGN, [{"a": "0"}, {"a": "1"}])
+        assert apart.combine([1, 1]).standard_error == 0
+        assert apart.combine([1, -1]).standard_error > 0
 
 
 def test_the_covariance_in_a_file_is_unbiased_by_enumeration():
@@ -362,6 +367,18 @@ def test_closed_forms_of_other_families(design: Design):
     dense = Design.likelihood_range(design)
     for got, expected in zip(design.likelihood_range(), dense, strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("k", range(2, 40))
+def test_an_answer_that_is_never_true_rules_it_out(k):
+    """At p = 0 rounding must leave no chance of the truth, nor one below 0."""
+    design = pp.KaryResponse("a", k, 0.0)
+    P = design.matrix()
+    assert not P.diagonal().any()
+    assert (P >= 0).all()
+    assert design.epsilon() == math.inf
+    assert not design.likelihood_range()[0].any()
+    np.testing.assert_allclose(design.left_inverse() @ P, np.eye(k), atol=1e-12)
 
 
 def test_epsilon_takes_no_memory_by_joint_categories(peak):

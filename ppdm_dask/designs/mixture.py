@@ -22,6 +22,7 @@ from ppdm_dask.designs.sampling import drawn, thresholds
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
+from ppdm_dask.rounding import EPS
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -98,7 +99,16 @@ class Mixture(Design):
         self._require_dense()
         q = self.mixing
         P: Floats = q * np.eye(self.n_true) + (1 - q) * self.unrelated[:, None]
+        if q < 0:
+            np.fill_diagonal(P, self._diagonal((1 - q) * self.unrelated))
         return P
+
+    def _diagonal(self, off: Floats) -> Floats:
+        """q + off, the chances of the truth; for q below 0 rounding can leave 1e-17 of a 0."""
+        diagonal: Floats = self.mixing + off
+        if self.mixing < 0:
+            diagonal = np.where(diagonal <= 4 * EPS * off, 0.0, diagonal)
+        return diagonal
 
     def left_inverse(self) -> Floats:
         self._require_dense()
@@ -185,7 +195,7 @@ class Mixture(Design):
         p = np.asarray(prior, dtype=float).reshape(-1)
         q, r = self.mixing, self.unrelated
         off = (1 - q) * r
-        diagonal = p * (q + off)
+        diagonal = p * self._diagonal(off)
         if p.size == 1:
             return PosteriorSummary(diagonal, diagonal, diagonal**2)
         order = np.argsort(p)
@@ -204,7 +214,7 @@ class Mixture(Design):
     def likelihood_range(self) -> tuple[Floats, Floats]:
         law: Floats = reduce(np.multiply.outer, self._drawn_factors, np.ones(())).ravel()
         off = (1 - self.mixing) * law
-        diagonal = self.mixing + off
+        diagonal = self._diagonal(off)
         if self.n_true == 1:
             return diagonal, diagonal
         return np.minimum(diagonal, off), np.maximum(diagonal, off)
@@ -219,7 +229,8 @@ class Mixture(Design):
             # The product leaves the range of a double; q + (1 - q) r is q.
             return math.log(q) - math.log1p(-q) - math.fsum(map(math.log, least))
         off = (1 - q) * r
-        low, high = min(q + off, off), max(q + off, off)
+        truth = float(self._diagonal(np.array(off)))
+        low, high = min(truth, off), max(truth, off)
         return float(np.log(high / low)) if low > 0 else math.inf
 
     def _named(self, **parameters: Any) -> dict[str, Any]:

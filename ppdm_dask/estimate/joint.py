@@ -22,7 +22,7 @@ from ppdm_dask.events import (
     standard_error_of,
 )
 from ppdm_dask.ranges import reals
-from ppdm_dask.rounding import to_scale
+from ppdm_dask.rounding import EPS, to_scale
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -61,12 +61,17 @@ class JointEstimate:
         c = reals("coefficients", coefficients)
         if c.shape != self.values.shape:
             raise InputError(f"coefficients: {c.shape}; {self.values.shape} is needed", c)
-        spread = c @ self.covariance @ c
+        terms = np.outer(c, c) * self.covariance
+        # Rounding of the covariances, sums of n terms, and of this sum: a certainty has no error.
+        noise = EPS * (self.n + terms.size) * float(np.abs(terms).sum())
+        variance = float(terms.sum())
+        if abs(variance) <= noise:
+            variance = 0.0
         if self.lifted is not None:
             # What does not enter may have no variance.
             used = np.flatnonzero(c)
-            spread += c[used] ** 2 @ self.lifted[used]
-        error = float(standard_error_of(np.array(spread)))
+            variance += float(c[used] ** 2 @ self.lifted[used])
+        error = float(standard_error_of(np.array(variance)))
         return Proportion(float(c @ self.values), error, self.n, self.estimand)
 
 

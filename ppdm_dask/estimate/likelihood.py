@@ -18,6 +18,7 @@ from ppdm_dask.estimate.interior import maximise
 from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.events import Estimand, check_estimand
 from ppdm_dask.matching import bound_to
+from ppdm_dask.ranges import real, whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -160,8 +161,8 @@ def em(
         With the steps taken and whether they converged.
     """
     check_estimand(estimand)
-    if not tolerance >= 0 or max_steps < 1:
-        raise InputError("tolerance of 0 or more and max_steps of 1 or more are needed", tolerance)
+    real("tolerance", tolerance, 0)
+    whole("max_steps", max_steps, 1)
     design = bound_to(table, design)
     table = check_table(table, design)
     names, shape = table.attributes, table.codebook.shape

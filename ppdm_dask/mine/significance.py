@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.rounding import sum_rounding
+
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Conditions, Evidence
 
@@ -68,9 +70,10 @@ def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates:
         multiplicity = stratum.multiplicity[rows].astype(float)
         counts += np.tensordot(multiplicity, weights, axes=1)
         parts.append((weights, multiplicity, stratum.n))
-    size = counts.sum()
+    size, n = counts.sum(), sum(n for *_, n in parts)
+    square = sum(float(m @ w.sum(axis=(1, 2)) ** 2) for w, m, _ in parts)
     variance = _covariance([(w.sum(axis=(1, 2))[:, None], m, n) for w, m, n in parts])[0, 0]
-    if not size > 0 or not variance >= 0:
+    if not size > sum_rounding(square, n) or not variance >= 0:
         return 0.0
     present = size / math.sqrt(variance) if variance else math.inf
     by_value, by_class = counts.sum(axis=1) / size, counts.sum(axis=0) / size
