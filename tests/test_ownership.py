@@ -151,4 +151,10 @@ def test_names_that_mean_one_file_are_one(tmp_path: Path, monkeypatch: pytest.Mo
     own(Path("folder") / ("long" * 60))
     own(Path("folder/other"))  # once more by the same command
     release_all()
+    # A killed process leaves its files; the next one that takes them removes them.
+    left = {path.name for path in tmp_path.rglob("*.lock")}
+    assert left == {".out.lock", ".new-out.lock"}
+    own(tmp_path / "folder" / "out")
+    own(tmp_path / "new" / "out")
+    release_all()
     assert not list(tmp_path.rglob("*.lock"))

@@ -23,6 +23,7 @@ certify at every level
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.cone import run_solver
 from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.thinning import thinned
 
 __all__ = ["BalancedProgram"]
 
@@ -41,12 +43,14 @@ Found = tuple[float, Floats, Ints, Certificate]  # gap, weights, which rays, cer
 TOLERANCES = (1e-11, 1e-10, 1e-9, 1e-8)
 """Of the solver, tried in turn; what comes out is certified whatever the solver says of it."""
 
-GAP = 1e-8
-"""Relative distance of a design from its certificate at which no other tolerance is tried."""
+FACTORS = (1.0, 3.0, 0.3, 10.0, 0.1)
+"""Of the unit of the trace, tried in turn where the solver comes to no good end in one of them."""
 
-WORST_GAP = 1e-4
-"""Beyond it nothing was solved."""
+GAP, GOOD_GAP = 1e-8, 1e-6
+"""Relative distances of a design from its certificate at which no other tolerance is tried, and no
+other factor."""
 
+WORST_GAP = 1e-4  # beyond it nothing was solved
 VIOLATION = 1e-10  # of a ray's constraint, in units of the whole, below which no ray is added
 AT_END = 1e-7  # of the way from max p to delta: what is nearer to delta counts as it
 UNUSED = 1e-9  # weight of a ray, relative to its largest, that is the solver's noise
@@ -90,11 +94,12 @@ class BalancedProgram:
             If no design comes near its certificate.
         """
         best: Found | None = None
-        for tolerance in TOLERANCES:
-            found = _Level(self, loss).solve(tolerance)
+        level = _Level(self, loss)
+        for factor, tolerance in product(FACTORS, TOLERANCES):
+            found = level.solve(tolerance, factor)
             if found is not None and (best is None or found[0] < best[0]):
                 best = found
-            if best is not None and best[0] <= GAP:
+            if best is not None and best[0] <= (GAP if factor == 1.0 else GOOD_GAP):
                 break
         if best is None or not best[0] <= WORST_GAP:
             raise PPDMError(f"the cone solver gave up at level {loss:g}", loss)
@@ -125,7 +130,7 @@ class _Level:
         else:
             self.allowed = np.arange(len(R))
 
-    def solve(self, tolerance: float) -> Found | None:
+    def solve(self, tolerance: float, factor: float) -> Found | None:
         """The best that was found; None where the solver finds nothing."""
         active = self.allowed
         if len(active) > LISTED:
@@ -139,12 +144,14 @@ class _Level:
         # Where delta allows little, a report is worth up to the square of that less.
         allowed = (delta - p_max) / (1.0 - p_max)
         for guess in (scale, scale / allowed, scale / allowed**2):
-            found = self._from_scale(active, guess, tolerance)
+            found = self._from_scale(active, guess, tolerance, factor)
             if found is not None:
                 return found
         return None
 
-    def _from_scale(self, active: Ints, scale: float, tolerance: float) -> Found | None:
+    def _from_scale(
+        self, active: Ints, scale: float, tolerance: float, factor: float
+    ) -> Found | None:
         """The same, from a guess of the trace; with more rays as they are violated."""
         best: Found | None = None
         for _ in range(ROUNDS):
@@ -159,10 +166,10 @@ class _Level:
                 best = gap, exact, chosen, certificate
             more = np.argsort(-short, kind="stable")[:ADDED]
             more = np.setdiff1d(more[short[more] > VIOLATION], active)
-            if not more.size and abs(math.log(value / scale)) < 1.0:
+            if not more.size and abs(math.log(value * factor / scale)) < 1.0:
                 return best
             active = np.union1d(active, more)
-            scale = value
+            scale = value * factor
         return best
 
     def _attempt(
@@ -264,20 +271,14 @@ class _Level:
         n = self.problem.n
         if len(chosen) <= n * (n + 1) // 2 + 1:
             return chosen, x
-        from scipy.optimize import nnls
-
         most = self.most[chosen]
-        root = (
-            self.program.rays[chosen]
-            * np.sqrt(most / (self.problem.prior * self.program.sums[chosen, None]).T).T
-        )
+        u = self.program.rays[chosen] / np.sqrt(self.problem.prior)
+        root = u * np.sqrt(most / self.program.sums[chosen])[:, None]
         upper = np.triu_indices(n)
-        A = np.array(
-            [np.r_[np.outer(v, v)[upper], w / self.loss] for v, w in zip(root, most, strict=True)]
-        ).T
-        scale = np.abs(A).max(axis=1, keepdims=True)
-        A /= np.where(scale > 0, scale, 1.0)
-        thin, _ = nnls(A, A @ x, maxiter=50 * len(chosen))
+        columns = [
+            np.r_[np.outer(v, v)[upper], w / self.loss] for v, w in zip(root, most, strict=True)
+        ]
+        thin = thinned(np.array(columns).T, x)
         keep = thin > UNUSED
         return chosen[keep], thin[keep]
 

@@ -25,6 +25,7 @@ from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.objectives import evaluate
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import list_rays
+from ppdm_dask.search.thinning import thinned
 
 __all__ = ["Certificate", "Designer", "Level", "certify"]
 
@@ -231,13 +232,8 @@ class Designer:
         n = self.problem.n
         if len(chosen) <= n * (n + 1) // 2 + 1:
             return weights, chosen
-        from scipy.optimize import nnls
-
         upper = np.triu_indices(n)
         columns = [np.r_[np.outer(u, u)[upper], 1.0] for u in self.u[chosen]]
-        A = np.array(columns).T
-        scale = np.abs(A).max(axis=1, keepdims=True)
-        A /= np.where(scale > 0, scale, 1.0)  # two categories may share no ray
-        thin, _ = nnls(A, A @ weights, maxiter=50 * len(chosen))
+        thin = thinned(np.array(columns).T, weights)
         keep = thin > UNUSED * thin.max()
         return thin[keep], chosen[keep]
