@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ppdm_dask as pp
 from ppdm_dask.errors import InputError
-from ppdm_dask.parallel import partitions
+from ppdm_dask.parallel import tree
 from ppdm_dask.parallel.partitions import Partition, disguise_and_count
 from ppdm_dask.randomness import KeyedStream
 
@@ -91,7 +91,7 @@ def test_a_task_that_runs_again_gives_the_same_reports(monkeypatch: pytest.Monke
     # Two people with one number: their draws must have nothing in common.
     parts = [Partition(0, lambda: frame), Partition(0, lambda: frame)]
     seen: list[list[bytes]] = []
-    once = partitions._do
+    once = tree._do
 
     def again(work, i, part, key, told):  # type: ignore[no-untyped-def]
         def disguised(_: int, part: Partition, stream: pp.Stream) -> bytes:
@@ -100,7 +100,7 @@ def test_a_task_that_runs_again_gives_the_same_reports(monkeypatch: pytest.Monke
         seen.append([once(disguised, i, part, key, told) for _ in range(25)])
         return once(work, i, part, key, told)
 
-    monkeypatch.setattr(partitions, "_do", again)
+    monkeypatch.setattr(tree, "_do", again)
     stream = pp.Stream.from_entropy()
     (table,) = disguise_and_count(parts, BOOK, DESIGN, stream, [["smokes"]])
     assert table.n == 2 * N and not table.simulated

@@ -44,10 +44,12 @@ def test_every_profile_of_the_package_is_read_by_name_and_has_a_page() -> None:
 def test_local_profile(tmp_path: Path) -> None:
     path = write(tmp_path, LOCAL)
     profile = load_profile(path)
-    assert profile == LocalProfile(source=str(path), workers=2, memory=2 * 2**30)
+    assert profile == LocalProfile(source=str(path), workers=2, memory=2 * 2**30, security="run")
     assert profile.where == "local, 2 workers of 2 GiB"
     assert profile.with_workers(1).where == "local, 1 worker of 2 GiB"
-    assert profile.certificates() is None
+    # Nobody has to ask for certificates, and no two runs have the same.
+    one, two = profile.certificates(), profile.certificates()
+    assert one is not None and two is not None and one.authority != two.authority
 
 
 @pytest.mark.parametrize(

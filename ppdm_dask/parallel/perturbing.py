@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.atomic import remove_left_parts
-from ppdm_dask.parallel.partitions import Partition, parquet_partitions, reduce_tree
+from ppdm_dask.parallel.partitions import Partition, parquet_partitions
+from ppdm_dask.parallel.tree import reduce_tree
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
 from ppdm_dask.perturb.release import released_frame, write_parquet

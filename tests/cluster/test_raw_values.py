@@ -17,16 +17,16 @@ from distributed.comm import tcp
 
 import ppdm_dask as pp
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.parallel import partitions
+from ppdm_dask.parallel import tree
 from ppdm_dask.parallel.client import Pool, local_pool
 from ppdm_dask.parallel.partitions import (
     Partition,
     disguise_and_count,
     frame_partitions,
     parquet_partitions,
-    reduce_tree,
 )
 from ppdm_dask.parallel.perturbing import perturb_partitions
+from ppdm_dask.parallel.tree import reduce_tree
 from ppdm_dask.perturb import AIBR
 
 pytestmark = pytest.mark.cluster
@@ -145,8 +145,8 @@ def test_one_answer_has_one_report_however_often_its_task_runs(pool: Pool, tmp_p
     assert len(attempts) == 3
     assert set(attempts) == set(taken)
     # One task 25 times, on two workers.
-    (key,) = partitions._keys(pp.Stream.from_entropy(), 1)
-    do = partial(partitions._do, work, 0, part, key, BOOK.names)
+    (key,) = tree._keys(pp.Stream.from_entropy(), 1)
+    do = partial(tree._do, work, 0, part, key, BOOK.names)
     futures = [pool.client.submit(do, key=f"again-{number}", pure=False) for number in range(25)]
     reports = np.array([np.frombuffer(found[0], np.uint8) for found in pool.client.gather(futures)])
     assert len(np.unique(reports, axis=0)) == 1
