@@ -208,16 +208,6 @@ def damage_toml(content: bytes, chance: Chance) -> bytes:
     return dump_toml(tree).encode("utf-8", "surrogatepass")
 
 
-def _sealed(tree: dict[str, Any]) -> dict[str, Any]:
-    """A document with the checksum that fits it, so that what reads it goes further."""
-    from ppdm_dask.experiments.sealed import seal
-
-    try:
-        return seal(tree)
-    except (TypeError, ValueError):  # nothing of ours could have sealed it
-        return tree
-
-
 def damage_json(content: bytes, chance: Chance) -> bytes:
     """Change values, keys and nesting of a JSON file."""
     if chance.coin(0.04):
@@ -227,7 +217,5 @@ def damage_json(content: bytes, chance: Chance) -> bytes:
         return None if chance.coin(0.1) else nasty(chance)
 
     tree = damage_tree(json.loads(content), chance, special)
-    if isinstance(tree, dict) and "checksum" in tree and chance.coin(0.7):
-        tree = _sealed(tree)
     # Ten thousand digits are no JSON that this Python reads or writes.
     return json.dumps(tree, ensure_ascii=chance.coin(0.5)).encode("utf-8", "surrogatepass")
