@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from ppdm_dask import NotInvertible, RRMatrix
-from ppdm_dask.designs import base
+from ppdm_dask.designs import (
+    Design,
+    Flip,
+    SubsetSelection,
+    UnaryEncoding,
+    base,
+    flip,
+    subset,
+    unary,
+)
 from ppdm_dask.designs.inverse import condition, left_inverse
 
 
@@ -61,3 +71,21 @@ def test_a_condition_number_is_told_up_to_the_largest_dense_matrix(
     with pytest.raises(NotInvertible) as told:
         flat.require_inverse()
     assert np.shape(told.value.subject) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("module", "design"),
+    [
+        # 5/8 for the truth and 3/8 for the other one.
+        (subset, SubsetSelection("a", 2, 1, p=0.625)),
+        (unary, UnaryEncoding("a", 2, 0.625, 0.375)),
+        (flip, Flip("a", 0.625)),
+    ],
+)
+def test_the_smallest_difference_that_can_be_inverted(
+    module: ModuleType, design: Design, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MIN_DIFFERENCE", 0.25)
+    assert not design.undefined
+    monkeypatch.setattr(module, "MIN_DIFFERENCE", np.nextafter(0.25, 1))
+    assert design.undefined

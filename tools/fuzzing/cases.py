@@ -23,6 +23,7 @@ from typing import Any
 
 from fuzzing.chance import Chance
 from fuzzing.scenes import Scene, place
+from fuzzing.seals import seal_again
 
 __all__ = ["Case", "Failure", "call", "damaged", "run_cases"]
 
@@ -36,6 +37,9 @@ MAX_GROWTH = 1 << 30
 """Bytes by which a case may make its process grow."""
 
 CODES = (0, 1, 2, 3, 130)
+SEALED = 0.7
+"""Share of damaged files whose checksum, if they have one, is made to fit."""
+
 PROGRESS = re.compile(r"^[\w-]+: [\d,]+ of [\d,]+ ")
 """Lines of a run on standard error before the one that says what is wrong."""
 
@@ -203,7 +207,12 @@ def _answer(case: Case, seeds: Path, folder: Path) -> dict[str, Any]:
     scene = case.scene
     for need in scene.needs:
         _copy(seeds / need, folder / need)
-    place(folder / scene.file, damaged(case, seeds))
+    content = damaged(case, seeds)
+    place(folder / scene.file, content)
+    if isinstance(content, bytes) and Chance(case.seed, case.target, case.index, "seal").coin(
+        SEALED
+    ):
+        seal_again(folder / scene.file)
     os.chdir(folder)
     before = _files(folder)
     held = _rss()

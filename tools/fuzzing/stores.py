@@ -1,13 +1,11 @@
-"""Damage to stores: rows of SQLite, members of NumPy's archives, variables of netCDF."""
+"""Damage to stores: rows of SQLite, checkpoints of searches, variables of netCDF."""
 
 from __future__ import annotations
 
-import io
+import hashlib
+import json
 import sqlite3
-import struct
 import tempfile
-import tokenize
-import zipfile
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -18,9 +16,9 @@ import numpy as np
 
 from fuzzing.chance import Chance
 from fuzzing.rawbytes import damage_bytes
-from fuzzing.trees import INTEGERS, LARGE, TEXTS
+from fuzzing.trees import INTEGERS, LARGE, TEXTS, damage_tree
 
-__all__ = ["damage_netcdf", "damage_npz", "damage_sqlite"]
+__all__ = ["damage_checkpoint", "damage_netcdf", "damage_sqlite"]
 
 
 def damage_sqlite(content: bytes, chance: Chance) -> bytes:
@@ -75,81 +73,21 @@ def _other(value: Any, chance: Chance) -> Any:
     )
 
 
-def damage_npz(content: bytes, chance: Chance) -> bytes:
-    """Change members of an archive of arrays."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    for _ in range(chance.pick((1, 1, 2))):
-        name = chance.pick(sorted(members)) if members else "a.npy"
-        act = chance.below(8)
-        if act == 0:
-            members.pop(name, None)
-        elif act == 1 and name in members:
-            members[chance.pick(("x.npy", "../x.npy", "", "a" * 300))] = members.pop(name)
-        elif act == 2:
-            members[name] = _header(chance)
-        elif act == 3 and name in members:
-            members[name] = damage_bytes(members[name], chance)
-        elif name in members:
-            members[name] = _array(members[name], chance)
-    out = io.BytesIO()
-    method = chance.pick((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
-    with zipfile.ZipFile(out, "w", method) as archive:
-        for name, member in members.items():
-            archive.writestr(zipfile.ZipInfo(name or "empty"), member, method)
-    return out.getvalue()
-
-
-def _header(chance: Chance) -> bytes:
-    """A member whose header promises more than there is, or something else."""
-    header = chance.pick(
-        (
-            "{'descr': '<f8', 'fortran_order': False, 'shape': (8589934592,), }",
-            "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }",
-            "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }",
-            "{'descr': '|O', 'fortran_order': False, 'shape': (), }",
-            "{'descr': '<U1000000000', 'fortran_order': False, 'shape': (1,), }",
-            "{'descr': 'x', 'fortran_order': 3, 'shape': 'y', }",
-            "[" * 3_000,
-            "",
-        )
-    )
-    text = header.ljust(117).encode() + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"\x00" * 64
-
-
-def _array(member: bytes, chance: Chance) -> bytes:
-    try:
-        array = np.load(io.BytesIO(member), allow_pickle=False)
-    except (ValueError, EOFError, SyntaxError, OSError, MemoryError, tokenize.TokenError):
-        return member  # damaged already
-    act = chance.below(8)
-    if act == 0:
-        array = array.astype(chance.pick(("f4", "i8", "U10", "c16", "?", "f8", "S4")))
-    elif act == 1:
-        array = array.ravel()[: chance.below(array.size)]
-    elif act == 2:
-        array = array[None]
-    elif act == 3 and array.size and array.dtype.kind in "fiu":
-        array = array.copy()
-        flat = array.reshape(-1)
-        value = chance.pick((-1, 0, 2, np.iinfo("i8").max, np.nan, np.inf, 1e300))
-        with np.errstate(all="ignore"):
-            flat[chance.below(flat.size)] = np.asarray(value).astype(array.dtype)
-        array = flat.reshape(array.shape)
-    elif act == 4:
-        array = np.zeros(chance.pick(((0,), (0, 3), (1,), (70_000,))), array.dtype)
-    elif act == 5:
-        array = np.concatenate([array.reshape(-1)] * 3)
-    elif act == 6 and array.dtype.kind in "US":
-        array = np.array(chance.pick(("", "{}", "null", "[" * 5_000, '{"a": 1}')))
+def damage_checkpoint(content: bytes, chance: Chance) -> bytes:
+    """Change the header or the numbers of a search's checkpoint; mostly its checksum fits."""
+    magic, digest, rest = content.split(b"\n", 2)
+    end = 8 + int.from_bytes(rest[:8], "little")
+    header, values = json.loads(rest[8:end]), rest[end:]
+    if chance.coin(0.6):
+        header = damage_tree(header, chance)
     else:
-        array = (
-            array[..., ::-1] if array.ndim else array + array if array.dtype.kind == "f" else array
-        )
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    return out.getvalue()
+        values = damage_bytes(values, chance)
+    text = json.dumps(header).encode("utf-8", "surrogatepass")
+    length = chance.pick((1 << 62, 0, len(text) - 1)) if chance.coin(0.05) else len(text)
+    rest = length.to_bytes(8, "little") + text + values
+    if chance.coin(0.8):
+        digest = hashlib.sha256(rest).hexdigest().encode()
+    return b"\n".join([magic, digest, rest])
 
 
 def damage_netcdf(content: bytes, chance: Chance) -> bytes:

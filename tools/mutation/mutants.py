@@ -54,7 +54,7 @@ class Mutant:
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
         for number, (node, parents) in enumerate(_nodes(tree)):
             if number == self.place:
-                changed = list(_changes(node))[self.variant]
+                changed = list(_changes(node, parents))[self.variant]
                 _replace(parents[-1], node, changed)
                 return compile(ast.fix_missing_locations(tree), str(self.path), "exec")
         raise RuntimeError(f"{self.path}: there is no node {self.place}; was the file changed?")
@@ -70,7 +70,7 @@ def mutants_of(module: str, path: Path) -> list[Mutant]:
         )
         names = [p.name for p in parents if isinstance(p, ast.FunctionDef | ast.ClassDef)]
         original = _head(statement)
-        for variant, changed in enumerate(_changes(node)):
+        for variant, changed in enumerate(_changes(node, parents)):
             _replace(parents[-1], node, changed)
             mutated = _head(changed if statement is node else statement)
             _replace(parents[-1], changed, node)
@@ -199,11 +199,16 @@ SWAPPED_NAMES = {
     "logical_or": "logical_and",
     "first": "last",
 }
+COMMUTATIVE = ("max", "min", "maximum", "minimum", "hypot", "gcd", "lcm", "isclose", "logaddexp")
 DROPPED_CALLS = ("abs", "sqrt", "square", "exp", "log", "sorted", "cumsum", "conj", "floor", "ceil")
 
 
-def _changes(node: ast.AST) -> Iterator[ast.AST]:
+def _changes(node: ast.AST, parents: tuple[ast.AST, ...]) -> Iterator[ast.AST]:
     """The ways in which a node is changed."""
+    around = [parent for parent in parents[-2:] if not isinstance(parent, ast.Tuple)]
+    indexing = isinstance(around[-1], ast.Subscript)
+    if isinstance(node, ast.Constant) and isinstance(parents[-1], ast.UnaryOp):
+        return  # -1 becomes 1 with its sign; -2 says "the rest" as well
     if isinstance(node, ast.BinOp):
         yield from _changed_operation(node)
     elif isinstance(node, ast.AugAssign):
@@ -225,7 +230,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node.op, ast.USub | ast.Not | ast.Invert):
             yield node.operand
     elif isinstance(node, ast.Constant):
-        yield from _changed_constant(node)
+        yield from _changed_constant(node, indexing)
     elif isinstance(node, ast.If | ast.While | ast.IfExp):
         yield _like(node, test=ast.UnaryOp(ast.Not(), node.test))
     elif isinstance(node, ast.Call):
@@ -253,13 +258,14 @@ def _is_text(node: ast.AST) -> bool:
     return texts or isinstance(node, ast.JoinedStr | ast.List | ast.Tuple | ast.ListComp)
 
 
-def _changed_constant(node: ast.Constant) -> Iterator[ast.AST]:
+def _changed_constant(node: ast.Constant, indexing: bool) -> Iterator[ast.AST]:
     value = node.value
     if isinstance(value, bool):
         yield ast.Constant(not value)
     elif isinstance(value, int):
         yield ast.Constant(value + 1)
-        yield ast.Constant(value - 1)
+        if not (value == 0 and indexing):  # the first is the last of one
+            yield ast.Constant(value - 1)
     elif isinstance(value, float):
         yield ast.Constant(value + 1)
         yield ast.Constant(value * 2 if value else 0.5)
@@ -276,6 +282,8 @@ def _changed_call(node: ast.Call) -> Iterator[ast.AST]:
             yield _like(node, func=_like(node.func, attr=other))
     if name in DROPPED_CALLS and len(node.args) == 1:
         yield node.args[0]
+    if name in COMMUTATIVE:
+        return
     plain = not any(isinstance(argument, ast.Starred) for argument in node.args[:2])
     if len(node.args) >= 2 and plain and name not in ("isinstance", "getattr", "zip"):
         yield _like(node, args=[node.args[1], node.args[0], *node.args[2:]])

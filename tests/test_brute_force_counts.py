@@ -1,0 +1,55 @@
+"""Counts, weights and ledgers against plain statements; what tables have no room for is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from strategies import make_codebook
+
+from ppdm_dask import Reports, Warner, count
+from ppdm_dask.errors import RecordsError
+from ppdm_dask.events import proportion
+from ppdm_dask.experiments.plan import Cell
+from ppdm_dask.parallel.batches import Batch, Quarantined
+from ppdm_dask.parallel.ledger import Ledger
+
+WARNER = Warner("a", 0.8)
+CODES = np.array([[0], [1], [1], [0], [1], [1]])
+WEIGHTS = np.array([1.0, 2.0, 0.5, 4.0, 1.5, 3.0])
+STRATA = np.array([0, 1, 0, 1, 0, 1])
+
+
+def reports(weights: np.ndarray | None = None, strata: np.ndarray | None = None) -> Reports:
+    book = make_codebook(["a"], [2])
+    return Reports(CODES, book, 0, WARNER.digest, True, weights=weights, strata=strata)
+
+
+@pytest.mark.parametrize(
+    ("weights", "strata"), [(WEIGHTS, None), (None, STRATA), (WEIGHTS, STRATA)]
+)
+def test_reports_with_weights_or_strata_are_not_counted(weights, strata) -> None:
+    with pytest.raises(RecordsError, match="weights or strata are not counted"):
+        count(reports(weights, strata), WARNER)
+
+
+def test_a_weighted_proportion_is_the_weighted_mean_of_event_weights() -> None:
+    # Of Warner's design a report of the event weighs p / (2p - 1), another one -(1 - p) / (2p - 1).
+    each = np.where(CODES[:, 0] == 1, 0.8 / 0.6, -0.2 / 0.6)
+    expected = (WEIGHTS * each).sum() / WEIGHTS.sum()
+    for strata in (None, STRATA):
+        found = proportion(reports(WEIGHTS, strata), WARNER, {"a": "1"})
+        assert found.value == pytest.approx(expected, rel=1e-12)
+        assert found.n == len(CODES)
+    unweighted = proportion(reports(None, STRATA), WARNER, {"a": "1"})
+    assert unweighted.value == pytest.approx(each.mean(), rel=1e-12)
+
+
+def test_what_was_given_up_is_told_in_the_order_of_repeats(tmp_path: Path) -> None:
+    cell = Cell("q=0.5", {"q": 0.5}, 10)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        for start, stop in ((7, 8), (2, 4), (4, 5)):
+            ledger.quarantine(Quarantined(Batch(cell, start, stop), "it is too large"))
+        found = [(each.batch.start, each.batch.stop) for each in ledger.quarantined([cell])]
+    assert found == [(2, 5), (7, 8)]
