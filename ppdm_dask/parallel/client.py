@@ -166,14 +166,15 @@ def local_pool(
         How a user gives a worker more memory, the end of a sentence.
     """
     security = (certificates or make_certificates()).security()
-    check_semaphores()
     limit = memory_limit or int(MEMORY_LIMIT * MEMORY_SHARE / workers)
     with ExitStack() as stack:
         stack.enter_context(logging_to(log))
         stack.enter_context(environment_kept([*ENVIRONMENT, *LEAKED]))
         stack.enter_context(main_hidden())
         stack.enter_context(dask.config.set(SETTINGS))
+        # The tracker first: a semaphore would start one that is not quiet.
         _start_tracker()
+        check_semaphores()
         stack.callback(_kill_left, {child.pid for child in multiprocessing.active_children()})
         with interrupts_blocked():
             common = {"host": HOST, "protocol": "tls://", "security": security}
