@@ -42,6 +42,9 @@ class PPDMError(Exception):
     row: int | None = None
     """Record of a value at fault, counted over the whole data set from 0."""
 
+    withheld: bool = False
+    """Whether the object at fault holds data of records, and so was not kept."""
+
     told: str | None = None
     """The message without the value at fault; None where the message holds none."""
 
@@ -87,7 +90,9 @@ class _OfData(InputError):
     """About data: carries the one value at fault, or nothing, and never the records around it."""
 
     def __init__(self, message: str, subject: object = None) -> None:
-        super().__init__(message, subject if _is_single(subject) else None)
+        single = _is_single(subject)
+        super().__init__(message, subject if single else None)
+        self.withheld = not single
 
 
 def _is_single(subject: object) -> bool:

@@ -176,6 +176,7 @@ def proportion(
         from ppdm_dask.estimate.surveyed import proportion_of
 
         return proportion_of(sum_event(reports, design, event, where), estimand)
+    design = bound_to(reports, design)
     weights = event_weights(reports, design, event)
     n = len(weights)
     if not n:

@@ -37,8 +37,8 @@ def moved(shift: float) -> Iterator[None]:
     """
     law, version = unrelated._law, rundir.code_version()
 
-    def other(name: str, entry: Any) -> Any:
-        return law(name, entry + shift if isinstance(entry, float) else entry)
+    def other(name: str, entry: Any, labels: Any) -> Any:
+        return law(name, entry + shift if isinstance(entry, float) else entry, labels)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unrelated, "_law", other)

@@ -179,7 +179,9 @@ def test_a_wrong_design_is_noticed():
 def survey(design, counts, path, **options):
     """The answer of ``ppdm estimate`` to counts of reports."""
     book = codebook_of(design)
-    write_counts(path, table_of(design, counts), About("counts", book, design, True, (), ("b",)))
+    write_counts(
+        path, table_of(design, counts), About("counts", book, design, True, (), ("b" * 32,))
+    )
     named = {"codebook": Path("c.toml"), "design": Path("d.toml")}
     sources = open_sources([path], book, design, named)
     return estimate_files(sources, book, design, Question(design.attributes, **options))

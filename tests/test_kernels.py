@@ -55,6 +55,11 @@ def test_machine_code_is_keyed_by_the_sources_wherever_it_is(tmp_path, monkeypat
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
     assert Path(kernels._cache_dir.__wrapped__(str(tmp_path))) == tmp_path / beside.name
+    # The user's folder for caches is the last resort.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    assert Path(kernels._cache_dir.__wrapped__("")).parent == tmp_path / "user" / "ppdm_dask"
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert kernels._cache_dir.__wrapped__("") == ""
 
 

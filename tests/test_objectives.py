@@ -92,7 +92,10 @@ def test_repair_lowers_the_entry_that_is_too_large():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (([0.5, 0.3, 0.2], 100, 0.4), r"^delta: got 0.4; a number above .* 0.5, is needed$"),
+        (
+            ([0.5, 0.3, 0.2], 100, 0.4),
+            r"^delta: got 0.4; a number above .* 0.5, by 0.0001 or more is needed$",
+        ),
         (([0.5, 0.5], 100, 0.5), r"^delta: got 0.5; a number above"),
         (([0.5, 0.5], 100, 1.5), r"^delta: got 1.5; a number in \(0, 1\]"),
         (([0.5, 0.4], 100), r"^prior: got a sum of 0.9; .* sum to 1"),

@@ -79,7 +79,7 @@ def test_another_objective_is_measured_anew(clock):
 
 
 def test_one_core_needs_no_worker(clock, monkeypatch):
-    monkeypatch.setattr(population, "_cores", lambda: 1)
+    monkeypatch.setattr(population, "usable_cores", lambda: 1)
     with population_map() as mapped:
         assert len(np.concatenate(mapped(Costly(clock, 9.0, 9.0), [stack(20)]))) == 20
         assert not mapped.away

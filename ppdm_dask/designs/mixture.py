@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -79,14 +79,18 @@ class Mixture(Design):
         DesignError
             Above 2**24 joint categories; event weights and epsilon do without.
         """
+        law = self._joint(self.factors)
+        law.flags.writeable = False
+        return law
+
+    def _joint(self, factors: Sequence[Floats]) -> Floats:
         if self.n_true > MAX_JOINT:
             raise DesignError(
                 f"{self.id}: a block of {self.n_true} joint categories is too large to list (at "
                 f"most {MAX_JOINT}); ask for fewer attributes, or for events",
                 self,
             )
-        law: Floats = reduce(np.multiply.outer, self.factors, np.ones(())).ravel()
-        law.flags.writeable = False
+        law: Floats = reduce(np.multiply.outer, factors, np.ones(())).ravel()
         return law
 
     def _shift(self) -> tuple[float, float]:
@@ -212,8 +216,7 @@ class Mixture(Design):
         return tuple(law if law.size == 2 else drawn(law) for law in self.factors)
 
     def likelihood_range(self) -> tuple[Floats, Floats]:
-        law: Floats = reduce(np.multiply.outer, self._drawn_factors, np.ones(())).ravel()
-        off = (1 - self.mixing) * law
+        off = (1 - self.mixing) * self._joint(self._drawn_factors)
         diagonal = self._diagonal(off)
         if self.n_true == 1:
             return diagonal, diagonal
@@ -221,7 +224,7 @@ class Mixture(Design):
 
     def log_ratio(self) -> float:
         """As in the base class, in closed form: the least r has the largest ratio."""
-        q, least = self.mixing, [float(factor.min()) for factor in self.factors]
+        q, least = self.mixing, [float(factor.min()) for factor in self._drawn_factors]
         if self.n_true == 1 or not q:
             return 0.0
         r = math.prod(least)

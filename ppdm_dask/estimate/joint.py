@@ -21,6 +21,7 @@ from ppdm_dask.events import (
     mask_weights,
     standard_error_of,
 )
+from ppdm_dask.matching import bound_to
 from ppdm_dask.ranges import reals
 from ppdm_dask.rounding import EPS, to_scale
 
@@ -100,6 +101,7 @@ def estimate_joint(
     n = len(reports)
     if not n:
         raise RecordsError("there are no reports; at least one is needed", reports)
+    design = bound_to(reports, design)
     W = np.stack([event_weights(reports, design, event) for event in events], axis=1)
     d = np.ones(n) if reports.weights is None else to_scale(reports.weights)[0]
     values = d @ W / d.sum()

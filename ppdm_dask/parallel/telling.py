@@ -40,7 +40,7 @@ class Refusal:
         """
         if isinstance(error, PPDMError) and (
             error.told is not None
-            or error.subject is None
+            or (error.subject is None and not error.withheld)
             or isinstance(error.subject, PurePath)
             or (isinstance(error.subject, str) and error.subject in names)
         ):
