@@ -162,13 +162,16 @@ class Limit:
         return result
 
     def certain_mse(self, loss: npt.ArrayLike) -> Floats:
-        """:meth:`mse`, lowered by what rounding may have done to it, and to the level of a matrix.
+        """:meth:`mse`, lowered by what rounding may have done to it, and to a matrix.
 
-        The MSE of a matrix itself is known to about as much.
+        A matrix meets its level and delta to rounding, and next to ``p_max`` that little is a
+        larger share of what delta allows.  The MSE of a matrix itself is known to about as much.
         """
         later = np.asarray(loss, dtype=float) + 4 * EPSILON
         found = self.mse(later)
         slack = ROUNDING + 16 * EPSILON * self.problem.trace(found)
+        if self.problem.delta < 1:
+            slack += AT_LEVEL / (self.problem.delta - self.problem.p_max)
         result: Floats = found * np.maximum(1.0 - slack, 0.0)
         return result
 
