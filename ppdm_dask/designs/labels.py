@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError, RecordsError
-from ppdm_dask.shown import quoted
+from ppdm_dask.shown import listed, quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -118,7 +118,7 @@ def check_labels(name: str, stated: Iterable[str], there: Labels) -> None:
     if surplus:
         said.append(f"the design has no category {quoted(surplus)}")
     if said:
-        raise DesignError(f"design on {name!r}: {'; '.join(said)}", name)
+        raise DesignError(f"design on {quoted([name])}: {'; '.join(said)}", name)
 
 
 def places(name: str, stated: Labels, there: Labels) -> npt.NDArray[np.int64]:
@@ -145,14 +145,15 @@ def check_fit(design: Design, codebook: Codebook) -> None:
     """Raise RecordsError unless the codebook has the attributes that the design expects."""
     for name, size in zip(design.attributes, design.shape, strict=True):
         if name not in codebook.names:
-            have = ", ".join(codebook.names)
+            have = listed(codebook.names)
             raise RecordsError(
-                f"the design covers attribute {name!r}; there are only: {have}", name
+                f"the design covers attribute {quoted([name])}; there are only: {have}", name
             )
         declared = len(codebook[name].categories)
         if declared != size:
             raise RecordsError(
-                f"attribute {name!r} has {declared} categories; the design expects {size}", name
+                f"attribute {quoted([name])} has {declared} categories; the design expects {size}",
+                name,
             )
 
 

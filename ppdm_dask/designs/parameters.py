@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import given, quoted
+from ppdm_dask.shown import given, listed, quoted
 
 __all__ = [
     "attribute_names",
@@ -232,6 +232,8 @@ def check_keys(
     for key in parameters:
         if key not in required | optional:
             known = ", ".join(sorted(required | optional))
-            raise DesignError(f"{key}: not a parameter of {family!r}; it has: {known}", key)
+            raise DesignError(
+                f"{listed([key])}: not a parameter of {family!r}; it has: {known}", key
+            )
     for key in sorted(required - set(parameters)):
         raise DesignError(f"{key}: missing; {family!r} needs it", key)

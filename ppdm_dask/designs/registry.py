@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ppdm_dask.errors import DesignError
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -50,5 +51,5 @@ def design_from_config(config: Mapping[str, Any]) -> Design:
     name = parameters.pop("id", None)
     if not isinstance(name, str) or name not in _FAMILIES:
         known = ", ".join(families())
-        raise DesignError(f"id: got {name!r}; a design family is needed: {known}", name)
+        raise DesignError(f"id: got {given(name)}; a design family is needed: {known}", name)
     return _FAMILIES[name].from_config(parameters)

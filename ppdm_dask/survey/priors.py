@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs.parameters import ratio
 from ppdm_dask.errors import InputError
-from ppdm_dask.shown import quoted
+from ppdm_dask.shown import given, listed, quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -44,16 +44,16 @@ def read_priors(path: Path) -> Priors:
     name = root.optional_text("attribute", "the name of an attribute is needed")
     table = root.table("prior", "a table [prior], or a table [prior.ATTRIBUTE] each, is needed")
     root.done()
-    given: Mapping[str, Any] = {name: table.rest()} if name else table.rest()
-    if not given:
+    entries: Mapping[str, Any] = {name: table.rest()} if name else table.rest()
+    if not entries:
         raise InputError(f"{path}: prior: is empty; categories and proportions are needed", path)
     found = {}
-    for attribute, stated in given.items():
-        where = f"{path}: prior" + ("" if name else f".{attribute}")
+    for attribute, stated in entries.items():
+        where = f"{path}: prior" + ("" if name else f".{listed([attribute])}")
         if not isinstance(stated, Mapping):
             raise InputError(
-                f"{where}: got {stated!r}; a table of categories is needed, or the attribute's "
-                "name as `attribute` at the top",
+                f"{where}: got {given(stated)}; a table of categories is needed, or the "
+                "attribute's name as `attribute` at the top",
                 stated,
             )
         numbers = {label: ratio(share) for label, share in stated.items()}
@@ -86,9 +86,10 @@ def check_prior_labels(path: Path, priors: Priors, codebook: Codebook) -> None:
     """Raise InputError unless the categories are all those of the codebook, and no others."""
     for attribute, shares in priors.items():
         if attribute not in codebook.names:
-            there = ", ".join(codebook.names)
+            there = listed(codebook.names)
             raise InputError(
-                f"{path}: prior.{attribute}: the codebook has no such attribute; it has {there}",
+                f"{path}: prior.{listed([attribute])}: the codebook has no such attribute; "
+                f"it has {there}",
                 attribute,
             )
         categories = codebook[attribute].categories
@@ -96,7 +97,8 @@ def check_prior_labels(path: Path, priors: Priors, codebook: Codebook) -> None:
             if category not in categories or category not in shares:
                 what = "absent" if category in categories else "no category of the codebook"
                 raise InputError(
-                    f"{path}: prior.{attribute}.{category}: {what}; all are needed, no others",
+                    f"{path}: prior.{listed([attribute])}.{listed([category])}: {what}; all are "
+                    "needed, no others",
                     category,
                 )
 

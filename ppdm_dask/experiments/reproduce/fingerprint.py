@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from ppdm_dask.experiments.environment import environment
+from ppdm_dask.shown import cut
 
 __all__ = ["Fingerprint", "differences", "fingerprint", "short"]
 
@@ -79,15 +80,21 @@ def _contrast(golden: Any, own: Any) -> str:
         gone = [name for name in golden if name not in own]
         new = [name for name in own if name not in golden]
         parts = [
-            f"without {', '.join(gone)}" if gone else "",
-            f"with {', '.join(new)}" if new else "",
+            f"without {_names(gone)}" if gone else "",
+            f"with {_names(new)}" if new else "",
         ]
         return " and ".join(part for part in parts if part) or "in another order"
     return f"{_said(golden)} in the golden, {_said(own)} here"
 
 
+def _names(values: list[Any]) -> str:
+    return ", ".join(cut(str(value)) for value in values)
+
+
 def _said(value: Any) -> str:
-    return "none" if value is None else ", ".join(value) if isinstance(value, list) else str(value)
+    return (
+        "none" if value is None else _names(value) if isinstance(value, list) else cut(str(value))
+    )
 
 
 def short(own: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.experiments.fields import Table, read_toml
 from ppdm_dask.experiments.kinds import AnyRecipe, check_recipe, load_recipe
 
@@ -101,7 +101,12 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
 
 def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
     file = entry.optional_text("file", "the path of a recipe's file is needed")
-    recipe = load_recipe(folder / file if file else key)
+    try:
+        recipe = load_recipe(folder / file if file else key)
+    except RecipeError as error:
+        if file:
+            raise
+        raise RecipeError(f"{entry.source}: {entry.path}: {error}", error.subject) from None
     config = deepcopy(recipe.config())
     _change(config, entry.rest(), entry)
     source = f"{entry.source}: {entry.path} of {recipe.source}"

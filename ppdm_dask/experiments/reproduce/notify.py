@@ -119,6 +119,20 @@ def _call(hook: str, event: Event, document: Path) -> str:
     return f"the hook {command[0]} ended with {done.returncode}" if done.returncode else ""
 
 
+def _remembers(entry: Any) -> bool:
+    """Whether it is what is kept of a grade."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("told"), bool):
+        return False
+    drifts = entry.get("open")
+    return isinstance(drifts, dict) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("since"), str)
+        and isinstance(each.get("key"), str)
+        and isinstance(each.get("told"), list)
+        for each in drifts.values()
+    )
+
+
 def _read(state: Path) -> dict[str, dict[str, Any]]:
     """Return what is remembered, by grade: whether somebody was told, and the open drifts."""
     what = "state of notifications"
@@ -129,7 +143,7 @@ def _read(state: Path) -> dict[str, dict[str, Any]]:
     except RunFolderError as error:
         raise RunFolderError(f"{error}; move it away to begin again", state) from None
     grades = found.get("grades")
-    told = isinstance(grades, dict) and all(isinstance(each, dict) for each in grades.values())
+    told = isinstance(grades, dict) and all(map(_remembers, grades.values()))
     if found.get("schema") != SCHEMA or not told:
         raise RunFolderError(f"{state}: this is no {what}; move it away to begin again", state)
     return {str(name): dict(entry) for name, entry in found["grades"].items()}
