@@ -109,8 +109,8 @@ def written(categories: Categories) -> dict[str, Any]:
 
 def check_labels(name: str, stated: Iterable[str], there: Labels) -> None:
     """Raise DesignError unless the labels that a design states are those of the codebook."""
-    known = list(stated)
-    missing = [label for label in known if label not in there]
+    known, declared = dict.fromkeys(stated), frozenset(there)
+    missing = [label for label in known if label not in declared]
     surplus = [label for label in there if label not in known]
     said = []
     if missing:
@@ -124,7 +124,8 @@ def check_labels(name: str, stated: Iterable[str], there: Labels) -> None:
 def places(name: str, stated: Labels, there: Labels) -> npt.NDArray[np.int64]:
     """Where each of the codebook's categories is among the design's."""
     check_labels(name, stated, there)
-    return np.array([stated.index(label) for label in there], np.int64)
+    place = {label: i for i, label in enumerate(stated)}
+    return np.array([place[label] for label in there], np.int64)
 
 
 def joint_order(
