@@ -150,4 +150,5 @@ class Proportion:
 
         inside, outside = (None, None) if self.moments is None else map(np.array, self.moments)
         size = float(self.n if self.size is None else self.size)
-        return fit_of_sums(np.array(self.value), inside, outside, size, self.freedom)
+        variance = np.array(self.standard_error**2)
+        return fit_of_sums(np.array(self.value), inside, outside, size, self.freedom, variance)

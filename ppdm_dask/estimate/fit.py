@@ -170,6 +170,7 @@ def fit_of_sums(
     outside: Floats | None,
     size: float,
     freedom: float | None,
+    variance: Floats | None = None,
 ) -> Fit:
     """Test whether estimated proportions are outside of [0, 1] by more than chance.
 
@@ -186,6 +187,9 @@ def fit_of_sums(
         Effective reports.
     freedom : float or None
         Degrees of freedom of the standard errors; None for normal ones.
+    variance : array, optional
+        Variances of the estimates. Those of ratios hold the error of a disguised condition, which
+        the moments of an event that is not disguised know nothing of; the larger one is taken.
     """
     from scipy.stats import norm, t
 
@@ -199,7 +203,9 @@ def fit_of_sums(
     if size < FEW:
         return Fit(math.nan, reason=f"there are fewer than {FEW} effective reports")
     with np.errstate(divide="ignore"):
-        z = float((beyond[out] / np.sqrt(spread[out] / size)).max())
+        known = np.nan if variance is None else variance
+        error = np.asarray(np.sqrt(np.fmax(spread / size, known)))
+        z = float((beyond[out] / error[out]).max())
     tail = float(norm.sf(z) if freedom is None else t.sf(z, max(freedom, 1)))
     return Fit(min(tail * value.size, 1.0), z, 0, "standard errors")
 

@@ -127,13 +127,16 @@ def intervals_of(
         return value - half, value + half
     inside, outside = moments
     reports = np.full(value.shape, float(size))
+    wider = np.asarray(few) & known
     if surveyed:
         taken = value**2 if estimand == "population" else value
         spread = value * inside + (1 - value) * outside - taken
         usable = known & (variance > 0) & (spread > 0) & ~np.asarray(few)
         reports = np.where(usable, spread / np.where(usable, variance, 1.0), reports)
+        # Within a disguised condition a ratio may leave 0 and 1 where the event itself is not
+        # disguised.  No count of reports of that event has this variance.
+        wider = wider | (known & (spread <= 0))
     lower, upper = score_interval(value, inside, outside, reports, quantile, estimand)
-    wider = np.asarray(few) & known
     return (
         np.where(wider, np.minimum(lower, value - half), lower),
         np.where(wider, np.maximum(upper, value + half), upper),

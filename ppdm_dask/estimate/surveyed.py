@@ -180,5 +180,7 @@ def estimate_of(
         moments=None if inside is None or outside is None else (inside, outside),
         size=size,
         freedom=freedom,
-        tested=partial(fit_of_sums, values, inside, outside, size, freedom),
+        tested=partial(
+            fit_of_sums, values, inside, outside, size, freedom, variance.reshape(shape)
+        ),
     )
