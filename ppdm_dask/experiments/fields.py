@@ -206,10 +206,8 @@ def check_shares(where: str, shares: Mapping[str, Any]) -> None:
     """Raise InputError, with the category, unless all values are proportions or counts."""
     for category, share in shares.items():
         if not isinstance(share, int | float) or isinstance(share, bool) or not share >= 0:
-            raise InputError(
-                f"{where}.{cut(printable(str(category)))}: got {show(share)}; a proportion is needed",
-                share,
-            )
+            at = f"{where}.{cut(printable(str(category)))}"
+            raise InputError(f"{at}: got {show(share)}; a proportion is needed", share)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
