@@ -135,8 +135,14 @@ def lifted(sums: WeightSums, unbiased: Floats, estimand: Estimand) -> tuple[Floa
 
 
 def _moments(sums: WeightSums) -> tuple[Floats, Floats] | None:
-    """Second moments of the weights of the cells, of records inside and outside of each."""
+    """Second moments of the weights of the cells, of records inside and outside of each.
+
+    None under a disguised condition, F not 0 or 1: they would miss its noise, and score intervals
+    would cover far less than they say.
+    """
     if sums.laws is None or sums.laws.law is None:
+        return None
+    if float(np.abs(sums.ddff - sums.ddf).sum()) > 1e-9 * float(sums.ddff.sum()):
         return None
     square = sums.ddww.sum(axis=0) / sums.ddff.sum()
     return sums.laws.law.second_moments(sums.values(), square)
