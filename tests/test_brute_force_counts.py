@@ -10,6 +10,8 @@ from strategies import make_codebook
 
 from ppdm_dask import Reports, Warner, count
 from ppdm_dask.errors import RecordsError
+from ppdm_dask.estimate.event_law import EventLaw
+from ppdm_dask.estimate.floors import lift
 from ppdm_dask.events import proportion
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.parallel.batches import Batch, Quarantined
@@ -53,3 +55,19 @@ def test_what_was_given_up_is_told_in_the_order_of_repeats(tmp_path: Path) -> No
             ledger.quarantine(Quarantined(Batch(cell, start, stop), "it is too large"))
         found = [(each.batch.start, each.batch.stop) for each in ledger.quarantined([cell])]
     assert found == [(2, 5), (7, 8)]
+
+
+@pytest.mark.parametrize("size", [1.0, 1.25, 4.0, 30.0])
+def test_the_floor_of_a_variance_is_that_of_one_report_over_their_effective_number(size) -> None:
+    # Warner's weights 4/3 and -1/3: E[w^2 | x] - E[w | x]^2 = .8 .2 / .6^2 for either truth.
+    least = 0.8 * 0.2 / 0.6**2
+    inside, outside = np.array(least + 1), np.array(least)
+    law = EventLaw((inside, inside), (outside, outside), (np.array(-1 / 3), np.array(4 / 3)))
+    assert law.least == pytest.approx(least)
+    farthest = max(4 / 3 - 0.4, 0.4 + 1 / 3) ** 2
+    for variance in (1e-9, 9 * farthest / size**2, 11 * farthest / size**2):
+        lifted, few = lift(np.array(variance), np.array(0.4), law, size)
+        carried = variance * size**2 > 10 * farthest
+        assert bool(few) is not carried
+        expected = variance if carried else max(variance, least / size)
+        assert float(lifted) == pytest.approx(expected, rel=1e-12)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from types import ModuleType
+from typing import Any
 
+import checks
 import numpy as np
 import pytest
+from strategies import codebook_of, random_records
 
-from ppdm_dask import NotInvertible, RRMatrix
+from ppdm_dask import KaryResponse, NotInvertible, RRMatrix, Stream
+from ppdm_dask.certainty import certainties
 from ppdm_dask.designs import (
     Design,
     Flip,
@@ -20,6 +24,9 @@ from ppdm_dask.designs import (
     unary,
 )
 from ppdm_dask.designs.inverse import condition, left_inverse
+from ppdm_dask.designs.pram import two_stage
+from ppdm_dask.errors import DesignError
+from ppdm_dask.events import answers_of
 
 
 def solved(A: list[list[Fraction]], right: list[list[Fraction]]) -> list[list[Fraction]]:
@@ -89,3 +96,80 @@ def test_the_smallest_difference_that_can_be_inverted(
     assert not design.undefined
     monkeypatch.setattr(module, "MIN_DIFFERENCE", np.nextafter(0.25, 1))
     assert design.undefined
+
+
+@pytest.mark.parametrize("reversed_answer", [True, False])
+def test_a_report_of_two_answers_that_mostly_means_the_other(reversed_answer: bool) -> None:
+    p = 0.04 if reversed_answer else 0.96
+    found = certainties(KaryResponse("a", 2, p), {"a": ["no", "yes"]})
+    reports = {"yes": "no", "no": "yes"} if reversed_answer else {"no": "no", "yes": "yes"}
+    assert {each.sentence for each in found} == {
+        f"a report '{report}' makes '{truth}' 96.0 % likely (on 'a')"
+        for report, truth in reports.items()
+    }
+    assert {each.labels for each in found} == {("no",), ("yes",)}
+    assert {each.degree for each in found} == {"likely"}
+
+
+Key = tuple[int, ...]
+
+
+class Watched:
+    """A stream that notes which of its sources are asked for."""
+
+    simulated = True
+
+    def __init__(
+        self, stream: Any, keys: list[tuple[int, ...]], path: tuple[int, ...] = ()
+    ) -> None:
+        self._stream, self._keys, self._path = stream, keys, path
+
+    def child(self, *key: int) -> Watched:
+        return Watched(self._stream.child(*key), self._keys, (*self._path, *key))
+
+    def source(self, *key: int) -> Any:
+        self._keys.append((*self._path, *key))
+        return self._stream.source(*key)
+
+
+def is_sampled_whole(design: Design) -> bool:
+    """Whether a design has a sampler of its own; sets within a product are drawn block by block."""
+    sets = [block.kind == "set" for block in design.blocks]
+    return design.n_true <= 64 and (len(sets) == 1 or not any(sets))
+
+
+SAMPLED = [
+    each for examples in checks.EXAMPLES.values() for each in examples if is_sampled_whole(each)
+]
+
+
+@pytest.mark.parametrize("design", SAMPLED, ids=lambda design: design.id)
+def test_no_two_draws_of_a_design_share_their_randomness(design: Design) -> None:
+    keys: list[Key] = []
+    stream = Watched(Stream.from_seed(1), keys)
+    records = random_records(codebook_of(design), 70, 0)
+    design.sample(records.codes, stream, 0)
+    assert len(set(keys)) == len(keys)
+    if not design.undefined:
+        keys.clear()
+        reports = design.disguise(records, Stream.from_seed(0))
+        design.sample_inverse(answers_of(reports, design.attributes, design), stream)
+        assert len(set(keys)) == len(keys)
+
+
+def test_labels_are_texts() -> None:
+    for labels in ([0, 1], ["no", 1], [None, "yes"]):
+        with pytest.raises(DesignError, match="a list of labels is needed"):
+            RRMatrix("a", [[0.8, 0.3], [0.2, 0.7]], categories=labels)
+
+
+def test_two_stages_where_a_symbol_never_occurs() -> None:
+    P = np.array([[0.5, 0.1], [0.3, 0.25], [0.2, 0.65], [0.0, 0.0]])
+    prior = np.array([0.3, 0.7])
+    both = two_stage(RRMatrix("a", P), prior)
+    law = P @ prior
+    plain = np.zeros((2, 2))
+    for y in range(3):
+        plain += np.outer(P[y] * prior / law[y], P[y])
+    assert both.matrix() == pytest.approx(plain, abs=1e-12)
+    assert both.matrix() @ prior == pytest.approx(prior, abs=1e-12)

@@ -55,7 +55,11 @@ def prepare(folder: Path, *, drawing: bool = True) -> dict[str, list[Scene]]:
     """
     os.environ.setdefault("MPLBACKEND", "agg")
     scenes = {
-        target: [scene for scene in each if drawing or scene.command[0] not in DRAWING]
+        target: [
+            scene
+            for scene in each
+            if drawing or target != "results" or scene.command[0] not in DRAWING
+        ]
         for target, each in make_scenes(folder, call).items()
     }
     # Scenes that damage another file of the same command need no second look.

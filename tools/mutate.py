@@ -47,8 +47,11 @@ EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 CORE = (
     "designs/*.py",
     "estimate/*.py",
+    "certainty/[bd]*.py",
+    "certainty/structured.py",
     "events.py",
     "tables.py",
+    "uncertainty.py",
     "mine/scoring.py",
     "perturb/metrics.py",
     "privacy.py",
@@ -281,6 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.work.mkdir(parents=True, exist_ok=True)
     # Hypothesis draws the same examples for each mutant, and numba has nothing of ours to compile.
     os.environ |= {"CI": "1", "MPLBACKEND": "agg"}
+    sys.path.insert(0, str(ROOT))  # the sources beside this tool, whatever is installed
     for name in PRELOADED:
         importlib.import_module(name)
     files = modules()

@@ -199,14 +199,26 @@ SWAPPED_NAMES = {
     "logical_or": "logical_and",
     "first": "last",
 }
-COMMUTATIVE = ("max", "min", "maximum", "minimum", "hypot", "gcd", "lcm", "isclose", "logaddexp")
+COMMUTATIVE = (
+    "broadcast",
+    "broadcast_shapes",
+    "gcd",
+    "hypot",
+    "isclose",
+    "logaddexp",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "result_type",
+)
 DROPPED_CALLS = ("abs", "sqrt", "square", "exp", "log", "sorted", "cumsum", "conj", "floor", "ceil")
 
 
 def _changes(node: ast.AST, parents: tuple[ast.AST, ...]) -> Iterator[ast.AST]:
     """The ways in which a node is changed."""
-    around = [parent for parent in parents[-2:] if not isinstance(parent, ast.Tuple)]
-    indexing = isinstance(around[-1], ast.Subscript)
+    around = (parent for parent in reversed(parents) if not isinstance(parent, ast.Tuple))
+    indexing = isinstance(next(around, None), ast.Subscript)
     if isinstance(node, ast.Constant) and isinstance(parents[-1], ast.UnaryOp):
         return  # -1 becomes 1 with its sign; -2 says "the rest" as well
     if isinstance(node, ast.BinOp):
