@@ -108,8 +108,11 @@ def attack(port: int, say: Callable[[object], None]) -> None:
     say({"port": port, "found": found})
 
 
-def read_all(pids: list[int], folders: list[str], marker: str) -> list[str]:
-    """Files and parts of processes that can be read though they should not be."""
+def read_all(pids: list[int], folders: list[str], marker: str, since: float) -> list[str]:
+    """Files and parts of processes that can be read though they should not be.
+
+    Files that were there before are not looked at: a checkout holds the marker too.
+    """
     telling = (b"PRIVATE KEY", marker.encode())
     found = []
     for pid in pids:
@@ -127,7 +130,8 @@ def read_all(pids: list[int], folders: list[str], marker: str) -> list[str]:
             for name in names:
                 path = Path(parent, name)
                 try:
-                    content = path.read_bytes() if path.is_file() else b""
+                    new = path.is_file() and path.stat().st_ctime >= since
+                    content = path.read_bytes() if new else b""
                 except OSError:
                     continue
                 if any(each in content for each in telling):

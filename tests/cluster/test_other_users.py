@@ -60,8 +60,8 @@ SECONDS = 90.0
 class Stranger:
     """The other user's process, and what it has told so far by port."""
 
-    def __init__(self, pids: list[int], folders: list[str]) -> None:
-        given = {"pids": pids, "folders": folders, "marker": MARKER}
+    def __init__(self, pids: list[int], folders: list[str], since: float = 0.0) -> None:
+        given = {"pids": pids, "folders": folders, "marker": MARKER, "since": since}
         self.process = subprocess.Popen(
             [sys.executable, str(STRANGER), str(UID), json.dumps(given)],
             stdin=subprocess.PIPE,
@@ -123,6 +123,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def test_nobody_but_the_user_gets_in(open_folder: Path) -> None:
+    began = time.time() - 1.0  # a file's time is that of the kernel's last tick
     temporary = open_folder / "tmp"
     temporary.mkdir()
     temporary.chmod(0o1777)
@@ -162,7 +163,7 @@ def test_nobody_but_the_user_gets_in(open_folder: Path) -> None:
                 attacker.attack(found)
             time.sleep(0.05)
         everything = sorted(set().union(*pids.values()))
-        reader = Stranger(everything, [str(open_folder), "/dev/shm", tempfile.gettempdir()])
+        reader = Stranger(everything, [str(open_folder), "/dev/shm", tempfile.gettempdir()], began)
         stack.callback(reader.close)
         read = reader.end()[1]
         found_at, _ = attacker.end()
