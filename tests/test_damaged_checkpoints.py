@@ -127,7 +127,7 @@ def refused(prior_file: Path, checkpoint: Path, out: Path, capsys) -> str:
     )
     error = capsys.readouterr().err
     assert code == 2
-    assert time.monotonic() - began < 5  # a second on a machine of one's own
+    assert time.monotonic() - began < 60  # a second where nothing else runs; no wait for gigabytes
     assert error.startswith(f"ppdm: error: {checkpoint}: ") and error.count("\n") == 1
     assert not out.exists()
     return error

