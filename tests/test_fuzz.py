@@ -115,6 +115,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "a golden's fingerprint": ("small.json", '"system": "Linux"', '"system": [["Linux"]]'),
     "a state without drifts": ("state.json", '"open"', '"other"'),
     "a state of truths": ("state.json", '"small": {', '"full": true, "small": {'),
+    "a reproduction of truths": ("reproduction.json", '"reasons": [', '"reasons": true, "x": ['),
+    "a reproduction of nothing": ("reproduction.json", '"drifts": []', '"drifts": null'),
     "a recipe without a file": ("grades.toml", '"file"', '"other"'),
 }
 

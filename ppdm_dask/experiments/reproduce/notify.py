@@ -14,11 +14,16 @@ from ppdm_dask.errors import InputError, RunFolderError
 from ppdm_dask.experiments.reproduce.documents import write_json
 from ppdm_dask.experiments.rundir import now
 from ppdm_dask.experiments.sealed import read_sealed
+from ppdm_dask.files.forms import misfit
+from ppdm_dask.shown import given
 
 __all__ = ["Notice", "check_hook", "notify"]
 
 SCHEMA = "ppdm drift state 1"
 HOOK_SECONDS = 300.0
+
+DRIFT = {"since": str, "key": str, "told": [str]}
+FORM = {"grades": {...: {"told": bool, "open": {...: DRIFT}}}}
 
 Event = Literal["drift", "closed"]
 
@@ -53,7 +58,7 @@ def check_hook(hook: str) -> list[str]:
     try:
         command = shlex.split(hook)
     except ValueError as error:
-        raise InputError(f"--hook: got {hook!r}; {error}", hook) from None
+        raise InputError(f"--hook: got {given(hook)}; {error}", hook) from None
     if not command:
         raise InputError("--hook: got nothing; a command is needed", hook)
     return command
@@ -119,20 +124,6 @@ def _call(hook: str, event: Event, document: Path) -> str:
     return f"the hook {command[0]} ended with {done.returncode}" if done.returncode else ""
 
 
-def _remembers(entry: Any) -> bool:
-    """Whether it is what is kept of a grade."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("told"), bool):
-        return False
-    drifts = entry.get("open")
-    return isinstance(drifts, dict) and all(
-        isinstance(each, dict)
-        and isinstance(each.get("since"), str)
-        and isinstance(each.get("key"), str)
-        and isinstance(each.get("told"), list)
-        for each in drifts.values()
-    )
-
-
 def _read(state: Path) -> dict[str, dict[str, Any]]:
     """Return what is remembered, by grade: whether somebody was told, and the open drifts."""
     what = "state of notifications"
@@ -142,8 +133,6 @@ def _read(state: Path) -> dict[str, dict[str, Any]]:
         return {}
     except RunFolderError as error:
         raise RunFolderError(f"{error}; move it away to begin again", state) from None
-    grades = found.get("grades")
-    told = isinstance(grades, dict) and all(map(_remembers, grades.values()))
-    if found.get("schema") != SCHEMA or not told:
+    if found.get("schema") != SCHEMA or misfit(found, FORM) is not None:
         raise RunFolderError(f"{state}: this is no {what}; move it away to begin again", state)
     return {str(name): dict(entry) for name, entry in found["grades"].items()}
