@@ -168,6 +168,15 @@ def earlier(content: bytes) -> bytes:
     return out.getvalue()
 
 
+def few(content: bytes) -> bytes:
+    """The first two records of a file."""
+    if not content.startswith(b"PAR1"):
+        return b"".join(content.splitlines(keepends=True)[:3])
+    out = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(content)).slice(0, 2), out)
+    return out.getvalue()
+
+
 def says(key: bytes, value: bytes) -> Callable[[bytes], bytes]:
     """Put something in the place of what a Parquet file says of itself."""
 
@@ -214,6 +223,8 @@ BYTES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "pandas of no UTF-8": ("r.parquet", says(b"pandas", b"\xff\xfe")),
     "pandas of lists": ("c.parquet", says(b"pandas", LISTS.encode())),
     "pandas without columns": ("n.parquet", says(b"pandas", b"{}")),
+    "two lines": ("n.csv", few),
+    "two rows": ("n.parquet", few),
     "pandas that is a list": ("n.parquet", says(b"pandas", b"[1]")),
 }
 

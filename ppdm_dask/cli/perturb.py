@@ -12,7 +12,7 @@ import numpy as np
 from ppdm_dask.cli.names import named
 from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.cli.ownership import own
-from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.errors import InputError
 from ppdm_dask.files.reader import DataFile, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.shown import shown
@@ -113,8 +113,8 @@ def _in_memory(
         else:
             metrics |= _interval_alone(zip(values.T, released.T, strict=True), interval)
             notes.append(_NOT_LINKED)
-    except DataError as error:
-        raise DataError(f"{data}: {error}{block.place(error.row)}", error.subject) from None
+    except InputError as error:  # also a parameter that these records do not allow
+        raise type(error)(f"{data}: {error}{block.place(error.row)}", error.subject) from None
     table = released_frame(released, method, frame, kept)
     if ending(out) == ".csv":
         write_csv(table, out, (data,), safe=safe)
@@ -167,9 +167,9 @@ def _in_parts(
             distortion_of_columns(_column_pairs(file, parts.files, chosen))._asdict()
         )
         metrics |= _interval_alone(_column_pairs(file, parts.files, chosen), interval)
-    except DataError as error:
+    except InputError as error:
         text = str(error)
-        raise DataError(
+        raise type(error)(
             text if text.startswith((str(data), str(out))) else f"{data}: {text}", error.subject
         ) from None
     notes = ["Linkage is not computed for a release in parts."]
