@@ -224,6 +224,7 @@ BYTES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "pandas of lists": ("c.parquet", says(b"pandas", LISTS.encode())),
     "pandas without columns": ("n.parquet", says(b"pandas", b"{}")),
     "two lines": ("n.csv", few),
+    "no lines": ("s.csv", lambda content: content.splitlines(keepends=True)[0]),
     "two rows": ("n.parquet", few),
     "pandas that is a list": ("n.parquet", says(b"pandas", b"[1]")),
 }

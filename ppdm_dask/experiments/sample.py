@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.records import Records
+from ppdm_dask.shown import shown
 
-__all__ = ["DISGUISE", "GROUPS", "SCORE", "SPLIT", "Sample", "draw_test"]
+if TYPE_CHECKING:
+    from ppdm_dask.experiments.inputs import Prepared
+
+__all__ = ["DISGUISE", "GROUPS", "SCORE", "SPLIT", "Sample", "draw_sample", "draw_test"]
 
 DISGUISE, SPLIT, SCORE, GROUPS = 0, 1, 2, 3
 """Roles of the streams below (cell, repeat)."""
@@ -100,3 +105,22 @@ class Sample:
         classes = self.records.column(self.target)
         majority = np.bincount(classes[train]).argmax()
         return int((classes[test] == majority).sum())
+
+
+def draw_sample(
+    prepared: Prepared, source: str, train: float, split_key: int, redrawn: bool, seed: int
+) -> Sample:
+    """Split the data of a recipe's entry; see :meth:`Sample.draw`.
+
+    Raises
+    ------
+    RecipeError
+        With the recipe's file and the entry, if one of the parts would be empty.
+    """
+    target = prepared.codebook.target
+    assert target is not None
+    try:
+        return Sample.draw(prepared.records, target, train, split_key, redrawn, seed)
+    except InputError as error:
+        what = f"{source}: data {shown(prepared.entry.id)}: sweep.{error}"
+        raise RecipeError(what, error.subject) from None

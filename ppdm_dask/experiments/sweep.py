@@ -18,7 +18,7 @@ from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.experiments.privacy_of_cells import fill_privacy
 from ppdm_dask.experiments.recipe import GridPoint, Recipe
 from ppdm_dask.experiments.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sample import Sample
+from ppdm_dask.experiments.sample import Sample, draw_sample
 from ppdm_dask.experiments.trials import Engine, PlainEngine, Results, Setting
 from ppdm_dask.experiments.variables import DISCLOSURES
 from ppdm_dask.records import Records
@@ -183,10 +183,8 @@ class SweepPlan:
         samples = {}
         for prepared, cell in zip(self.prepared, self.benchmarks, strict=True):
             key = split_key(cell.params)
-            target = prepared.codebook.target
-            assert target is not None
-            samples[key] = Sample.draw(
-                prepared.records, target, sweep.train, key, self.redrawn, sweep.seed
+            samples[key] = draw_sample(
+                prepared, self.recipe.source, sweep.train, key, self.redrawn, sweep.seed
             )
         return SweepWork(samples, sweep.seed)
 

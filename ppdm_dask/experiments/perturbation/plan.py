@@ -22,7 +22,7 @@ from ppdm_dask.experiments.perturbation.trials import (
     split_key,
 )
 from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.experiments.sample import Sample
+from ppdm_dask.experiments.sample import draw_sample
 from ppdm_dask.perturb import perturbation_from_config
 from ppdm_dask.perturb.columns import ColumnSummary, Floats
 
@@ -139,9 +139,8 @@ class PerturbationPlan:
         sweep = self.recipe.sweep
         materials = {}
         for prepared, values, cell in zip(self.prepared, self.values, self.benchmarks, strict=True):
-            key, target = split_key(cell.params), prepared.codebook.target
-            assert target is not None
-            sample = Sample.draw(prepared.records, target, sweep.train, key, True, sweep.seed)
+            key, source = split_key(cell.params), self.recipe.source
+            sample = draw_sample(prepared, source, sweep.train, key, True, sweep.seed)
             materials[key] = Material(values, sample, lift_ranges(prepared.codebook))
         return PerturbationWork(materials, sweep.seed)
 
