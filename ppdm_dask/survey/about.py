@@ -12,6 +12,7 @@ from typing import Any, Self
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.checksums import checksum_of
 
 __all__ = ["KEY", "About"]
@@ -169,7 +170,7 @@ class About:
             if name not in codebook.names:
                 raise DataError(
                     f"{path}: was made under another codebook than {names['codebook']}, which "
-                    f"lacks attribute {name!r}",
+                    f"lacks attribute {shown(name)}",
                     name,
                 )
             mine, theirs = attribute.config(), codebook[name].config()

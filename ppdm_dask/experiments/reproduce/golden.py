@@ -11,10 +11,12 @@ from typing import Any, Literal, Self
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.files import write_text
+from ppdm_dask.experiments.forms import Form, misfit
 from ppdm_dask.experiments.reproduce.fingerprint import Fingerprint
 from ppdm_dask.experiments.reproduce.summary import Figure, Summary, Value
 from ppdm_dask.experiments.reproduce.sums import check_sum, write_sum
 from ppdm_dask.experiments.sealed import parse_json, read_bounded
+from ppdm_dask.shown import cut, given, shown
 
 __all__ = ["SCHEMA", "Golden", "as_json", "golden_path"]
 
@@ -30,6 +32,17 @@ KEYS = {
     "fingerprint",
     "version",
     "variables",
+}
+
+FORM: Form = {
+    "recipe": str,
+    "grade": str,
+    "recipe_digest": str,
+    "digest": str,
+    "version": str,
+    "fingerprint": {...: (str, list)},
+    "history": [{"date": str, "digest": str, "reason": str}],
+    "variables": {...: {"units": str, "kind": str, "digest": str, "cells": {...: dict}}},
 }
 
 
@@ -90,10 +103,12 @@ class Golden:
             raise DataError(f"{path}: this is no golden: {what}", path) from None
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
             got = found.get("schema") if isinstance(found, dict) else type(found).__name__
-            raise DataError(f"{path}: schema: got {got!r}; {SCHEMA!r} is needed", path)
+            raise DataError(f"{path}: schema: got {given(got)}; {SCHEMA!r} is needed", path)
         if wrong := sorted(KEYS.symmetric_difference(found)):
             what = "is missing" if wrong[0] in KEYS else "is not known"
-            raise DataError(f"{path}: {wrong[0]}: this key of a golden {what}", path)
+            raise DataError(f"{path}: {cut(wrong[0])}: this key of a golden {what}", path)
+        if (at := misfit(found, FORM)) is not None:
+            raise DataError(f"{path}: {cut(at)}: another value was written there", path)
         try:
             summaries = {name: _summary(name, each) for name, each in found["variables"].items()}
             history = tuple({k: str(entry[k]) for k in HISTORY} for entry in found["history"])
@@ -108,7 +123,7 @@ class Golden:
                 history=history,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = f"{type(error).__name__}: {error}"
+            what = cut(f"{type(error).__name__}: {' '.join(str(error).split())}")
             raise DataError(f"{path}: this golden is damaged ({what})", path) from None
 
     def write(self, path: Path) -> None:
@@ -211,5 +226,5 @@ def _read_value(found: Any) -> Value:
     if found in ("inf", "-inf"):
         return float(found)
     if found is not None and not isinstance(found, str | int | float):
-        raise TypeError(f"{found!r} is no value of a cell")
+        raise TypeError(f"{shown(found)} is no value of a cell")
     return found

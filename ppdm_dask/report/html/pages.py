@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.claims.verdict import STATUSES
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.files import write_text
+from ppdm_dask.experiments.forms import NUMBER, Form, misfit
 from ppdm_dask.experiments.sealed import read_sealed
+from ppdm_dask.shown import cut
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -91,7 +93,29 @@ def write_reproduction(document: str | Path) -> Path:
     return page
 
 
-NEEDED = ("name", "folder", "status", "comparison", "reasons", "digest", "drifts")
+VALUE = (str, int, float, type(None))
+DRIFT = {"recipe": str, "variable": str, "cell": str, "expected": VALUE, "found": VALUE}
+RECIPE: Form = {
+    "name": str,
+    "folder": str,
+    "status": str,
+    "comparison": str,
+    "reasons": [str],
+    "digest": (str, type(None)),
+    "work_seconds": (*NUMBER, type(None)),
+    "drifts": [{**DRIFT, "z": (*NUMBER, type(None))}],
+}
+FORM: Form = {
+    "grade": str,
+    "status": str,
+    "started": str,
+    "finished": str,
+    "left_out": [{"name": str, "reason": str}],
+    "recipes": [RECIPE],
+}
+ABSENT = {"grade": "", "status": "green", "started": "", "finished": "", "left_out": []}
+UNTIMED = {"work_seconds": None}
+"""What the page does without."""
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -102,9 +126,9 @@ def _read(path: Path) -> dict[str, Any]:
     recipes = found.get("recipes")
     if not isinstance(recipes, list) or not all(isinstance(each, dict) for each in recipes):
         raise InputError(f"{path}: recipes: this is no reproduction, it has no recipes", path)
-    for i, recipe in enumerate(recipes):
-        if lost := [key for key in NEEDED if key not in recipe]:
-            raise InputError(f"{path}: recipes[{i}].{lost[0]}: got nothing", path)
+    filled = {**ABSENT, **found, "recipes": [{**UNTIMED, **each} for each in recipes]}
+    if (at := misfit(filled, FORM)) is not None:
+        raise InputError(f"{path}: {cut(at)}: absent, or not what a reproduction has there", path)
     return dict(found)
 
 
