@@ -80,8 +80,8 @@ class TwoSample:
         yes: str | Sequence[str] | None = None,
     ) -> None:
         names = attribute_names([private, personal])
-        given: Any = q
-        if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
+        two: Any = q
+        if not isinstance(two, Sequence) or isinstance(two, str) or len(two) != 2:
             raise DesignError(f"q: got {given(q)}; two probabilities are needed", q)
         pair = (probability("q[0]", q[0]), probability("q[1]", q[1]))
         object.__setattr__(self, "private", names[0])

@@ -108,7 +108,7 @@ class Golden:
             what = "is missing" if wrong[0] in KEYS else "is not known"
             raise DataError(f"{path}: {cut(wrong[0])}: this key of a golden {what}", path)
         if (at := misfit(found, FORM)) is not None:
-            raise DataError(f"{path}: {cut(at)}: another value was written there", path)
+            raise DataError(f"{path}: this golden is damaged ({cut(at)})", path)
         try:
             summaries = {name: _summary(name, each) for name, each in found["variables"].items()}
             history = tuple({k: str(entry[k]) for k in HISTORY} for entry in found["history"])

@@ -128,7 +128,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: recipes: this is no reproduction, it has no recipes", path)
     filled = {**ABSENT, **found, "recipes": [{**UNTIMED, **each} for each in recipes]}
     if (at := misfit(filled, FORM)) is not None:
-        raise InputError(f"{path}: {cut(at)}: absent, or not what a reproduction has there", path)
+        raise InputError(f"{path}: {cut(at)}: got nothing, or no value of a reproduction", path)
     return dict(found)
 
 
