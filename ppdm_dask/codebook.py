@@ -20,7 +20,7 @@ from ppdm_dask.files.frames import as_frame
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.matching import require_categories
 from ppdm_dask.records import Records, code_dtype
-from ppdm_dask.shown import cut, listed, shown
+from ppdm_dask.shown import cut, listed, printable, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,7 +219,9 @@ class Codebook:
         try:
             for key in config:
                 if key not in ("target", "attribute"):
-                    raise CodebookError(f"{key}: unknown key; known are target, attribute", key)
+                    raise CodebookError(
+                        f"{printable(cut(key))}: unknown key; known are target, attribute", key
+                    )
             entries = config.get("attribute", [])
             if not isinstance(entries, list) or not all(isinstance(e, Mapping) for e in entries):
                 raise CodebookError("attribute: must be an array of tables, [[attribute]]")
