@@ -11,11 +11,11 @@ from typing import Any, Literal, Self
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.files import write_text
-from ppdm_dask.experiments.forms import Form, misfit
 from ppdm_dask.experiments.reproduce.fingerprint import Fingerprint
 from ppdm_dask.experiments.reproduce.summary import Figure, Summary, Value
 from ppdm_dask.experiments.reproduce.sums import check_sum, write_sum
 from ppdm_dask.experiments.sealed import parse_json, read_bounded
+from ppdm_dask.files.forms import Form, misfit
 from ppdm_dask.shown import cut, given, shown
 
 __all__ = ["SCHEMA", "Golden", "as_json", "golden_path"]

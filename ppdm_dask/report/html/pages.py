@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.claims.verdict import STATUSES
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.files import write_text
-from ppdm_dask.experiments.forms import NUMBER, Form, misfit
 from ppdm_dask.experiments.sealed import read_sealed
+from ppdm_dask.files.forms import NUMBER, Form, misfit
 from ppdm_dask.shown import cut
 
 if TYPE_CHECKING:
