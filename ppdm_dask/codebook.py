@@ -63,7 +63,9 @@ class Codebook:
             raise CodebookError("a codebook needs at least one attribute")
         if len(self._positions) < len(self.attributes):
             twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise CodebookError(f"attribute.{twice}: the name is declared twice", twice)
+            raise CodebookError(
+                f"attribute.{printable(cut(twice))}: the name is declared twice", twice
+            )
         if self.target is not None and self.target not in self.names:
             raise CodebookError(
                 f"target: {cut(repr(self.target))} is not an attribute; there are "

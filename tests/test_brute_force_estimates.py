@@ -66,6 +66,13 @@ def test_one_stratum_has_the_moments_of_the_plain_estimate() -> None:
         one = Stratified([design]).proportion([reports], event)
         plain = proportion(reports, design, event)
         assert one.moments == pytest.approx(plain.moments, rel=1e-12)
+    # Where truths of an event differ, moments are as near to the reports' as can be.
+    uneven = RRMatrix("a", [[0.7, 0.2, 0.05], [0.2, 0.5, 0.25], [0.1, 0.3, 0.7]])
+    records = random_records(codebook_of(uneven), 80, 3)
+    reports = uneven.disguise(records, Stream.from_seed(2))
+    one = Stratified([uneven]).proportion([reports], {"a": ["0", "1"]})
+    plain = proportion(reports, uneven, {"a": ["0", "1"]})
+    assert one.moments == pytest.approx(plain.moments, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -51,9 +51,21 @@ class Sample:
 
     @classmethod
     def draw(
-        cls, records: Records, target: str, train: float, split_key: int, redrawn: bool, seed: int
+        cls,
+        records: Records,
+        target: str,
+        train: float,
+        split_key: int,
+        redrawn: bool,
+        seed: int,
+        of: str = "",
     ) -> Sample:
         """Split the records; a fixed split is drawn here, once.
+
+        Parameters
+        ----------
+        of : str
+            How a message begins: the file that says the share.
 
         Raises
         ------
@@ -64,7 +76,7 @@ class Sample:
         n_train = round(train * n)
         if not 0 < n_train < n:
             raise InputError(
-                f"train: a share of {train} of {n} records leaves a part empty; "
+                f"{of}train: a share of {train} of {n} records leaves a part empty; "
                 "both parts need a record",
                 train,
             )

@@ -186,7 +186,13 @@ class SweepPlan:
             target = prepared.codebook.target
             assert target is not None
             samples[key] = Sample.draw(
-                prepared.records, target, sweep.train, key, self.redrawn, sweep.seed
+                prepared.records,
+                target,
+                sweep.train,
+                key,
+                self.redrawn,
+                sweep.seed,
+                f"{self.recipe.source}: sweep.",
             )
         return SweepWork(samples, sweep.seed)
 

@@ -27,7 +27,14 @@ them says that damage to them is not seen."""
 
 BATCH = re.compile("[0-9a-f]{32}")
 
-FORM: Form = {"ppdm": str, "simulated": bool, "undisguised": [str], "batches": [str]}
+FORM: Form = {
+    "ppdm": str,
+    "simulated": bool,
+    "design": dict,
+    "codebook": dict,
+    "undisguised": [str],
+    "batches": [str],
+}
 FORM_2: Form = {"kept": {...: str}, "data_checksum": str}
 """What stands in what they say, and what in that of format 2 as well."""
 

@@ -142,7 +142,8 @@ class PerturbationPlan:
         for prepared, values, cell in zip(self.prepared, self.values, self.benchmarks, strict=True):
             key, target = split_key(cell.params), prepared.codebook.target
             assert target is not None
-            sample = Sample.draw(prepared.records, target, sweep.train, key, True, sweep.seed)
+            of = f"{self.recipe.source}: sweep."
+            sample = Sample.draw(prepared.records, target, sweep.train, key, True, sweep.seed, of)
             materials[key] = Material(values, sample, lift_ranges(prepared.codebook))
         return PerturbationWork(materials, sweep.seed)
 
