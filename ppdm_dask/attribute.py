@@ -25,7 +25,7 @@ from ppdm_dask.coding import (
 )
 from ppdm_dask.declared import check_fields
 from ppdm_dask.errors import CodebookError
-from ppdm_dask.shown import quoted, shown
+from ppdm_dask.shown import cut, printable, quoted, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -248,9 +248,11 @@ class Attribute:
         known = [field.name for field in fields(cls)]
         for key in config:
             if key not in known:
-                path = f"attribute.{name}.{key}"
+                path = f"attribute.{printable(cut(str(name)))}.{printable(cut(key))}"
                 raise CodebookError(f"{path}: unknown key; known are {', '.join(known)}", key)
         for key in ("name", "categories"):
             if key not in config:
-                raise CodebookError(f"attribute.{name}: the key `{key}` is absent", name)
+                raise CodebookError(
+                    f"attribute.{printable(cut(str(name)))}: the key `{key}` is absent", name
+                )
         return cls(**config)

@@ -112,7 +112,7 @@ def binarise_attribute(attribute: Attribute, values: pd.Series, rule: str) -> At
         If the rule is unknown, a value is not declared, or no value is left to fit on.
     """
     if rule not in BINARY_RULES:
-        raise CodebookError(f"binarisation rule is {rule!r}; known are {_listed()}", rule)
+        raise CodebookError(f"binarisation rule is {shown(rule)}; known are {_listed()}", rule)
     if attribute.numeric:
         numbers = attribute.read_numbers(values)
         cut = _binary_cut(attribute.name, numbers[~np.isnan(numbers)], rule)

@@ -20,7 +20,7 @@ from ppdm_dask.files.frames import as_frame
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.matching import require_categories
 from ppdm_dask.records import Records, code_dtype
-from ppdm_dask.shown import cut, listed, shown
+from ppdm_dask.shown import cut, listed, printable, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,9 @@ class Codebook:
             raise CodebookError("a codebook needs at least one attribute")
         if len(self._positions) < len(self.attributes):
             twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise CodebookError(f"attribute.{twice}: the name is declared twice", twice)
+            raise CodebookError(
+                f"attribute.{printable(cut(twice))}: the name is declared twice", twice
+            )
         if self.target is not None and self.target not in self.names:
             raise CodebookError(
                 f"target: {cut(repr(self.target))} is not an attribute; there are "
@@ -219,7 +221,9 @@ class Codebook:
         try:
             for key in config:
                 if key not in ("target", "attribute"):
-                    raise CodebookError(f"{key}: unknown key; known are target, attribute", key)
+                    raise CodebookError(
+                        f"{printable(cut(key))}: unknown key; known are target, attribute", key
+                    )
             entries = config.get("attribute", [])
             if not isinstance(entries, list) or not all(isinstance(e, Mapping) for e in entries):
                 raise CodebookError("attribute: must be an array of tables, [[attribute]]")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ppdm_dask.coding import canonical_text
 from ppdm_dask.errors import CodebookError
-from ppdm_dask.shown import cut, shown
+from ppdm_dask.shown import cut, printable, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.attribute import Attribute
@@ -108,7 +108,7 @@ def _wrong(name: object, field: str, value: object, need: str) -> CodebookError:
     """Error of a field, with its dotted path."""
     # Lists are those of the codebook, not of the data.
     text = cut(repr(value)) if isinstance(value, tuple | list) else shown(value)
-    where = f"attribute.{name if isinstance(name, str) else shown(name)}.{field}"
+    where = f"attribute.{printable(cut(name)) if isinstance(name, str) else shown(name)}.{field}"
     return CodebookError(f"{where}: {text} {need}", value)
 
 

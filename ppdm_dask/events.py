@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.matching import bound_to, require_design, require_whole
+from ppdm_dask.shown import shown
 from ppdm_dask.uncertainty import (
     ROUNDING,
     Estimand,
@@ -143,7 +144,7 @@ def answers_of(reports: Records, names: Sequence[str], block: Design) -> npt.NDA
         sets = getattr(reports, "sets", {})
         if names[0] not in sets:
             raise RecordsError(
-                f"reports of {names[0]!r} hold no sets; the design makes some", block
+                f"reports of {shown(names[0])} hold no sets; the design makes some", block
             )
         bits: npt.NDArray[Any] = sets[names[0]]
         return bits

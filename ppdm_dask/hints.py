@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import check_prior
+from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -71,10 +72,11 @@ def hint_attack(design: Design, prior: npt.ArrayLike, about: str, known: Iterabl
     for name in (about, *hints):
         if name not in design.attributes:
             raise DesignError(
-                f"{name!r} is not in the block, which has: {', '.join(design.attributes)}", name
+                f"{shown(name)} is not in the block, which has: {listed(design.attributes)}",
+                name,
             )
     if about in hints or len(set(hints)) < len(hints):
-        raise DesignError(f"known: {', '.join(hints)}; distinct others than {about!r}", hints)
+        raise DesignError(f"known: {listed(hints)}; distinct others than {shown(about)}", hints)
     p = check_prior(design, prior)
     joint = (design.matrix() * p).reshape(-1, *design.shape)
     kept = [design.attributes.index(name) for name in (about, *hints)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ppdm_dask.designs.labels import require_labels
 from ppdm_dask.errors import DesignError, NotLumpable, RecordsError
+from ppdm_dask.shown import listed, quoted, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -65,7 +66,7 @@ def require_order(source: Records | ContingencyTable, design: Design) -> None:
         require_labels(design, _orders(design, source.codebook))
     if bound_to(source, design) is not design:
         raise DesignError(
-            f"design on {', '.join(map(repr, design.attributes))}: is not in the order of the "
+            f"design on {quoted(design.attributes)}: is not in the order of the "
             "reports' categories; bind it to their codebook",
             design,
         )
@@ -83,7 +84,8 @@ def require_categories(records: Records, names: Iterable[str], what: str) -> Non
         if name in sets or symbols != known:
             are = "sets" if name in sets else f"{symbols} symbols for {known} categories"
             raise RecordsError(
-                f"reports of {name!r} are {are}, which are no answers to {what}; estimate from "
+                f"reports of {shown(name)} are {are}, which are no answers to {what}; "
+                "estimate from "
                 "them instead",
                 records,
             )
@@ -108,7 +110,7 @@ def require_design(records: Records, design: Design) -> tuple[str, bool]:
             names = [name for name in block.attributes if name in records.codebook.names]
             if names and not isinstance(block, Identity):
                 raise RecordsError(
-                    f"got undisguised records; reports of {', '.join(names)} made by the "
+                    f"got undisguised records; reports of {listed(names)} made by the "
                     f"{block.id!r} design are needed",
                     records,
                 )
@@ -139,7 +141,7 @@ def require_countable(records: Records, design: Design) -> None:
     for block in design.blocks:
         if block.kind == "set" and any(n in records.codebook.names for n in block.attributes):
             raise RecordsError(
-                f"reports of {block.attributes[0]!r} are sets, which learners do not take; "
+                f"reports of {shown(block.attributes[0])} are sets, which learners do not take; "
                 "select the other attributes, or use a design whose reports are symbols",
                 block,
             )
@@ -154,6 +156,6 @@ def require_whole(design: Design, attributes: Iterable[str]) -> None:
             missing = [name for name in block.attributes if name not in names]
             raise NotLumpable(
                 f"the table cuts a block of {block.id!r} that is not lumpable: "
-                f"it lacks {', '.join(missing)}",
+                f"it lacks {listed(missing)}",
                 block,
             )

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from ppdm_dask.errors import CodebookError, InputError, PPDMError, ProfileError, RecipeError
+from ppdm_dask.shown import shown
 
 __all__ = [
     "cluster_dir",
@@ -128,7 +129,7 @@ def _find(
     close = difflib.get_close_matches(name_or_path, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise error(
-        f"no {what} is called {name_or_path!r}; {hint}there are: {', '.join(names)}; "
+        f"no {what} is called {shown(name_or_path)}; {hint}there are: {', '.join(names)}; "
         "or give the path of a .toml file",
         name_or_path,
     )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.matching import bound_to, covering, require_design, require_whole
+from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -159,7 +160,7 @@ class ContingencyTable:
         n_cells = _n_cells(self.sizes)
         if n_cells > DENSE_CELLS:
             raise RecordsError(
-                f"a table over {', '.join(self.attributes)} has {n_cells} cells, more than "
+                f"a table over {listed(self.attributes)} has {n_cells} cells, more than "
                 f"{DENSE_CELLS}; estimate events, or count fewer attributes",
                 self,
             )
@@ -203,7 +204,7 @@ class ContingencyTable:
         for name in masks:
             if self.sizes[self.codebook.index(name)] != len(self.codebook[name].categories):
                 raise RecordsError(
-                    f"reports of {name!r} have symbols that are no categories; "
+                    f"reports of {shown(name)} have symbols that are no categories; "
                     "estimate the event instead",
                     event,
                 )
@@ -286,7 +287,7 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     for block in design.blocks:
         if block.kind == "set" and block.attributes[0] in names:
             raise RecordsError(
-                f"reports of {block.attributes[0]!r} are sets and are not counted; "
+                f"reports of {shown(block.attributes[0])} are sets and are not counted; "
                 "sum their event weights (sum_weights, estimate_proportions)",
                 block,
             )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.estimate.fit import Fit
@@ -55,7 +56,9 @@ def standard_error_of(variance: Floats) -> Floats:
 def check_estimand(estimand: str) -> None:
     """Raise InputError unless it is "population" or "file"."""
     if estimand not in ("population", "file"):
-        raise InputError(f"estimand: got {estimand!r}; 'population' or 'file' is needed", estimand)
+        raise InputError(
+            f"estimand: got {given(estimand)}; 'population' or 'file' is needed", estimand
+        )
 
 
 def normal_quantile(level: float) -> float:

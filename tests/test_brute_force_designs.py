@@ -158,9 +158,11 @@ def test_no_two_draws_of_a_design_share_their_randomness(design: Design) -> None
 
 
 def test_labels_are_texts() -> None:
-    for labels in ([0, 1], ["no", 1], [None, "yes"]):
-        with pytest.raises(DesignError, match="a list of labels is needed"):
+    for labels in ([0, 1], ["no", 1], [None, "yes"], 5, {"no": "yes"}):
+        with pytest.raises(DesignError, match="list of labels is needed"):
             RRMatrix("a", [[0.8, 0.3], [0.2, 0.7]], categories=labels)
+        with pytest.raises(DesignError, match=r"categories of 'b': .* list of labels is needed"):
+            RRMatrix(["a", "b"], checks.JOINT_SKEWED, [2, 2], categories=[["no", "yes"], labels])
 
 
 def test_two_stages_where_a_symbol_never_occurs() -> None:

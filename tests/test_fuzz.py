@@ -18,14 +18,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-# What refuses damage comes in parts; before all of them are here, the rest is known to fail.
-PARTS = ("designs/labels", "experiments/sealed", "files/toml", "survey/checksums")
-PACKAGE = Path(__file__).resolve().parent.parent / "ppdm_dask"
-pytestmark = pytest.mark.skipif(
-    not all((PACKAGE / f"{part}.py").exists() for part in PARTS),
-    reason="readers of this version are not strict yet",
-)
-
 CASES = 8
 """Cases of each target; ``tools/fuzz.py`` has no end of them."""
 

@@ -443,7 +443,7 @@ def test_a_design_without_an_inverse_is_undefined_with_its_reason(capsys: Captur
     Path("d.toml").write_text(DESIGN.replace("0.8", "0.5"))
     done(capsys, *disguise("s.csv", "--drop", "name"))
     line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes")
-    assert line.startswith("warner on smokes is not invertible: ")
+    assert line.startswith("d.toml: warner on smokes is not invertible: ")
     said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug")
     assert "estimated: proportions" in said
 

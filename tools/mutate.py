@@ -244,7 +244,7 @@ def _survives(mutant: Mutant, tests: Sequence[str], reach: Reach, log: Path) -> 
         return int(pytest.main(_arguments(["-x", *files]), plugins=[_Only(tests)]))
 
     expected = sum(reach.seconds[test] for test in tests)
-    return _child(run, 60 + 6 * expected) == 0
+    return _child(run, 45 + 4 * expected) == 0
 
 
 def _stages(tests: Sequence[str], reach: Reach) -> list[list[str]]:

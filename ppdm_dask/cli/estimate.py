@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.cli.names import conditions, named
 from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.cli.survey_files import read_both, require_new
+from ppdm_dask.errors import NotInvertible
 from ppdm_dask.files.cells import spreadsheet_safe
 from ppdm_dask.files.regular import ending
 
@@ -67,7 +68,10 @@ def estimate_answers(
         strata,
         interval,
     )
-    question.check(book, plan)
+    try:
+        question.check(book, plan)
+    except NotInvertible as error:
+        raise NotInvertible(f"{design}: {error}", error.subject) from None
     sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
     found = estimate_files(sources, book, plan, question)
     said = [*statements(found), *remarks(sources)]

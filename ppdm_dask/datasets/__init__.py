@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.errors import DataError
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,9 @@ def describe(name: str) -> DatasetInfo:
         If there is none of that name.
     """
     if name not in _sources():
-        raise DataError(f"no data set is called {name!r}; there are {', '.join(names())}", name)
+        raise DataError(
+            f"no data set is called {shown(name)}; there are {', '.join(names())}", name
+        )
     entry = {"name": name, **_sources()[name]}
     values = {field.name: entry[field.name] for field in fields(DatasetInfo)}
     for key in ("classes", "columns"):
@@ -140,7 +143,7 @@ def load(
         return _from_parquet(content, info, info.path)
     files = [file] if isinstance(file, (str, os.PathLike)) else list(file)
     if not files:
-        raise DataError(f"no file is given to read {name!r} from", files)
+        raise DataError(f"no file is given to read {shown(name)} from", files)
     return pd.concat([_from_file(Path(path), info) for path in files], ignore_index=True)
 
 

@@ -28,6 +28,7 @@ from ppdm_dask.designs.registry import design_from_config
 from ppdm_dask.designs.sampling import draw_signed
 from ppdm_dask.errors import DesignError, NotInvertible
 from ppdm_dask.privacy import PosteriorSummary
+from ppdm_dask.shown import listed
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -162,7 +163,7 @@ class Design(Binding, Measures, ABC):
                 subject = self.matrix()
                 condition = float(np.linalg.cond(subject))
             raise NotInvertible(
-                f"{self.id} on {', '.join(self.attributes)} is not invertible: {self.undefined} "
+                f"{self.id} on {listed(self.attributes)} is not invertible: {self.undefined} "
                 f"(condition number {condition:.3g})",
                 subject,
             )

@@ -16,6 +16,7 @@ from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -74,7 +75,8 @@ class Flip(Design):
             for name, size in zip(names, shape_of(shape, len(names)), strict=True):
                 if size != 2:
                     raise DesignError(
-                        f"shape: attribute {name!r} has {size} categories; a flip needs 2", shape
+                        f"shape: attribute {shown(name)} has {size} categories; a flip needs 2",
+                        shape,
                     )
         object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "shape", (2,) * len(names))

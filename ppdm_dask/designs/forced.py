@@ -25,6 +25,7 @@ from ppdm_dask.designs.parameters import (
 from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact
+from ppdm_dask.shown import given
 
 __all__ = ["ForcedResponse"]
 
@@ -142,7 +143,7 @@ class ForcedResponse(Labelled, Mixture):
 def _remainder(values: Any) -> tuple[float, list[float]]:
     """Truth and law from the probabilities of forced answers, computed in rationals."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise DesignError(f"forced_probability: got {values!r}; one for each category", values)
+        raise DesignError(f"forced_probability: got {given(values)}; one for each category", values)
     shares = [ratio(value) for value in values]
     for share in shares:
         probability("forced_probability", share)

@@ -16,6 +16,7 @@ from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError, NotInvertible
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact
+from ppdm_dask.shown import given, listed, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -151,11 +152,11 @@ def check_groups(
     groups: Any, attributes: Sequence[str] | None = None, shape: Sequence[int] | None = None
 ) -> Groups:
     """Groups as tuples of names; arguments and complaints as of :class:`MultiGroup`."""
-    listed = isinstance(groups, Iterable) and not isinstance(groups, str)
-    found = list(groups) if listed else []
+    several = isinstance(groups, Iterable) and not isinstance(groups, str)
+    found = list(groups) if several else []
     if not found:
         raise DesignError(
-            f"groups: got {groups!r}; one or more lists of attribute names are needed", groups
+            f"groups: got {given(groups)}; one or more lists of attribute names are needed", groups
         )
     sizes: dict[str, int | None] = {}
     if attributes is not None:
@@ -166,30 +167,31 @@ def check_groups(
     for j, group in enumerate(found, 1):
         if isinstance(group, str) or not isinstance(group, Iterable):
             raise DesignError(
-                f"groups: group {j} is {group!r}; a list of attribute names is needed", groups
+                f"groups: group {j} is {shown(group)}; a list of attribute names is needed", groups
             )
         found[j - 1] = tuple(group)
         if not found[j - 1]:
             raise DesignError(f"groups: group {j} is empty; leave it out or name attributes", found)
         for name in found[j - 1]:
             if not isinstance(name, str) or not name:
-                raise DesignError(f"groups: group {j} has {name!r}; a name is needed", name)
+                raise DesignError(f"groups: group {j} has {shown(name)}; a name is needed", name)
             if name in group_of:
                 where = f"groups {group_of[name]} and {j}" if group_of[name] != j else f"group {j}"
                 times = "is in" if group_of[name] != j else "occurs twice in"
                 raise DesignError(
-                    f"groups: attribute {name!r} {times} {where}; each belongs to one at most", name
+                    f"groups: attribute {shown(name)} {times} {where}; each belongs to one at most",
+                    name,
                 )
             group_of[name] = j
             if attributes is not None and name not in sizes:
                 raise DesignError(
-                    f"groups: group {j} has the unknown attribute {name!r}; "
-                    f"there are {', '.join(sizes)}",
+                    f"groups: group {j} has the unknown attribute {shown(name)}; "
+                    f"there are {listed(sizes)}",
                     name,
                 )
             if sizes.get(name) not in (None, 2):
                 raise DesignError(
-                    f"groups: group {j} has attribute {name!r} with {sizes[name]} categories; "
+                    f"groups: group {j} has attribute {shown(name)} with {sizes[name]} categories; "
                     "only binary attributes can be reversed",
                     name,
                 )
@@ -214,7 +216,8 @@ def read_number(g: Any, n: int) -> int:
     whole = isinstance(g, int | np.integer) and not isinstance(g, bool)
     if not whole or not 1 <= g <= n:
         raise DesignError(
-            f"groups: got {g!r}; a whole number from 1 to {n}, the number of attributes, is needed",
+            f"groups: got {given(g)}; a whole number from 1 to {n}, the number of attributes, "
+            "is needed",
             g,
         )
     return int(g)

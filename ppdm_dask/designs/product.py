@@ -17,6 +17,7 @@ from ppdm_dask.designs.parameters import attribute_names, check_keys
 from ppdm_dask.designs.registry import design_from_config, register
 from ppdm_dask.errors import DesignError
 from ppdm_dask.records import code_dtype
+from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -61,7 +62,7 @@ class Product(Design):
         designs = tuple(designs)
         for design in designs:
             if not isinstance(design, Design):
-                raise DesignError(f"designs: got {design!r}; designs are needed", design)
+                raise DesignError(f"designs: got {given(design)}; designs are needed", design)
         parts = tuple(block for design in designs for block in design.blocks)
         names = attribute_names([name for block in parts for name in block.attributes])
         object.__setattr__(self, "parts", parts)
@@ -166,7 +167,8 @@ class Product(Design):
         for block in self.parts:
             if block.kind == "set":
                 raise DesignError(
-                    f"reports of {block.attributes[0]!r} are sets; they are handled block by block",
+                    f"reports of {shown(block.attributes[0])} are sets; they are handled "
+                    "block by block",
                     block,
                 )
 
@@ -229,5 +231,5 @@ class Product(Design):
         check_keys(cls.id, parameters, {"blocks"})
         blocks = parameters["blocks"]
         if not isinstance(blocks, Sequence) or isinstance(blocks, str) or not blocks:
-            raise DesignError(f"blocks: got {blocks!r}; a list of designs is needed", blocks)
+            raise DesignError(f"blocks: got {given(blocks)}; a list of designs is needed", blocks)
         return cls([design_from_config(block) for block in blocks])

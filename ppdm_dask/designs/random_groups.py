@@ -12,6 +12,7 @@ from ppdm_dask.designs.multigroup import MultiGroup, check_groups, deal, read_nu
 from ppdm_dask.designs.parameters import attribute_names, check_keys
 from ppdm_dask.designs.registry import design_from_config
 from ppdm_dask.errors import DesignError
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -63,7 +64,7 @@ class RandomGroups:
         names = attribute_names(attributes)
         g = read_number(groups, len(names))
         if split not in SPLITS:
-            raise DesignError(f"split: got {split!r}; 'redrawn' or 'fixed' is needed", split)
+            raise DesignError(f"split: got {given(split)}; 'redrawn' or 'fixed' is needed", split)
         check_groups([names], names, shape)
         object.__setattr__(self, "attributes", names)
         object.__setattr__(self, "groups", g)

@@ -46,7 +46,7 @@ def design_from_config(config: Mapping[str, Any]) -> Design:
         For an unknown family, an unknown or missing parameter, or an impossible value.
     """
     if not isinstance(config, Mapping):
-        raise DesignError(f"design: got {config!r}; a table with an id is needed", config)
+        raise DesignError(f"design: got {given(config)}; a table with an id is needed", config)
     parameters = dict(config)
     name = parameters.pop("id", None)
     if not isinstance(name, str) or name not in _FAMILIES:

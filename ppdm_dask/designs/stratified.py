@@ -13,6 +13,7 @@ from ppdm_dask.designs.base import Design, Floats
 from ppdm_dask.designs.labels import check_fit
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.records import Records
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.estimate import Estimate
@@ -53,7 +54,7 @@ class Stratified:
         found = tuple(designs)
         for design in found:
             if not isinstance(design, Design):
-                raise DesignError(f"designs: got {design!r}; designs are needed", design)
+                raise DesignError(f"designs: got {given(design)}; designs are needed", design)
         if not found:
             raise DesignError("designs: got none; one a stratum is needed", designs)
         object.__setattr__(self, "designs", found)

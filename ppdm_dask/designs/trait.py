@@ -14,7 +14,7 @@ from ppdm_dask.designs.labels import (
     written,
 )
 from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import quoted
+from ppdm_dask.shown import given, quoted, shown
 
 __all__ = ["Trait"]
 
@@ -32,12 +32,15 @@ class Trait(Design):
     def _state(self, trait: Any, categories: Any) -> None:
         """Check and keep the label of the trait, and the labels in order where they are known."""
         if trait is not None and (not isinstance(trait, str) or not trait):
-            raise DesignError(f"trait: got {trait!r}; the label of a category is needed", trait)
+            raise DesignError(
+                f"trait: got {given(trait)}; the label of a category is needed", trait
+            )
         labels = read_categories(categories, self.attributes, self.shape)
         if labels[0] is not None and trait not in labels[0]:
-            what = "missing" if trait is None else f"got {trait!r}"
+            what = "missing" if trait is None else f"got {given(trait)}"
             raise DesignError(
-                f"trait: {what}; one of the categories {labels[0][0]!r} and {labels[0][1]!r} is "
+                f"trait: {what}; one of the categories {shown(labels[0][0])} and "
+                f"{shown(labels[0][1])} is "
                 "needed",
                 trait,
             )
@@ -68,7 +71,7 @@ class Trait(Design):
             return self
         if len(orders[name]) != 2:
             raise DesignError(
-                f"design on {name!r}: {self.id!r} is of two categories; the codebook has "
+                f"design on {shown(name)}: {self.id!r} is of two categories; the codebook has "
                 f"{len(orders[name])}: {quoted(orders[name])}",
                 name,
             )
@@ -77,7 +80,8 @@ class Trait(Design):
         elif self.trait not in orders[name]:
             other = " or ".join(map(repr, orders[name]))
             raise DesignError(
-                f"design on {name!r}: the codebook has no category {self.trait!r}, the trait; "
+                f"design on {shown(name)}: the codebook has no category {shown(self.trait)}, "
+                "the trait; "
                 f"it is {other}",
                 name,
             )

@@ -15,7 +15,7 @@ from ppdm_dask.designs.parameters import attribute_names, probability
 from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK, exact, unpack_plane
 from ppdm_dask.records import Records, Reports
-from ppdm_dask.shown import quoted
+from ppdm_dask.shown import given, quoted, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -80,9 +80,9 @@ class TwoSample:
         yes: str | Sequence[str] | None = None,
     ) -> None:
         names = attribute_names([private, personal])
-        given: Any = q
-        if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
-            raise DesignError(f"q: got {q!r}; two probabilities are needed", q)
+        two: Any = q
+        if not isinstance(two, Sequence) or isinstance(two, str) or len(two) != 2:
+            raise DesignError(f"q: got {given(q)}; two probabilities are needed", q)
         pair = (probability("q[0]", q[0]), probability("q[1]", q[1]))
         object.__setattr__(self, "private", names[0])
         object.__setattr__(self, "personal", names[1])
@@ -106,15 +106,15 @@ class TwoSample:
         if self.yes is not None:
             if self.yes[question] not in labels:
                 raise DesignError(
-                    f"two samples on {name!r}: the codebook has no category "
-                    f"{self.yes[question]!r}; it has {quoted(labels)}",
+                    f"two samples on {shown(name)}: the codebook has no category "
+                    f"{shown(self.yes[question])}; it has {quoted(labels)}",
                     self.yes,
                 )
             return labels.index(self.yes[question])
         if not simulated:
             lines = " or ".join(f"yes={label!r}" for label in labels)
             raise DesignError(
-                f"two samples on {name!r}: it matters which answer is yes; add {lines}", name
+                f"two samples on {shown(name)}: it matters which answer is yes; add {lines}", name
             )
         return 1
 
@@ -132,7 +132,9 @@ class TwoSample:
         book = records.codebook
         for name in (self.private, self.personal):
             if name not in book.names or len(book[name].categories) != 2:
-                raise RecordsError(f"attribute {name!r} with two categories is needed", records)
+                raise RecordsError(
+                    f"attribute {shown(name)} with two categories is needed", records
+                )
         yes, other = (self._code_of_yes(book, h, stream.simulated) for h in (0, 1))
         private = records.column(self.private)
         # The personal answer in the codes of the private one.
@@ -222,7 +224,7 @@ def _labels_of_yes(yes: Any) -> tuple[str, str] | None:
         return None
     labels = (yes, yes) if isinstance(yes, str) else tuple(yes)
     if len(labels) != 2 or not all(isinstance(label, str) and label for label in labels):
-        raise DesignError(f"yes: got {yes!r}; one label, or one for each question", yes)
+        raise DesignError(f"yes: got {given(yes)}; one label, or one for each question", yes)
     return labels
 
 

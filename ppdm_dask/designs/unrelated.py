@@ -25,6 +25,7 @@ from ppdm_dask.designs.parameters import (
 from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact
+from ppdm_dask.shown import shown
 
 __all__ = ["COIN", "PERSONAL", "UnrelatedQuestion"]
 
@@ -170,7 +171,7 @@ def _entries(names: tuple[str, ...], w_y: Any) -> list[Any]:
         for name in {**w_y, **dict.fromkeys(names)}:
             if name not in names or name not in w_y:
                 what = "missing" if name in names else "no attribute of the design"
-                raise DesignError(f"w_y of {name!r}: {what}; a law of each attribute", w_y)
+                raise DesignError(f"w_y of {shown(name)}: {what}; a law of each attribute", w_y)
         entries = [w_y[name] for name in names]
     else:
         entries = [w_y]

@@ -14,6 +14,7 @@ from ppdm_dask.estimate.blocks import check_table, solve_blocks
 from ppdm_dask.estimate.inversion import Estimate, invert
 from ppdm_dask.matching import bound_to, covering
 from ppdm_dask.rounding import sum_rounding
+from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -55,7 +56,7 @@ class Association:
 
 def _pair(table: ContingencyTable, design: Design, first: str, second: str) -> ContingencyTable:
     if first == second:
-        raise InputError(f"two different attributes are needed; got {first!r} twice", first)
+        raise InputError(f"two different attributes are needed; got {given(first)} twice", first)
     table.codebook.select([first, second])
     table = check_table(table, design)
     return table.marginal(covering(design, (first, second)))
@@ -112,7 +113,8 @@ def independence_test(
     for block in design.blocks:
         if first in block.attributes and second in block.attributes:
             raise InputError(
-                f"{first!r} and {second!r} are disguised together by {block.id!r}: their reports "
+                f"{shown(first)} and {shown(second)} are disguised together by {block.id!r}: "
+                "their reports "
                 "may depend on one another by that alone; use association_test",
                 block,
             )
@@ -122,7 +124,8 @@ def independence_test(
     counts = pair.marginal([first, second]).counts.astype(float)
     if pair.attributes != (first, second) and set(pair.attributes) != {first, second}:
         raise InputError(
-            f"a block of {first!r} or {second!r} is not lumpable; use association_test", design
+            f"a block of {shown(first)} or {shown(second)} is not lumpable; use association_test",
+            design,
         )
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.events import Estimand, normal_quantile
+from ppdm_dask.shown import given
 
 __all__ = ["METHODS", "IntervalMethod", "intervals_of", "quantile_of", "score_interval"]
 
@@ -118,7 +119,7 @@ def intervals_of(
     positive counts estimated from survey data", Survey Methodology 24, 1998.
     """
     if method not in METHODS:
-        raise InputError(f"method: got {method!r}; 'score' or 'wald' is needed", method)
+        raise InputError(f"method: got {given(method)}; 'score' or 'wald' is needed", method)
     quantile = quantile_of(level, freedom)
     value, variance = np.asarray(value, float), np.asarray(variance, float)
     known = variance >= 0

@@ -67,6 +67,7 @@ class Table:
 
     def dotted(self, key: str) -> str:
         """Dotted path of a key."""
+        key = printable(cut(key))
         return f"{self.path}.{key}" if self.path else key
 
     def error(self, key: str, value: object, right: str) -> RecipeError:

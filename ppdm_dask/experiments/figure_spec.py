@@ -8,6 +8,7 @@ from typing import Self
 
 from ppdm_dask.experiments.fields import Scalar, Table
 from ppdm_dask.experiments.parts import Part, read_id
+from ppdm_dask.shown import listed
 
 __all__ = ["KINDS", "Figure"]
 
@@ -73,7 +74,7 @@ class Figure(Part):
         data = table.texts("data")
         for i, entry in enumerate(data):
             if entry not in known or entry in data[:i]:
-                right = f"the id of a data entry is needed, each once: {', '.join(known)}"
+                right = f"the id of a data entry is needed, each once: {listed(known)}"
                 raise table.error(f"data[{i}]", entry, right)
         w_a = _read_proportions(table) if kind == "privacy" else ()
         x = _read_x(table, grid)

@@ -17,8 +17,27 @@ from ppdm_dask.experiments.environment import environment
 from ppdm_dask.experiments.files import write_text
 from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
 from ppdm_dask.experiments.sealed import read_sealed, seal
+from ppdm_dask.files.forms import Form, misfit
+from ppdm_dask.shown import cut
 
 __all__ = ["RunFolder", "code_version", "now", "read_manifest", "run_id"]
+
+TEXT = (str, type(None))
+FORM: Form = {
+    "name": str,
+    "run_id": str,
+    "recipe": dict,
+    "base": str,
+    "inputs": {...: dict},
+    "environment": {"versions": dict, "cpu_features": list, "blas": list},
+    "status": str,
+    "digest": TEXT,
+    "result": (dict, type(None)),
+    "findings": [str],
+    "quarantined": [str],
+    "started": str,
+}
+FORM_OF_RESULT: Form = {"bytes": int, "sha256": str}
 
 Status = Literal["running", "partial", "finished"]
 
@@ -233,10 +252,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         what = f"{folder}: this is no run's folder, it has no manifest.json"
         raise RunFolderError(what, folder) from None
-    needed = {"name", "run_id", "recipe", "base", "inputs", "status", "started"}
-    needed |= {"digest", "result", "findings", "quarantined"}
-    if needed - set(found):
-        raise RunFolderError(f"{path}: this is no manifest of a run", path)
+    if (at := misfit(found, FORM)) is None and found["result"] is not None:
+        at = misfit(found["result"], FORM_OF_RESULT, "result")
+    if at is not None:
+        raise RunFolderError(f"{path}: this is no manifest of a run: {cut(at)}", path)
     return found
 
 

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.records import Records, Reports
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.stratified import Stratified
@@ -92,5 +93,5 @@ def check_inputs(X: Any, names: Iterable[str], categories: Mapping[str, tuple[st
     for name in names:
         if X.codebook[name].categories != categories[name]:
             raise RecordsError(
-                f"attribute {name!r} has other categories than the model was fitted to", X
+                f"attribute {shown(name)} has other categories than the model was fitted to", X
             )

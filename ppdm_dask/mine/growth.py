@@ -19,6 +19,7 @@ from ppdm_dask.mine.signed_cells import ROUNDING, SignedCells, signed_cells
 from ppdm_dask.mine.significance import split_z
 from ppdm_dask.mine.tree import Tree
 from ppdm_dask.mine.tree_export import check_depth
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Evidence
@@ -53,7 +54,9 @@ class Rules:
         for name, value in limits.items():
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not number or not 0 <= value < math.inf:
-                raise InputError(f"{name}: got {value!r}; a number of 0 or more is needed", value)
+                raise InputError(
+                    f"{name}: got {given(value)}; a number of 0 or more is needed", value
+                )
 
 
 class Counter(Protocol):

@@ -21,6 +21,7 @@ from ppdm_dask.mine.growth import Rules, grow
 from ppdm_dask.mine.pruning import prune_tree
 from ppdm_dask.mine.recount import accuracy
 from ppdm_dask.records import Records, Reports
+from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -159,7 +160,8 @@ class ID3(Classifier):
     def _check_target(self, names: Sequence[str]) -> None:
         if self.target not in names:
             raise RecordsError(
-                f"target: got {self.target!r}; the attributes are: {', '.join(names)}", self.target
+                f"target: got {given(self.target)}; the attributes are: {listed(names)}",
+                self.target,
             )
         if len(names) < 2:
             raise RecordsError("ID3 needs at least one attribute besides the target", names)

@@ -19,6 +19,7 @@ from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.scoring import Correct, score_disguised, score_strata
 from ppdm_dask.ranges import real
 from ppdm_dask.records import Records, Reports
+from ppdm_dask.shown import given, listed
 from ppdm_dask.tables import ContingencyTable
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class NaiveBayes(Classifier):
         names = first.codebook.names
         if self.target not in names:
             raise RecordsError(
-                f"target: got {self.target!r}; the attributes are: {', '.join(names)}", self.target
+                f"target: got {given(self.target)}; the attributes are: {listed(names)}",
+                self.target,
             )
         features = [name for name in names if name != self.target]
         if not features:

@@ -20,6 +20,7 @@ from ppdm_dask.parallel.batches import Batch, Quarantined, contiguous, gaps
 from ppdm_dask.parallel.lock import RunLock
 from ppdm_dask.parallel.payload import layout, pack, unpack
 from ppdm_dask.parallel.store import close_store, mark_of, open_store, reported, transaction
+from ppdm_dask.shown import shown
 
 __all__ = ["Ledger"]
 
@@ -101,7 +102,7 @@ class Ledger:
         for name, array in arrays.items():
             if array.shape[:1] != (stop - start,):
                 raise PPDMError(
-                    f"{batch}: array {name!r} has shape {array.shape}; "
+                    f"{batch}: array {shown(name)} has shape {array.shape}; "
                     f"its first axis must be {stop - start} repeats",
                     batch,
                 )

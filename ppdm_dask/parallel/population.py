@@ -23,6 +23,7 @@ from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.parallel.interrupt import Interruption, Stopped
 from ppdm_dask.parallel.surroundings import usable_cores
 from ppdm_dask.search.given import BLOCK
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -98,7 +99,7 @@ def population_map(
         raise InputError(f"workers is {workers}; it must be 0 or more", workers)
     if not 0 <= worth_seconds < float("inf"):
         raise InputError(
-            f"worth_seconds: got {worth_seconds!r}; 0 or more is needed", worth_seconds
+            f"worth_seconds: got {given(worth_seconds)}; 0 or more is needed", worth_seconds
         )
     population = PopulationMap(client, workers, log, worth_seconds)
     try:

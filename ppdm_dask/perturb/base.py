@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
 from ppdm_dask.randomness import Stream
+from ppdm_dask.shown import given, listed, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.perturb.columns import Floats
@@ -63,16 +64,16 @@ def perturbation_from_config(config: Mapping[str, Any]) -> Perturbation:
     name = parameters.pop("id", None)
     if not isinstance(name, str) or name not in _METHODS:
         known = ", ".join(methods())
-        raise InputError(f"id: got {name!r}; a perturbation method is needed: {known}", name)
+        raise InputError(f"id: got {given(name)}; a perturbation method is needed: {known}", name)
     method = _METHODS[name]
     known_names = [key for key in method._get_param_names() if key != "seed"]
     for key in parameters:
         if key not in known_names:
             what = f"not a parameter of {name!r}; it has: {', '.join(known_names)}"
-            raise InputError(f"{key}: got {parameters[key]!r}; {what}", key)
+            raise InputError(f"{key}: got {given(parameters[key])}; {what}", key)
     for key in method.required:
         if key not in parameters:
-            raise InputError(f"{key}: missing; {name!r} needs it", key)
+            raise InputError(f"{key}: missing; {shown(name)} needs it", key)
     made = method(**parameters)
     made.check_parameters()
     return made
@@ -196,7 +197,7 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
         expected = self.summary_.names
         if names != expected:
             raise DataError(
-                f"the columns are {', '.join(names)}; fitted were {', '.join(expected)}", names
+                f"the columns are {listed(names)}; fitted were {listed(expected)}", names
             )
         return self._draw(values, stream, offset)
 
@@ -218,11 +219,11 @@ def check_whole(name: str, value: object, least: int) -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
         right = f"a whole number of {least} or more is needed"
-        raise InputError(f"{name}: got {value!r}; {right}", value)
+        raise InputError(f"{name}: got {given(value)}; {right}", value)
 
 
 def check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
     """Refuse what is none of the known values."""
     if not any(value is each or value == each for each in known):
         right = ", ".join(map(repr, known))
-        raise InputError(f"{name}: got {value!r}; one of these is needed: {right}", value)
+        raise InputError(f"{name}: got {given(value)}; one of these is needed: {right}", value)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.columns import Floats, read_matrix
 from ppdm_dask.ranges import reals
+from ppdm_dask.shown import shown
 
 __all__ = [
     "Distortion",
@@ -64,7 +65,8 @@ def read_pair(original: Any, released: Any) -> tuple[Floats, Floats, tuple[str, 
     if unlike.any():
         row, j = (int(i) for i in np.argwhere(unlike)[0])
         raise DataError(
-            f"column {names[j]!r}, row {row}: missing in one of original and release alone", names
+            f"column {shown(names[j])}, row {row}: missing in one of original and release alone",
+            names,
         )
     return A, MA, names
 

@@ -11,6 +11,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.perturb.base import Perturbation, check_whole, register
 from ppdm_dask.perturb.columns import ColumnSummary, Floats
 from ppdm_dask.randomness import Stream
+from ppdm_dask.shown import given
 
 __all__ = ["BSVD", "SSVD"]
 
@@ -152,7 +153,7 @@ class SSVD(_Truncated):
         e: Any = self.e
         if not isinstance(e, float | np.floating) or not 0 < e < 1:
             right = "a share between 0 and 1, both excluded, is needed"
-            raise InputError(f"e: got {e!r}; {right}", e)
+            raise InputError(f"e: got {given(e)}; {right}", e)
 
     def check_summary(self, summary: ColumnSummary) -> None:
         """Refuse data that the method cannot perturb."""

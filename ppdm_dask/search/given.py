@@ -13,6 +13,7 @@ from threadpoolctl import ThreadpoolController
 from ppdm_dask.errors import InputError
 from ppdm_dask.search.objectives import Objectives, evaluate
 from ppdm_dask.search.problem import Problem
+from ppdm_dask.shown import given
 
 __all__ = ["BLOCK", "GivenObjective", "Objective"]
 
@@ -49,7 +50,7 @@ class GivenObjective:
     def __init__(self, problem: Problem, function: Objective) -> None:
         if not callable(function):
             raise InputError(
-                f"objective: got {function!r}; a function of a stack of matrices is needed",
+                f"objective: got {given(function)}; a function of a stack of matrices is needed",
                 function,
             )
         self.problem = problem

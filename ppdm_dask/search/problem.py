@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.shown import given
 
 __all__ = ["Problem", "infeasible"]
 
@@ -84,7 +85,7 @@ class Problem:
         try:
             p = np.array(prior, dtype=float)
         except (TypeError, ValueError):
-            raise InputError(f"prior: got {prior!r}; proportions are needed", prior) from None
+            raise InputError(f"prior: got {given(prior)}; proportions are needed", prior) from None
         if p.ndim != 1 or p.size < 2:
             raise InputError(f"prior: got shape {p.shape}; 2 or more categories are needed", prior)
         if not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
@@ -106,10 +107,11 @@ class Problem:
             )
         if not _is_whole(n_records) or n_records < 1:
             raise InputError(
-                f"n_records: got {n_records!r}; a whole number of 1 or more is needed", n_records
+                f"n_records: got {given(n_records)}; a whole number of 1 or more is needed",
+                n_records,
             )
         if not _is_number(delta) or not 0 < delta <= 1:
-            raise InputError(f"delta: got {delta!r}; a number in (0, 1] is needed", delta)
+            raise InputError(f"delta: got {given(delta)}; a number in (0, 1] is needed", delta)
         if infeasible(p, float(delta)):
             raise InputError(
                 f"delta: got {delta:.9g}; a number above the most frequent category's proportion, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.shown import given
 
 __all__ = ["Settings"]
 
@@ -48,9 +49,10 @@ class Settings:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
                 raise InputError(
-                    f"{name}: got {value!r}; a whole number of {smallest} or more is needed", value
+                    f"{name}: got {given(value)}; a whole number of {smallest} or more is needed",
+                    value,
                 )
         for name in ("rate", "scale"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 < value <= 1:
-                raise InputError(f"{name}: got {value!r}; a number in (0, 1] is needed", value)
+                raise InputError(f"{name}: got {given(value)}; a number in (0, 1] is needed", value)

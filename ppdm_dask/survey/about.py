@@ -12,6 +12,8 @@ from typing import Any, Self
 from ppdm_dask.codebook import Codebook
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.files.forms import Form, misfit
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.checksums import checksum_of
 
 __all__ = ["KEY", "About"]
@@ -24,6 +26,17 @@ FORMAT = 2
 them says that damage to them is not seen."""
 
 BATCH = re.compile("[0-9a-f]{32}")
+
+FORM: Form = {
+    "ppdm": str,
+    "simulated": bool,
+    "design": dict,
+    "codebook": dict,
+    "undisguised": [str],
+    "batches": [str],
+}
+FORM_2: Form = {"kept": {...: str}, "data_checksum": str}
+"""What stands in what they say, and what in that of format 2 as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +182,7 @@ class About:
             if name not in codebook.names:
                 raise DataError(
                     f"{path}: was made under another codebook than {names['codebook']}, which "
-                    f"lacks attribute {name!r}",
+                    f"lacks attribute {shown(name)}",
                     name,
                 )
             mine, theirs = attribute.config(), codebook[name].config()
@@ -190,6 +203,8 @@ class About:
 
 def _check(config: Any) -> None:
     """Raise ValueError or KeyError unless all is there, of its kind, and as it was written."""
+    if (at := misfit(config, FORM)) is not None:
+        raise ValueError(at)
     if config["format"] == 1 and type(config["format"]) is int:
         if "checksum" in config:  # format 1 has none: this is a damaged 2
             raise ValueError
@@ -197,8 +212,7 @@ def _check(config: Any) -> None:
         checksum = config.pop("checksum")
         if config["format"] != FORMAT or checksum != checksum_of(config):
             raise ValueError
-        kept = config["kept"]
-        if not all(type(text) is str for text in (*kept, *kept.values(), config["data_checksum"])):
+        if misfit(config, FORM_2) is not None:
             raise ValueError
     batches, n = config["batches"], config["reports"]
     names = [text for text in batches if type(text) is str and BATCH.fullmatch(text)]

@@ -13,6 +13,7 @@ import numpy as np
 from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.hints import hint_attack
 from ppdm_dask.privacy import amplified, attribute_channel
+from ppdm_dask.shown import cut, listed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -82,7 +83,7 @@ def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
     for name, prior in priors.items():
         if name not in sizes:
             raise InputError(
-                f"prior.{name}: the design has no such attribute; it has {', '.join(sizes)}", name
+                f"prior.{cut(name)}: the design has no such attribute; it has {listed(sizes)}", name
             )
         if len(prior) != sizes[name]:
             raise InputError(

@@ -18,7 +18,7 @@ from ppdm_dask.files.parquet import arrow_frame, reading_parquet
 from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.matching import covering
 from ppdm_dask.records import Reports
-from ppdm_dask.shown import shown
+from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import KEY, About
 from ppdm_dask.survey.checksums import EMPTY, PLACE, seal
 from ppdm_dask.survey.reports import (
@@ -105,7 +105,7 @@ def count_files(
     for path, about in sources:
         for name in names:
             if name not in about.codebook.names:
-                there = ", ".join(about.codebook.names)
+                there = listed(about.codebook.names)
                 why = "" if name in over else ", which its block needs"
                 raise DataError(
                     f"{path}: holds no attribute {shown(name)}{why}; there are {there}", name

@@ -15,7 +15,7 @@ from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.estimate.score import METHODS, IntervalMethod
 from ppdm_dask.events import check_estimand, normal_quantile, standard_error_of
 from ppdm_dask.matching import covering
-from ppdm_dask.shown import shown
+from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import Sources, count_files
 from ppdm_dask.survey.sums import sum_files
 
@@ -103,7 +103,7 @@ class Question:
             raise InputError(f"--method {self.method}: takes no reports that are sets; use invert")
         if rest := [name for name in covering(design, self.over) if name not in self.over]:
             raise InputError(
-                f"--over: {', '.join(rest)} was disguised together with what is asked for; "
+                f"--over: {listed(rest)} was disguised together with what is asked for; "
                 f"--method {self.method} needs all of the block, or use invert",
                 rest,
             )

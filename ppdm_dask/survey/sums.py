@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import DataError, NotLumpable, RecordsError
 from ppdm_dask.estimate import sum_weights
 from ppdm_dask.matching import covering
-from ppdm_dask.shown import shown
+from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import Sources, count_files, weighted_cells
 from ppdm_dask.survey.reports import read_reports
 
@@ -112,20 +112,22 @@ def _surveyed(
     extra = [name for name in (question.weights, question.strata) if name]
     for name in extra:
         if name not in about.undisguised:
-            kept = ", ".join(about.undisguised) or "none"
+            kept = listed(about.undisguised) or "none"
             raise DataError(
-                f"{path}: column {name!r} was not kept undisguised; columns that were: {kept}", name
+                f"{path}: column {shown(name)} was not kept undisguised; columns that were: {kept}",
+                name,
             )
     if question.weights in about.codebook.names:
         raise DataError(
-            f"{path}: column {question.weights!r} holds categories of the codebook, no numbers; "
+            f"{path}: column {shown(question.weights)} holds categories of the codebook, no "
+            "numbers; "
             "survey weights are kept as numbers where the codebook does not name them",
             path,
         )
     for name in names:
         if name not in about.codebook.names:
-            there = ", ".join(about.codebook.names)
-            raise DataError(f"{path}: holds no attribute {name!r}; there are {there}", name)
+            there = listed(about.codebook.names)
+            raise DataError(f"{path}: holds no attribute {shown(name)}; there are {there}", name)
     for block in read_reports(path, about, names, list(dict.fromkeys(extra))):
         reports, offset = block.reports, block.reports.offset
         if question.weights:
@@ -158,6 +160,8 @@ def _strata(path: Path, values: Any, offset: int, known: dict[str, int]) -> Any:
     positions, texts = factorise(values)
     if (positions < 0).any():
         row = int(np.argmax(positions < 0)) + offset
-        raise DataError(f"{path}: column {values.name!r}, row {row}: no stratum is given", path)
+        raise DataError(
+            f"{path}: column {shown(values.name)}, row {row}: no stratum is given", path
+        )
     codes = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
     return codes[positions]

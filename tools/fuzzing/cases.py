@@ -286,5 +286,7 @@ def _judge(case: Case, answer: dict[str, Any]) -> Failure | None:
 
 def _names(scene: Scene, line: str) -> bool:
     """Whether a message says which file it is about, or which option is at odds with it."""
+    if f"--{line.removeprefix('ppdm: error: ').split(':')[0]}" in scene.command:
+        return True
     files = [scene.file, *scene.needs, *(word for word in scene.command if "." in word)]
     return "error: --" in line or any(Path(file).name in line for file in files)

@@ -98,12 +98,10 @@ def _encoded(text: str, chance: Chance) -> bytes:
     if how == 0:
         return text.replace("e", "é").encode("latin-1", "replace")
     if how == 1:
-        return text.encode("utf-16")
+        return text.encode("utf-16", "surrogatepass")
     if how == 2:
-        return b"\xef\xbb\xbf" * chance.pick((1, 2)) + text.encode()
-    if how == 3:
-        return text.replace("\n", "\r\n").encode()
-    return text.replace("\n", "\r").encode()
+        return b"\xef\xbb\xbf" * chance.pick((1, 2)) + text.encode("utf-8", "surrogateescape")
+    return text.replace("\n", "\r\n" if how == 3 else "\r").encode("utf-8", "surrogateescape")
 
 
 def damage_parquet(content: bytes, chance: Chance) -> bytes:
@@ -203,7 +201,7 @@ def _metadata(metadata: dict[bytes, bytes], chance: Chance) -> dict[bytes, bytes
     elif key in metadata:
         try:
             tree = damage_tree(json.loads(metadata[key]), chance)
-        except ValueError:
+        except (ValueError, RecursionError):
             metadata[key] = chance.bytes(40)
         else:
             metadata[key] = json.dumps(tree).encode("utf-8", "surrogatepass")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.fields import Table
 from ppdm_dask.experiments.parts import Part, read_id
+from ppdm_dask.shown import listed, shown
 
 __all__ = ["Prior", "PriorSpec"]
 
@@ -102,7 +103,7 @@ class PriorSpec(Part):
             for i, attribute in enumerate(attributes):
                 if attribute not in columns or attribute in attributes[:i]:
                     right = f"an attribute of {bundled!r} is needed, each once: "
-                    raise table.error(f"attributes[{i}]", attribute, right + ", ".join(columns))
+                    raise table.error(f"attributes[{i}]", attribute, right + listed(columns))
         if bool(attributes) != (bundled is not None):
             raise table.error("attributes", list(attributes), "attributes of a `set` are needed")
         own = table.texts("methods")
@@ -157,7 +158,7 @@ def _proportions(column: Any, bins: int, sha256: str) -> tuple[Floats, str, int]
 
     present = column.dropna()
     if not len(present):
-        raise DataError(f"attribute {column.name!r} has no values", column)
+        raise DataError(f"attribute {shown(column.name)} has no values", column)
     if pd.api.types.is_numeric_dtype(present):
         values = present.to_numpy(dtype=float)
         counts, _ = np.histogram(values, bins=bins)

@@ -25,6 +25,7 @@ from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.experiments.sample import draw_sample
 from ppdm_dask.perturb import perturbation_from_config
 from ppdm_dask.perturb.columns import ColumnSummary, Floats
+from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,8 +50,8 @@ def check_perturbation(recipe: PerturbationRecipe) -> None:
         for attribute in codebook.attributes:
             if attribute.name != codebook.target and not attribute.numeric:
                 raise RecipeError(
-                    f"{recipe.source}: data[{i}].codebook: got {entry.codebook!r}; attribute "
-                    f"{attribute.name!r} is nominal, and only numbers can be perturbed",
+                    f"{recipe.source}: data[{i}].codebook: got {given(entry.codebook)}; attribute "
+                    f"{shown(attribute.name)} is nominal, and only numbers can be perturbed",
                     attribute,
                 )
 
