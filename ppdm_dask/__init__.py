@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         MultiGroup,
         Product,
         RRMatrix,
-        Stratified,
         UnrelatedQuestion,
         Warner,
         design_from_config,
     )
+    from ppdm_dask.designs.stratified import Stratified
     from ppdm_dask.errors import InputError, NotInvertible, NotLumpable, PPDMError
     from ppdm_dask.estimate import (
         Estimate,
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
         invert,
         mle,
     )
-    from ppdm_dask.events import Proportion, event_weights, proportion
+    from ppdm_dask.estimate.proportions import proportion
+    from ppdm_dask.events import event_weights
     from ppdm_dask.experiments.recipe import Recipe
     from ppdm_dask.experiments.run import run
     from ppdm_dask.mine import ID3, NaiveBayes
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ppdm_dask.search.front import chosen_design
     from ppdm_dask.search.optimize import optimize
     from ppdm_dask.tables import ContingencyTable, count
+    from ppdm_dask.uncertainty import Proportion
 
 __version__ = "0.1.0"
 

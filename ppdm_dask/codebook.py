@@ -18,8 +18,7 @@ from ppdm_dask.attribute import Attribute
 from ppdm_dask.errors import CodebookError
 from ppdm_dask.files.frames import as_frame
 from ppdm_dask.files.toml import read_toml
-from ppdm_dask.matching import require_categories
-from ppdm_dask.records import Records, code_dtype
+from ppdm_dask.records import Records, code_dtype, require_categories
 from ppdm_dask.shown import cut, listed, printable, shown
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Unbiased weights of events, and the proportions that they estimate.
+"""Unbiased weights of events.
 
 The weight ``w(E, y)`` of an event has expectation ``1_E(x)`` over the disguise, so its mean over
 reports estimates P(E), and its sample variance over n that estimate's variance.
@@ -6,7 +6,6 @@ reports estimates P(E), and its sample variance over n that estimate's variance.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +15,6 @@ import numpy.typing as npt
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.matching import bound_to, require_design, require_whole
 from ppdm_dask.shown import shown
-from ppdm_dask.uncertainty import (
-    ROUNDING,
-    Estimand,
-    Proportion,
-    check_estimand,
-    mean_variance,
-    normal_quantile,
-    standard_error_of,
-)
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
@@ -32,18 +22,10 @@ if TYPE_CHECKING:
     from ppdm_dask.records import Records, Reports
 
 __all__ = [
-    "ROUNDING",
-    "Estimand",
-    "Proportion",
     "answers_of",
-    "check_estimand",
     "combined_masks",
     "event_weights",
     "mask_weights",
-    "mean_variance",
-    "normal_quantile",
-    "proportion",
-    "standard_error_of",
     "touched_part",
 ]
 
@@ -149,49 +131,3 @@ def answers_of(reports: Records, names: Sequence[str], block: Design) -> npt.NDA
         bits: npt.NDArray[Any] = sets[names[0]]
         return bits
     return reports.codes[:, [reports.codebook.index(name) for name in names]]
-
-
-def proportion(
-    reports: Reports,
-    design: Design,
-    event: Mapping[str, Any],
-    *,
-    where: Mapping[str, Any] | None = None,
-    estimand: Estimand = "population",
-) -> Proportion:
-    """Estimate the proportion of an event from reports.
-
-    With survey weights d it is ``sum d w / sum d``; strata enter the standard error.
-
-    Parameters
-    ----------
-    reports, design, event
-        As in :func:`event_weights`.
-    where : mapping of attribute to label or iterable of labels, optional
-        Condition: the proportion is that of the event within it.
-    estimand : {"population", "file"}
-    """
-    check_estimand(estimand)
-    if where or reports.weights is not None or reports.strata is not None:
-        from ppdm_dask.estimate.sums import sum_event
-        from ppdm_dask.estimate.surveyed import proportion_of
-
-        return proportion_of(sum_event(reports, design, event, where), estimand)
-    design = bound_to(reports, design)
-    weights = event_weights(reports, design, event)
-    n = len(weights)
-    if not n:
-        raise RecordsError("there are no reports; at least one is needed", reports)
-    from ppdm_dask.estimate.floors import lift
-    from ppdm_dask.estimate.laws import law_of_event
-
-    mean, square = np.array(math.fsum(weights) / n), np.array(math.fsum(weights**2) / n)
-    law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
-    variance = mean_variance(mean, square, n, estimand)
-    variance, few = lift(variance, mean, law, n, law is not None and law.told(estimand))
-    moments = None
-    if law is not None:
-        inside, outside = law.second_moments(mean, square)
-        moments = float(inside), float(outside)
-    error = float(standard_error_of(variance))
-    return Proportion(float(mean), error, n, estimand, moments, few=bool(few))

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError
-from ppdm_dask.privacy import check_prior
+from ppdm_dask.privacy import Channel, check_prior
 from ppdm_dask.shown import listed, shown
-
-if TYPE_CHECKING:
-    from ppdm_dask.designs.base import Design
 
 __all__ = ["Hint", "hint_attack"]
 
@@ -44,7 +40,7 @@ class Hint:
     without_hint: float
 
 
-def hint_attack(design: Design, prior: npt.ArrayLike, about: str, known: Iterable[str]) -> Hint:
+def hint_attack(design: Channel, prior: npt.ArrayLike, about: str, known: Iterable[str]) -> Hint:
     """Attack an attribute of a block with true values of other attributes of it.
 
     With one coin for a whole block, one known value can give the coin away and with it all answers:

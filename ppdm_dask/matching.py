@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ppdm_dask.designs.labels import require_labels
+from ppdm_dask.designs.binding import require_labels
+from ppdm_dask.designs.identity import Identity
 from ppdm_dask.errors import DesignError, NotLumpable, RecordsError
+from ppdm_dask.records import Records, Reports
 from ppdm_dask.shown import listed, quoted, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.records import Records
     from ppdm_dask.tables import ContingencyTable
 
 __all__ = [
     "bound_to",
     "covering",
-    "require_categories",
     "require_countable",
     "require_design",
     "require_unweighted",
@@ -72,25 +72,6 @@ def require_order(source: Records | ContingencyTable, design: Design) -> None:
         )
 
 
-def require_categories(records: Records, names: Iterable[str], what: str) -> None:
-    """Raise RecordsError for reports whose symbols are not the categories of their attribute.
-
-    Sets and symbols of designs that have more of them than categories have no label.
-    """
-    sets = getattr(records, "sets", {})
-    for name in names:
-        symbols = records.sizes[records.codebook.index(name)]
-        known = len(records.codebook[name].categories)
-        if name in sets or symbols != known:
-            are = "sets" if name in sets else f"{symbols} symbols for {known} categories"
-            raise RecordsError(
-                f"reports of {shown(name)} are {are}, which are no answers to {what}; "
-                "estimate from "
-                "them instead",
-                records,
-            )
-
-
 def require_design(records: Records, design: Design) -> tuple[str, bool]:
     """Digest of the reports' design and whether they are simulated, as a table keeps them.
 
@@ -102,9 +83,6 @@ def require_design(records: Records, design: Design) -> tuple[str, bool]:
         If the reports were made by another design, or are undisguised records of attributes that
         the design disguises.
     """
-    from ppdm_dask.designs.identity import Identity
-    from ppdm_dask.records import Reports
-
     if not isinstance(records, Reports):
         for block in design.blocks:
             names = [name for name in block.attributes if name in records.codebook.names]

@@ -9,8 +9,8 @@ which was taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,10 @@ import numpy.typing as npt
 from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.ranges import real, reals
 
-if TYPE_CHECKING:
-    from ppdm_dask.designs.base import Design
-
 __all__ = [
+    "Channel",
     "PosteriorSummary",
+    "Prior",
     "amplified",
     "attribute_channel",
     "check_prior",
@@ -51,7 +50,59 @@ class PosteriorSummary(NamedTuple):
     """sum over x of J(y, x) ** 2."""
 
 
-def check_prior(design: Design, prior: Prior) -> Floats:
+class Channel(Protocol):
+    """What measures ask of a design: nothing but its law, in the form that its structure allows.
+
+    A :class:`~ppdm_dask.Design` is one; none is imported here, so that a family may use these
+    formulas.
+    """
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes of the block."""
+        ...  # pragma: no cover
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """True categories of each attribute."""
+        ...  # pragma: no cover
+
+    @property
+    def n_true(self) -> int:
+        """Joint true categories."""
+        ...  # pragma: no cover
+
+    @property
+    def blocks(self) -> Sequence[Channel]:
+        """Independent blocks."""
+        ...  # pragma: no cover
+
+    def matrix(self) -> Floats:
+        """P, shape (reported symbols, true categories)."""
+        ...  # pragma: no cover
+
+    def posterior_summary(self, prior: Floats) -> PosteriorSummary:
+        """Totals, largest entries and sums of squares of P[y, x] p[x] per symbol y."""
+        ...  # pragma: no cover
+
+    def log_ratio(self) -> float:
+        """Log of the largest P[y, x] / P[y, x']."""
+        ...  # pragma: no cover
+
+    def worst_posterior(self, prior: Floats) -> float:
+        """Largest P(x | y), for a checked prior."""
+        ...  # pragma: no cover
+
+    def shares_in_order(self, shares: Mapping[str, float]) -> list[float]:
+        """Proportions by label in the order of the categories."""
+        ...  # pragma: no cover
+
+    def attribute_channel(self, attribute: str, prior: Floats) -> tuple[Channel, Floats]:
+        """The channel of one attribute, and its prior, for a checked joint prior."""
+        ...  # pragma: no cover
+
+
+def check_prior(design: Channel, prior: Prior) -> Floats:
     """A prior over the joint categories of a block, shape (true categories,).
 
     For one attribute a mapping of label and proportion may be given.
@@ -73,7 +124,7 @@ def check_prior(design: Design, prior: Prior) -> Floats:
     return p
 
 
-def posterior(design: Design, prior: Prior) -> Floats:
+def posterior(design: Channel, prior: Prior) -> Floats:
     """P(x | y), shape (reported symbols, true categories); nan where y cannot occur."""
     joint = design.matrix() * check_prior(design, prior)
     total = joint.sum(axis=1, keepdims=True)
@@ -81,7 +132,7 @@ def posterior(design: Design, prior: Prior) -> Floats:
     return result
 
 
-def map_privacy(design: Design, prior: Prior) -> float:
+def map_privacy(design: Channel, prior: Prior) -> float:
     """MAP privacy: how often the best guess is wrong, 1 - sum_y max_x P[y, x] p[x].
 
     In [0, 1 - max p]; section III of [HuangDu]_.
@@ -91,12 +142,12 @@ def map_privacy(design: Design, prior: Prior) -> float:
     return max(1.0 - math.fsum(largest), 0.0)
 
 
-def max_posterior(design: Design, prior: Prior) -> float:
+def max_posterior(design: Channel, prior: Prior) -> float:
     """max over x and possible y of P(x | y), in [max p, 1].  Eq. (9) of [HuangDu]_."""
     return design.worst_posterior(check_prior(design, prior))
 
 
-def pse(design: Design, prior: Prior) -> float:
+def pse(design: Channel, prior: Prior) -> float:
     """Expected Gini impurity of the posterior: sum_y sum_x P(x, y) (1 - P(x | y)), in [0, 1 - 1/n].
 
     For one binary attribute under the unrelated-question design it is the PSE of [ZhanMatwin]_,
@@ -147,7 +198,7 @@ def pse_unrelated(w_a: npt.ArrayLike, w_y: npt.ArrayLike, q: npt.ArrayLike) -> F
     return result
 
 
-def epsilon(design: Design) -> float:
+def epsilon(design: Channel) -> float:
     """Log of max over y, x, x' of P[y, x] / P[y, x']; inf where a possible report rules x out.
 
     Independent blocks add up.
@@ -155,7 +206,7 @@ def epsilon(design: Design) -> float:
     return sum(block.log_ratio() for block in design.blocks)
 
 
-def gamma(design: Design) -> float:
+def gamma(design: Channel) -> float:
     """Amplification: the largest P[y, x] / P[y, x'], or e^epsilon.
 
     Infinite where a possible report rules x' out.  Independent blocks multiply.
@@ -189,7 +240,7 @@ def amplified(gamma: float, before: float) -> float:
     return gamma * before / (gamma * before + 1 - before)
 
 
-def attribute_channel(design: Design, attribute: str, prior: Prior) -> tuple[Design, Floats]:
+def attribute_channel(design: Channel, attribute: str, prior: Prior) -> tuple[Channel, Floats]:
     """What an adversary sees who looks at one reported attribute, and that attribute's prior.
 
     Parameters
@@ -200,26 +251,11 @@ def attribute_channel(design: Design, attribute: str, prior: Prior) -> tuple[Des
     prior : array_like, shape of the block
         Joint prior; where the block is not lumpable the channel of one attribute depends on it.
     """
-    p = check_prior(design, prior)
-    own = design.summed_over([attribute], p)
-    lumped = design.marginal([attribute])
-    if lumped is not None:
-        return lumped, own
-    from ppdm_dask.designs.matrix import RRMatrix
-
-    axis = design.attributes.index(attribute)
-    d = len(design.shape)
-    joint = (design.matrix() * p).reshape(design.reported_shape + design.shape)
-    others = tuple(i for i in range(2 * d) if i not in (axis, d + axis))
-    both = joint.sum(axis=others)
-    # A category without prior mass has no conditional law; any column leaves the measures alone.
-    P = np.divide(both, own, out=np.full_like(both, 1 / len(both)), where=own > 0)
-    labels = design.categories[axis]
-    return RRMatrix(attribute, P / P.sum(axis=0), categories=labels), own
+    return design.attribute_channel(attribute, check_prior(design, prior))
 
 
 def per_attribute(
-    measure: Callable[[Design, Floats], float], design: Design, prior: Prior
+    measure: Callable[[Channel, Floats], float], design: Channel, prior: Prior
 ) -> dict[str, float]:
     """A measure for the adversary who sees one reported attribute, for each attribute of a block.
 

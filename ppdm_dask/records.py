@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.ranges import whole
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
 
-__all__ = ["Records", "Reports", "code_dtype"]
+__all__ = ["Records", "Reports", "code_dtype", "require_categories"]
 
 
 def code_dtype(n_categories: int) -> np.dtype[Any]:
@@ -209,3 +210,22 @@ def _check_survey(records: Records, n: int) -> None:
         strata = strata.astype(np.int64)
         strata.flags.writeable = False
         object.__setattr__(records, "strata", strata)
+
+
+def require_categories(records: Records, names: Iterable[str], what: str) -> None:
+    """Raise RecordsError for reports whose symbols are not the categories of their attribute.
+
+    Sets and symbols of designs that have more of them than categories have no label.
+    """
+    sets = getattr(records, "sets", {})
+    for name in names:
+        symbols = records.sizes[records.codebook.index(name)]
+        known = len(records.codebook[name].categories)
+        if name in sets or symbols != known:
+            are = "sets" if name in sets else f"{symbols} symbols for {known} categories"
+            raise RecordsError(
+                f"reports of {shown(name)} are {are}, which are no answers to {what}; "
+                "estimate from "
+                "them instead",
+                records,
+            )

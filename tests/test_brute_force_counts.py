@@ -12,7 +12,7 @@ from ppdm_dask import Reports, Warner, count
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.estimate.event_law import EventLaw
 from ppdm_dask.estimate.floors import lift
-from ppdm_dask.events import proportion
+from ppdm_dask.estimate.proportions import proportion
 from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.parallel.batches import Batch, Quarantined
 from ppdm_dask.parallel.ledger import Ledger

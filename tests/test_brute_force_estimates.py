@@ -14,7 +14,7 @@ from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.designs.two_sample import TwoSample
 from ppdm_dask.estimate import mle, sum_event
 from ppdm_dask.estimate.blocks import solve_blocks
-from ppdm_dask.events import proportion
+from ppdm_dask.estimate.proportions import proportion
 from ppdm_dask.randomness import LOGICAL_BLOCK
 from ppdm_dask.tables import ContingencyTable
 

@@ -19,7 +19,7 @@ from ppdm_dask import (
     invert,
     privacy,
 )
-from ppdm_dask.events import proportion
+from ppdm_dask.estimate.proportions import proportion
 from ppdm_dask.tables import ContingencyTable
 
 YES_NO = make_codebook(["a"], [2])

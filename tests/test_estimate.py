@@ -43,7 +43,7 @@ from ppdm_dask import (
 )
 from ppdm_dask.errors import CodebookError, RecordsError
 from ppdm_dask.estimate import estimate_proportions, project_simplex
-from ppdm_dask.events import proportion
+from ppdm_dask.estimate.proportions import proportion
 from ppdm_dask.tables import ContingencyTable, covering
 
 TOLERANCE = 1e-12

@@ -27,9 +27,10 @@ from ppdm_dask import (
     proportion,
 )
 from ppdm_dask.cli import main
-from ppdm_dask.designs import Kuk, Stratified
+from ppdm_dask.designs import Kuk
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.designs.sets import pack
+from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.designs.subset import SubsetSelection
 from ppdm_dask.estimate import em, estimate_proportions, mle
 from ppdm_dask.survey.about import About

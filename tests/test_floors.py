@@ -38,9 +38,11 @@ from ppdm_dask import (
     invert,
     proportion,
 )
-from ppdm_dask.designs import Kuk, Mangat, MultiGroup, Stratified, TwoSample
+from ppdm_dask.designs import Kuk, Mangat, MultiGroup
 from ppdm_dask.designs.sets import pack
+from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.designs.subset import SubsetSelection
+from ppdm_dask.designs.two_sample import TwoSample
 from ppdm_dask.designs.unary import UnaryEncoding
 from ppdm_dask.estimate import bootstrap, em, estimate_joint, estimate_proportions, mle, sum_weights
 from ppdm_dask.estimate.laws import law_of_cells, law_of_event

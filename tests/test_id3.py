@@ -43,7 +43,7 @@ from ppdm_dask import (
     event_weights,
 )
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.events import proportion
+from ppdm_dask.estimate.proportions import proportion
 from ppdm_dask.mine import recount, signed_cells
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.scoring import score_disguised

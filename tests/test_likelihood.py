@@ -34,7 +34,7 @@ from ppdm_dask.estimate import (
     mle,
     profile_deviance,
 )
-from ppdm_dask.estimate.likelihood import channel
+from ppdm_dask.estimate.interior import channel
 from ppdm_dask.tables import ContingencyTable
 
 

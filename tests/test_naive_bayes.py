@@ -36,7 +36,8 @@ from ppdm_dask import (
     Warner,
     count,
 )
-from ppdm_dask.designs import Stratified, SubsetSelection, UnaryEncoding
+from ppdm_dask.designs import SubsetSelection, UnaryEncoding
+from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.errors import CodebookError, RecordsError
 from ppdm_dask.events import event_weights
 from ppdm_dask.mine.naive_bayes import first_largest

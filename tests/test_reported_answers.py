@@ -10,7 +10,8 @@ import pytest
 from strategies import make_codebook
 
 import ppdm_dask as pp
-from ppdm_dask.designs import Flip, Kuk, Product, Stratified, UnaryEncoding
+from ppdm_dask.designs import Flip, Kuk, Product, UnaryEncoding
+from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.mine import ID3, NaiveBayes
 from ppdm_dask.mine.scoring import score_strata

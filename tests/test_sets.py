@@ -268,7 +268,7 @@ def test_one_report_and_none():
 
 def test_learners_refuse_what_they_would_misread():
     from ppdm_dask import ID3, NaiveBayes
-    from ppdm_dask.designs import Stratified
+    from ppdm_dask.designs.stratified import Stratified
     from ppdm_dask.mine.scoring import score_disguised
 
     design = Product([UnaryEncoding("a", 3, epsilon=1.0), Warner("w", 0.8)])

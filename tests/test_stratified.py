@@ -27,7 +27,7 @@ from ppdm_dask import (
 )
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.estimate import estimate_proportions
-from ppdm_dask.events import proportion
+from ppdm_dask.estimate.proportions import proportion
 
 BOOK = make_codebook(["a", "b", "class"], [2, 2, 2])
 

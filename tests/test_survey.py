@@ -25,7 +25,7 @@ from ppdm_dask import (
     invert,
     proportion,
 )
-from ppdm_dask.designs import Stratified
+from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.estimate import (
     association_test,
     estimate_joint,

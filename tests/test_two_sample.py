@@ -9,7 +9,7 @@ import pytest
 from strategies import make_codebook
 
 from ppdm_dask import NotInvertible, Records, Reports, Stream
-from ppdm_dask.designs import TwoSample
+from ppdm_dask.designs.two_sample import TwoSample
 from ppdm_dask.errors import DesignError, RecordsError
 
 BOOK = make_codebook(["x", "birthday", "sick"], [3, 2, 2])

@@ -1,6 +1,6 @@
 """Randomization designs: one family a file, one contract, one registry."""
 
-from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.base import Design, design_from_config, families, register
 from ppdm_dask.designs.crosswise import Crosswise
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.forced import ForcedResponse
@@ -13,11 +13,8 @@ from ppdm_dask.designs.onesided import Mangat, Triangular
 from ppdm_dask.designs.pram import InvariantPRAM, two_stage
 from ppdm_dask.designs.product import Product
 from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
-from ppdm_dask.designs.registry import design_from_config, families, register
 from ppdm_dask.designs.sets import SetDesign
-from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.designs.subset import SubsetSelection
-from ppdm_dask.designs.two_sample import TwoSample
 from ppdm_dask.designs.unary import UnaryEncoding
 from ppdm_dask.designs.unrelated import UnrelatedQuestion
 
@@ -36,10 +33,8 @@ __all__ = [
     "RRMatrix",
     "RandomGroups",
     "SetDesign",
-    "Stratified",
     "SubsetSelection",
     "Triangular",
-    "TwoSample",
     "UnaryEncoding",
     "UnrelatedQuestion",
     "Warner",

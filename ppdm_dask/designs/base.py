@@ -15,26 +15,30 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.binding import Binding
+from ppdm_dask import privacy as formulas
+from ppdm_dask.designs.binding import Binding, check_fit, require_labels
 from ppdm_dask.designs.inverse import left_inverse
 from ppdm_dask.designs.joint import row_major
-from ppdm_dask.designs.measures import Measures
-from ppdm_dask.designs.registry import design_from_config
+from ppdm_dask.designs.labels import Orders
 from ppdm_dask.designs.sampling import draw_signed
-from ppdm_dask.errors import DesignError, NotInvertible
-from ppdm_dask.privacy import PosteriorSummary
-from ppdm_dask.shown import listed
+from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
+from ppdm_dask.files.toml import read_toml
+from ppdm_dask.privacy import PosteriorSummary, Prior
+from ppdm_dask.randomness import LOGICAL_BLOCK
+from ppdm_dask.records import Records, Reports, code_dtype
+from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
+    from ppdm_dask.codebook import Codebook
     from ppdm_dask.randomness import Stream
-    from ppdm_dask.records import Records, Reports
 
-__all__ = ["Codes", "Design", "Floats"]
+__all__ = ["Codes", "Design", "Floats", "design_from_config", "families", "register"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[Any]
@@ -51,7 +55,7 @@ def _product(matrix: Floats, array: Floats) -> Floats:
     return result
 
 
-class Design(Binding, Measures, ABC):
+class Design(Binding, ABC):
     """A randomization of one block of attributes, or a product of blocks.
 
     Attributes
@@ -271,9 +275,145 @@ class Design(Binding, Measures, ABC):
             If the codebook has other labels, or the order of categories matters and the design
             states no labels.  A simulation then goes by the order of the codebook.
         """
-        from ppdm_dask.designs.disguise import disguise
+        return _disguise(self, records, stream)
 
-        return disguise(self, records, stream)
+    @staticmethod
+    def read(path: str | Path, codebook: Codebook | None = None) -> Design:
+        """Read a design from a TOML file with its ``id`` and parameters.
+
+        Parameters
+        ----------
+        path : path
+        codebook : Codebook, optional
+            Bind the design to it: see :meth:`bind`.
+
+        Raises
+        ------
+        InputError
+            One line: the file, the parameter, and what would be right.
+        """
+        path = Path(path)
+        content = read_toml(path, DesignError)
+        try:
+            design = design_from_config(content)
+            return design if codebook is None else design.bind(codebook)
+        except InputError as error:
+            raise DesignError(f"{path}: {error}", error.subject) from None
+
+    # -- labels ---------------------------------------------------------------------------------
+
+    def in_order(self, orders: Orders) -> Design:
+        """The design with the categories of some attributes in another order, by label.
+
+        Attributes whose labels are not stated stay as they are.
+
+        Parameters
+        ----------
+        orders : mapping of attribute to labels
+
+        Raises
+        ------
+        DesignError
+            If the labels of an attribute are others than the design states.
+        """
+        return self
+
+    def by_position(self) -> Design | None:
+        """The same law without labels; None where only labels can state it."""
+        return self
+
+    def bind(self, codebook: Codebook, *, positions: bool = False) -> Design:
+        """The design in the order of a codebook's categories: the law is permuted by label.
+
+        Parameters
+        ----------
+        codebook : Codebook
+            Has all the attributes of the design.
+        positions : bool
+            Take the order of an attribute's categories as it is where the design states no labels.
+            For simulations, which nobody's answer depends on.
+
+        Returns
+        -------
+        Design
+            The design itself where it is in that order, or no order matters.
+
+        Raises
+        ------
+        RecordsError
+            If the codebook lacks an attribute, or declares another number of categories.
+        DesignError
+            If the codebook has other labels, or the order matters and the design states none: the
+            message has the line to add.
+        """
+        orders = {n: codebook[n].categories for n in self.attributes if n in codebook.names}
+        bound = self.in_order(orders)
+        check_fit(self, codebook)
+        if not positions:
+            require_labels(self, orders)
+        return bound
+
+    # -- privacy: what a report tells about the truth ------------------------------------------
+    #
+    # A prior is an array in the order of the categories; for one attribute also a mapping of label
+    # and proportion.
+
+    def privacy(self, prior: Prior) -> float:
+        """MAP privacy, in [0, 1 - max p]: see :func:`ppdm_dask.privacy.map_privacy`."""
+        return formulas.map_privacy(self, prior)
+
+    def max_posterior(self, prior: Prior) -> float:
+        """Worst posterior: max over x, y of P(x | y), in [max p, 1]. Eq. (9) of [HuangDu]_."""
+        return formulas.max_posterior(self, prior)
+
+    def pse(self, prior: Prior) -> float:
+        """Expected Gini impurity of the posterior, which is the PSE of [ZhanMatwin]_, Eq. (2)."""
+        return formulas.pse(self, prior)
+
+    def epsilon(self) -> float:
+        """Log of the largest likelihood ratio (local differential privacy); may be infinite."""
+        return formulas.epsilon(self)
+
+    def gamma(self) -> float:
+        """Amplification, the largest likelihood ratio: see :func:`ppdm_dask.privacy.gamma`."""
+        return formulas.gamma(self)
+
+    def log_ratio(self) -> float:
+        """Log of the largest P[y, x] / P[y, x'] over y, x and x'; infinite where y rules x' out."""
+        blocks = self.blocks
+        if len(blocks) > 1:
+            return sum(block.log_ratio() for block in blocks)
+        low, high = self.likelihood_range()
+        possible = high > 0
+        if (low[possible] <= 0).any():
+            return math.inf
+        return float(np.log(high[possible] / low[possible]).max())
+
+    def worst_posterior(self, prior: npt.NDArray[np.float64]) -> float:
+        """Largest P(x | y) over x and possible y, for a checked prior."""
+        summary = self.posterior_summary(prior)
+        possible = summary.total > 0
+        return float((summary.largest[possible] / summary.total[possible]).max())
+
+    def attribute_channel(self, attribute: str, prior: Floats) -> tuple[Design, Floats]:
+        """What an adversary sees who looks at one reported attribute, and that attribute's prior.
+
+        For a checked prior; see :func:`ppdm_dask.privacy.attribute_channel`.
+        """
+        own = self.summed_over([attribute], prior)
+        lumped = self.marginal([attribute])
+        if lumped is not None:
+            return lumped, own
+        axis = self.attributes.index(attribute)
+        d = len(self.shape)
+        joint = (self.matrix() * prior).reshape(self.reported_shape + self.shape)
+        others = tuple(i for i in range(2 * d) if i not in (axis, d + axis))
+        both = joint.sum(axis=others)
+        # A category without prior mass has no conditional law; any column does.
+        P = np.divide(both, own, out=np.full_like(both, 1 / len(both)), where=own > 0)
+        law: dict[str, Any] = {"id": "matrix", "attributes": attribute, "P": P / P.sum(axis=0)}
+        labels = self.categories[axis]
+        return design_from_config(law | ({} if labels is None else {"categories": labels})), own
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Design) and self.config() == other.config()
@@ -284,3 +424,105 @@ class Design(Binding, Measures, ABC):
     def __reduce__(self) -> tuple[Callable[..., Design], tuple[dict[str, Any]]]:
         # Arrays lose their read-only flag when they are pickled; a design is built anew instead.
         return design_from_config, (self.config(),)
+
+
+def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
+    """Disguise by logical blocks: the result depends on positions, not on partitions."""
+    if isinstance(records, Reports):
+        raise RecordsError(
+            "these are reports already; disguising a person again adds up, and no estimate knows",
+            records,
+        )
+    design = design.bind(records.codebook, positions=stream.simulated)
+    sizes = list(records.codebook.shape)
+    sets: dict[str, npt.NDArray[np.uint8]] = {}
+    for block in design.blocks:
+        for name, size in zip(block.attributes, block.reported_shape, strict=True):
+            sizes[records.codebook.index(name)] = 1 if block.kind == "set" else size
+    codes = np.array(records.codes, code_dtype(max(sizes)), order="F")
+    first, last = records.offset, records.offset + len(records)
+    for block, key in _keyed(design):
+        columns = [records.codebook.index(name) for name in block.attributes]
+        parts = []
+        for logical in range(first // LOGICAL_BLOCK, -(-last // LOGICAL_BLOCK)):
+            low = max(first, logical * LOGICAL_BLOCK)
+            high = min(last, (logical + 1) * LOGICAL_BLOCK)
+            rows = slice(low - first, high - first)
+            reports = block.sample(
+                records.codes[rows][:, columns],
+                stream.child(logical, *key),
+                low - logical * LOGICAL_BLOCK,
+            )
+            if block.kind == "set":
+                parts.append(reports)
+            else:
+                codes[rows, columns] = reports
+        if block.kind == "set":
+            n_bytes = -(-block.n_true // 8)
+            sets[block.attributes[0]] = np.concatenate([np.zeros((0, n_bytes), np.uint8), *parts])
+            codes[:, columns] = 0
+    return Reports(
+        codes,
+        records.codebook,
+        first,
+        design.digest,
+        stream.simulated,
+        tuple(sizes),
+        sets,
+        weights=records.weights,
+        strata=records.strata,
+    )
+
+
+def _keyed(design: Design) -> list[tuple[Design, tuple[int, ...]]]:
+    """Designs to sample from, each with its key below a logical block's.
+
+    A product without sets samples as one, which keeps its blocks' draws together.
+    """
+    if design.kind == "symbol" and all(block.kind == "symbol" for block in design.blocks):
+        return [(design, ())]
+    if len(design.blocks) == 1 and design.blocks[0] is design:
+        return [(design, ())]
+    return [(block, (j,)) for j, block in enumerate(design.blocks)]
+
+
+_FAMILIES: dict[str, type[Design]] = {}
+
+Family = TypeVar("Family", bound="type[Design]")
+
+
+def register(family: Family) -> Family:
+    """Class decorator: make a family known by its ``id`` to configurations and to the battery."""
+    if family.id in _FAMILIES:
+        raise DesignError(f"two design families are called {family.id!r}", family)
+    _FAMILIES[family.id] = family
+    return family
+
+
+def families() -> dict[str, type[Design]]:
+    """Registered families by id, in alphabetical order."""
+    return dict(sorted(_FAMILIES.items()))
+
+
+def design_from_config(config: Mapping[str, Any]) -> Design:
+    """Build the design that a configuration describes.
+
+    Parameters
+    ----------
+    config : mapping
+        ``id`` names the family, the other keys are its parameters, as :meth:`Design.config` gives
+        them.
+
+    Raises
+    ------
+    DesignError
+        For an unknown family, an unknown or missing parameter, or an impossible value.
+    """
+    if not isinstance(config, Mapping):
+        raise DesignError(f"design: got {given(config)}; a table with an id is needed", config)
+    parameters = dict(config)
+    name = parameters.pop("id", None)
+    if not isinstance(name, str) or name not in _FAMILIES:
+        known = ", ".join(families())
+        raise DesignError(f"id: got {given(name)}; a design family is needed: {known}", name)
+    return _FAMILIES[name].from_config(parameters)

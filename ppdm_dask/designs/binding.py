@@ -6,27 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ppdm_dask.designs.files import read_design
-from ppdm_dask.designs.labels import (
-    Categories,
-    Orders,
-    check_fit,
-    needed_line,
-    none_of,
-    require_labels,
-)
-from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import quoted
+from ppdm_dask.designs.labels import Categories, Labels, Orders, none_of
+from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.shown import listed, quoted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.base import Design
 
-__all__ = ["Binding"]
+__all__ = ["Binding", "check_fit", "require_labels"]
+
+LISTED = 20
+"""Labels of an attribute that the line to add lists."""
 
 
 class Binding:
@@ -35,8 +27,16 @@ class Binding:
     What stands here is for a design whose law is the same in any order: it needs no labels.
     """
 
-    def _design(self) -> Design:
-        return cast("Design", self)
+    if TYPE_CHECKING:
+        # What the contract has beside these methods.
+        id: ClassVar[str]
+        attributes: tuple[str, ...]
+        shape: tuple[int, ...]
+
+        @property
+        def blocks(self) -> tuple[Any, ...]: ...
+
+        def config(self) -> dict[str, Any]: ...
 
     @property
     def ordered(self) -> bool:
@@ -49,14 +49,14 @@ class Binding:
 
         A design whose order does not matter states none.
         """
-        return none_of(self._design().attributes)
+        return none_of(self.attributes)
 
     @property
     def unlabelled(self) -> tuple[str, ...]:
         """Attributes whose order of categories matters, and whose labels are not stated."""
         if not self.ordered:
             return ()
-        stated = zip(self._design().attributes, self.categories, strict=True)
+        stated = zip(self.attributes, self.categories, strict=True)
         return tuple(name for name, labels in stated if labels is None)
 
     @property
@@ -66,27 +66,7 @@ class Binding:
 
     def line_to_add(self, orders: Orders) -> str:
         """The line of a design file that states the labels."""
-        return needed_line(self._design(), orders, "P")
-
-    def in_order(self, orders: Orders) -> Design:
-        """The design with the categories of some attributes in another order, by label.
-
-        Attributes whose labels are not stated stay as they are.
-
-        Parameters
-        ----------
-        orders : mapping of attribute to labels
-
-        Raises
-        ------
-        DesignError
-            If the labels of an attribute are others than the design states.
-        """
-        return self._design()
-
-    def by_position(self) -> Design | None:
-        """The same law without labels; None where only labels can state it."""
-        return self._design()
+        return needed_line(self, orders, "P")
 
     def shares_in_order(self, shares: Mapping[str, float]) -> list[float]:
         """Proportions by label, of a design on one attribute, in the order of its categories.
@@ -97,9 +77,8 @@ class Binding:
             If the labels are others than the design states; or it states none and the order
             matters, or it has several attributes.
         """
-        design = self._design()
-        labels = self.categories[0] if len(design.attributes) == 1 else None
-        if labels is None and (len(design.attributes) > 1 or self.ordered):
+        labels = self.categories[0] if len(self.attributes) == 1 else None
+        if labels is None and (len(self.attributes) > 1 or self.ordered):
             raise DesignError(
                 "prior: proportions by label need a design on one attribute, bound to a codebook "
                 "where the order matters",
@@ -111,46 +90,9 @@ class Binding:
             )
         return [shares[label] for label in labels or shares]
 
-    def bind(self, codebook: Codebook, *, positions: bool = False) -> Design:
-        """The design in the order of a codebook's categories: the law is permuted by label.
-
-        Parameters
-        ----------
-        codebook : Codebook
-            Has all the attributes of the design.
-        positions : bool
-            Take the order of an attribute's categories as it is where the design states no labels.
-            For simulations, which nobody's answer depends on.
-
-        Returns
-        -------
-        Design
-            The design itself where it is in that order, or no order matters.
-
-        Raises
-        ------
-        RecordsError
-            If the codebook lacks an attribute, or declares another number of categories.
-        DesignError
-            If the codebook has other labels, or the order matters and the design states none: the
-            message has the line to add.
-        """
-        design = self._design()
-        orders = {n: codebook[n].categories for n in design.attributes if n in codebook.names}
-        bound = self.in_order(orders)
-        check_fit(design, codebook)
-        if not positions:
-            require_labels(design, orders)
-        return bound
-
-    @staticmethod
-    def read(path: str | Path, codebook: Codebook | None = None) -> Design:
-        """Read a design file; see :func:`ppdm_dask.designs.files.read_design`."""
-        return read_design(path, codebook)
-
     def channel(self) -> dict[str, Any]:
         """The configuration without the name of the inverse, which does not touch the reports."""
-        return {key: value for key, value in self._design().config().items() if key != "inverse"}
+        return {key: value for key, value in self.config().items() if key != "inverse"}
 
     def _by_label(self) -> dict[str, Any]:
         """The channel; with labels, whatever order they are in."""
@@ -164,3 +106,52 @@ class Binding:
         """
         text = json.dumps(self._by_label(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_fit(design: Binding, codebook: Codebook) -> None:
+    """Raise RecordsError unless the codebook has the attributes that the design expects."""
+    for name, size in zip(design.attributes, design.shape, strict=True):
+        if name not in codebook.names:
+            have = listed(codebook.names)
+            raise RecordsError(
+                f"the design covers attribute {quoted([name])}; there are only: {have}", name
+            )
+        declared = len(codebook[name].categories)
+        if declared != size:
+            raise RecordsError(
+                f"attribute {quoted([name])} has {declared} categories; the design expects {size}",
+                name,
+            )
+
+
+def require_labels(design: Binding, orders: Orders) -> None:
+    """Raise DesignError, with the line to add, where the order matters and no label is stated.
+
+    Parameters
+    ----------
+    design : Design
+    orders : mapping of attribute to labels
+        Attributes that are not among them are passed over.
+    """
+    for block in design.blocks:
+        names = [name for name in block.unlabelled if name in orders]
+        if names:
+            where = ", ".join(map(repr, names))
+            raise DesignError(
+                f"design on {where}: the order of categories matters for {block.id!r}; "
+                f"add {block.line_to_add(orders)}",
+                block,
+            )
+
+
+def needed_line(design: Binding, orders: Orders, what: str) -> str:
+    """The line that states the categories, with the codebook's labels, in the order of a law."""
+    lists = [_listed(orders.get(name, ())) for name in design.attributes]
+    text = lists[0] if len(lists) == 1 else f"[{', '.join(lists)}]"
+    return f"categories = {text}, put into the order of {what}"
+
+
+def _listed(labels: Labels) -> str:
+    """Labels as a list of a file; many are cut short."""
+    texts = [json.dumps(label, ensure_ascii=False) for label in labels[:LISTED]]
+    return f"[{', '.join(texts + ['...'] * (len(labels) > LISTED))}]"

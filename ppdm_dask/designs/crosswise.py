@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from ppdm_dask.designs.base import register
 from ppdm_dask.designs.kary import KaryResponse
 from ppdm_dask.designs.parameters import check_keys, probability
-from ppdm_dask.designs.registry import register
 
 __all__ = ["Crosswise"]
 

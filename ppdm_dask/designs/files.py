@@ -5,40 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ppdm_dask.designs.registry import design_from_config
-from ppdm_dask.errors import DesignError, InputError
-from ppdm_dask.files.toml import read_toml
-
-if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.base import Design
+from ppdm_dask.errors import DesignError
+from ppdm_dask.files.atomic import write_text
 
 __all__ = ["read_design", "write_design"]
 
-
-def read_design(path: str | Path, codebook: Codebook | None = None) -> Design:
-    """Read a design from a TOML file with its ``id`` and parameters.
-
-    Parameters
-    ----------
-    path : path
-    codebook : Codebook, optional
-        Bind the design to it: see :meth:`Design.bind`.
-
-    Raises
-    ------
-    InputError
-        One line: the file, the parameter, and what would be right.
-    """
-    path = Path(path)
-    content = read_toml(path, DesignError)
-    try:
-        design = design_from_config(content)
-        return design if codebook is None else design.bind(codebook)
-    except InputError as error:
-        raise DesignError(f"{path}: {error}", error.subject) from None
+read_design = Design.read
 
 
 def write_design(design: Design, path: str | Path, comment: str = "") -> None:
@@ -56,8 +31,6 @@ def write_design(design: Design, path: str | Path, comment: str = "") -> None:
     DesignError
         If the file cannot be written.
     """
-    from ppdm_dask.files.atomic import write_text
-
     lines = [f"# {line}" for line in comment.splitlines()]
     lines += _table(design.config(), "")
     try:

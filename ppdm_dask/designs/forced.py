@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.base import Floats, register
+from ppdm_dask.designs.binding import needed_line
 from ppdm_dask.designs.labelled import Labelled, Places
-from ppdm_dask.designs.labels import Categories, Orders, needed_line, read_categories
+from ppdm_dask.designs.labels import Categories, Orders, read_categories
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
     check_keys,
@@ -22,7 +23,6 @@ from ppdm_dask.designs.parameters import (
     ratio,
     stated_once,
 )
-from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact
 from ppdm_dask.shown import given

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Codes, Floats
+from ppdm_dask.designs.base import Codes, Floats, register
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import attribute_names, check_keys, shape_of
-from ppdm_dask.designs.registry import register
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Codes, Floats
+from ppdm_dask.designs.base import Codes, Floats, register
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
     check_keys,
@@ -18,7 +18,6 @@ from ppdm_dask.designs.parameters import (
     probability,
     whole,
 )
-from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane
 

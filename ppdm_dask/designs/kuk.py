@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Codes, Floats
+from ppdm_dask.designs.base import Codes, Floats, register
 from ppdm_dask.designs.inverse import MAX_CONDITION, condition
 from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.parameters import (
@@ -20,7 +20,6 @@ from ppdm_dask.designs.parameters import (
     probability,
     whole,
 )
-from ppdm_dask.designs.registry import register
 from ppdm_dask.designs.trait import Trait
 from ppdm_dask.randomness import exact, unpack_plane
 from ppdm_dask.records import code_dtype

@@ -7,32 +7,24 @@ position.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import DesignError, RecordsError
-from ppdm_dask.shown import listed, quoted
-
-if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
-    from ppdm_dask.designs.base import Design
+from ppdm_dask.errors import DesignError
+from ppdm_dask.shown import quoted
 
 __all__ = [
     "Categories",
     "Labels",
     "Orders",
-    "check_fit",
     "check_labels",
     "joint_order",
-    "needed_line",
     "none_of",
     "places",
     "read_categories",
-    "require_labels",
     "same_law",
     "written",
 ]
@@ -45,9 +37,6 @@ Categories = tuple[Labels | None, ...]
 
 Orders = Mapping[str, Labels]
 """Categories of attributes as a codebook orders them."""
-
-LISTED = 20
-"""Labels of an attribute that the line to add lists."""
 
 RELATIVE = 1e-12
 """Probabilities that differ by no more than this share of them count as equal: 1/3 made in two ways
@@ -139,52 +128,3 @@ def joint_order(
 def same_law(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:
     """Whether probabilities are equal but for rounding; 0 equals 0 alone."""
     return bool((np.abs(one - other) <= RELATIVE * np.maximum(one, other)).all())
-
-
-def check_fit(design: Design, codebook: Codebook) -> None:
-    """Raise RecordsError unless the codebook has the attributes that the design expects."""
-    for name, size in zip(design.attributes, design.shape, strict=True):
-        if name not in codebook.names:
-            have = listed(codebook.names)
-            raise RecordsError(
-                f"the design covers attribute {quoted([name])}; there are only: {have}", name
-            )
-        declared = len(codebook[name].categories)
-        if declared != size:
-            raise RecordsError(
-                f"attribute {quoted([name])} has {declared} categories; the design expects {size}",
-                name,
-            )
-
-
-def require_labels(design: Design, orders: Orders) -> None:
-    """Raise DesignError, with the line to add, where the order matters and no label is stated.
-
-    Parameters
-    ----------
-    design : Design
-    orders : mapping of attribute to labels
-        Attributes that are not among them are passed over.
-    """
-    for block in design.blocks:
-        names = [name for name in block.unlabelled if name in orders]
-        if names:
-            where = ", ".join(map(repr, names))
-            raise DesignError(
-                f"design on {where}: the order of categories matters for {block.id!r}; "
-                f"add {block.line_to_add(orders)}",
-                block,
-            )
-
-
-def needed_line(design: Design, orders: Orders, what: str) -> str:
-    """The line that states the categories, with the codebook's labels, in the order of a law."""
-    lists = [_listed(orders.get(name, ())) for name in design.attributes]
-    text = lists[0] if len(lists) == 1 else f"[{', '.join(lists)}]"
-    return f"categories = {text}, put into the order of {what}"
-
-
-def _listed(labels: Labels) -> str:
-    """Labels as a list of a file; many are cut short."""
-    texts = [json.dumps(label, ensure_ascii=False) for label in labels[:LISTED]]
-    return f"[{', '.join(texts + ['...'] * (len(labels) > LISTED))}]"

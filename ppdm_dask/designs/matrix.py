@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats
+from ppdm_dask.designs.base import Codes, Design, Floats, register
 from ppdm_dask.designs.inverse import MAX_CONDITION, condition, left_inverse
 from ppdm_dask.designs.joint import row_major
 from ppdm_dask.designs.labelled import Labelled, Places
@@ -24,7 +24,6 @@ from ppdm_dask.designs.parameters import (
     shape_of,
     sums_to_one,
 )
-from ppdm_dask.designs.registry import register
 from ppdm_dask.designs.sampling import drawn, thresholds
 from ppdm_dask.errors import DesignError
 from ppdm_dask.records import code_dtype

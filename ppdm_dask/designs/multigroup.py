@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import MAX_DENSE, Floats
+from ppdm_dask.designs.base import MAX_DENSE, Floats, register
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
 from ppdm_dask.designs.product import Product
-from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError, NotInvertible
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact

@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Design, Floats
+from ppdm_dask.designs.base import Design, Floats, register
+from ppdm_dask.designs.binding import needed_line
 from ppdm_dask.designs.labelled import Labelled, Places
-from ppdm_dask.designs.labels import Categories, Orders, needed_line, read_categories
+from ppdm_dask.designs.labels import Categories, Orders, read_categories
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
@@ -24,7 +25,6 @@ from ppdm_dask.designs.parameters import (
     probability,
     stated_once,
 )
-from ppdm_dask.designs.registry import register
 
 __all__ = ["InvariantPRAM", "two_stage"]
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.multigroup import MultiGroup, check_groups, deal, read_number, read_thetas
 from ppdm_dask.designs.parameters import attribute_names, check_keys
-from ppdm_dask.designs.registry import design_from_config
 from ppdm_dask.errors import DesignError
 from ppdm_dask.shown import given
 

@@ -5,20 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ppdm_dask.designs.base import Design, Floats
-from ppdm_dask.designs.labels import check_fit
+from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.estimate.fit import Fit, fit_of_parts
+from ppdm_dask.estimate.floors import raised, undefined
+from ppdm_dask.estimate.inversion import Estimate
+from ppdm_dask.estimate.laws import law_of_cells, law_of_event
+from ppdm_dask.estimate.moments import check_estimand, mean_variance, standard_error_of
+from ppdm_dask.estimate.proportions import estimate_proportions
+from ppdm_dask.events import event_weights
+from ppdm_dask.matching import bound_to, covering, require_design, require_unweighted
 from ppdm_dask.records import Records
 from ppdm_dask.shown import given
+from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
-    from ppdm_dask.estimate import Estimate
     from ppdm_dask.estimate.event_law import EventLaw
-    from ppdm_dask.events import Estimand, Proportion
+    from ppdm_dask.estimate.moments import Estimand
+    from ppdm_dask.uncertainty import Proportion
 
 __all__ = ["Stratified", "pair_strata"]
 
@@ -68,8 +78,6 @@ class Stratified:
             If there is not one stratum a design, their codebooks differ, one is empty, or one was
             made by another design.
         """
-        from ppdm_dask.matching import bound_to, require_design, require_unweighted
-
         if isinstance(strata, Records) or len(strata) != len(self.designs):
             got = 1 if isinstance(strata, Records) else len(strata)
             raise RecordsError(
@@ -112,15 +120,6 @@ class Stratified:
         event : mapping of attribute to label or iterable of labels
         estimand : {"population", "file"}
         """
-        from ppdm_dask.estimate.laws import law_of_event
-        from ppdm_dask.events import (
-            Proportion,
-            check_estimand,
-            event_weights,
-            mean_variance,
-            standard_error_of,
-        )
-
         check_estimand(estimand)
         n, parts = sum(map(len, strata)), []
         for records, design in self.pair(strata):
@@ -157,13 +156,6 @@ class Stratified:
             Attributes.
         estimand : {"population", "file"}
         """
-        from functools import partial
-
-        from ppdm_dask.estimate import Estimate, estimate_proportions
-        from ppdm_dask.estimate.fit import fit_of_parts
-        from ppdm_dask.estimate.laws import law_of_cells
-        from ppdm_dask.matching import covering
-
         names, n = tuple(over), sum(map(len, strata))
         found, parts = [], []
         for records, design in self.pair(strata):
@@ -187,8 +179,12 @@ class Stratified:
             moments=whole.moments,
             size=n,
             freedom=float(max(n - len(parts), 1)),
-            tested=partial(fit_of_parts, found),
+            tested=partial(_worst_fit, found),
         )
+
+
+def _worst_fit(parts: Sequence[Estimate]) -> Fit:
+    return fit_of_parts([part.fit for part in parts])
 
 
 class _Part(NamedTuple):
@@ -212,8 +208,6 @@ class _Pooled(NamedTuple):
 
 def _pooled(parts: Sequence[_Part], estimand: Estimand) -> _Pooled:
     """Estimates over all strata: shares add, and so do the least variances of the designs."""
-    from ppdm_dask.estimate.floors import raised, undefined
-
     n = sum(part.n for part in parts)
     value = np.asarray(sum(part.share * part.value for part in parts))
     unbiased = np.asarray(sum(part.share**2 * part.variance for part in parts))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.base import Floats, register
 from ppdm_dask.designs.parameters import (
     check_keys,
     nonnegative,
@@ -18,7 +18,6 @@ from ppdm_dask.designs.parameters import (
     probability,
     whole,
 )
-from ppdm_dask.designs.registry import register
 from ppdm_dask.designs.sets import CHUNK, Bits, SetDesign, check_size
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane

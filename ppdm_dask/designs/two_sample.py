@@ -16,11 +16,12 @@ from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK, exact, unpack_plane
 from ppdm_dask.records import Records, Reports
 from ppdm_dask.shown import given, quoted, shown
+from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
-    from ppdm_dask.events import Proportion
     from ppdm_dask.randomness import Stream
+    from ppdm_dask.uncertainty import Proportion
 
 __all__ = ["TwoSample", "TwoSampleEstimate"]
 
@@ -187,8 +188,6 @@ class TwoSample:
         DesignError
             Where the label of yes is needed, as for :meth:`disguise`.
         """
-        from ppdm_dask.events import Proportion
-
         q1, q2 = (exact(q) for q in self.q)
         if abs(q1 - q2) < MIN_DIFFERENCE:
             raise NotInvertible(

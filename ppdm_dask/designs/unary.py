@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.base import Floats, register
 from ppdm_dask.designs.parameters import (
     check_keys,
     inverse_name,
@@ -20,7 +20,6 @@ from ppdm_dask.designs.parameters import (
     probability,
     whole,
 )
-from ppdm_dask.designs.registry import register
 from ppdm_dask.designs.sets import CHUNK, Bits, SetDesign
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane

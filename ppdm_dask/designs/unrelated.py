@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Floats
+from ppdm_dask.designs.base import Floats, register
+from ppdm_dask.designs.binding import needed_line
 from ppdm_dask.designs.labelled import Labelled, Places
-from ppdm_dask.designs.labels import Categories, Labels, Orders, needed_line, read_categories
+from ppdm_dask.designs.labels import Categories, Labels, Orders, read_categories
 from ppdm_dask.designs.mixture import COIN, PERSONAL, Mixture, uniform
 from ppdm_dask.designs.parameters import (
     attribute_names,
@@ -22,7 +23,6 @@ from ppdm_dask.designs.parameters import (
     shape_of,
     stated_once,
 )
-from ppdm_dask.designs.registry import register
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact
 from ppdm_dask.shown import shown

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
+from ppdm_dask.estimate.interior import MAX_DENSE, maximum, whole_mixture
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.estimate.inversion import Estimate
     from ppdm_dask.tables import ContingencyTable
 
 __all__ = ["ALARM", "Fit", "fit_of_parts", "fit_of_sums", "fit_of_table"]
@@ -119,8 +119,6 @@ def fit_of_table(table: ContingencyTable, design: Design) -> Fit:
 
 def _best(table: ContingencyTable, design: Design) -> Floats | None:
     """The most likely proportions, where they are to be had quickly."""
-    from ppdm_dask.estimate.likelihood import MAX_DENSE, maximum, whole_mixture
-
     few = math.prod(table.codebook.shape) <= MAX_CATEGORIES and table.counts.size <= MAX_DENSE
     if not few and whole_mixture(design, table.attributes) is None:
         return None
@@ -210,9 +208,8 @@ def fit_of_sums(
     return Fit(min(tail * value.size, 1.0), z, 0, "standard errors")
 
 
-def fit_of_parts(parts: Sequence[Estimate]) -> Fit:
+def fit_of_parts(fits: Sequence[Fit]) -> Fit:
     """The worst fit of independent estimates, its p-value times their number."""
-    fits = [part.fit for part in parts]
     known = [fit for fit in fits if not math.isnan(fit.p_value)]
     if not known:
         return fits[0]

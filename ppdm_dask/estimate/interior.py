@@ -1,16 +1,38 @@
-"""Likelihood of multinomial reports maximised over the simplex, by an interior-point method."""
+"""Likelihood of reports maximised over the simplex: closed forms, and an interior-point method."""
 
 from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["log_likelihood", "maximise"]
+from ppdm_dask.designs.mixture import Mixture
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.estimate.blocks import along_blocks
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.tables import ContingencyTable
+
+__all__ = [
+    "MAX_DENSE",
+    "channel",
+    "log_likelihood",
+    "maximise",
+    "maximum",
+    "require_possible",
+    "whole_mixture",
+]
 
 Floats = npt.NDArray[np.float64]
 
 STEPS = 200
 GAP = 1e-17
+
+MAX_DENSE = 2_048
+"""Cells up to which the exact maximum is found with dense matrices."""
 
 
 def log_likelihood(P: Floats, observed: Floats, p: Floats) -> float:
@@ -124,3 +146,79 @@ def _polish(P: Floats, f: Floats, A: Floats, p: Floats, z: Floats) -> Floats:
             return p
     better = f @ np.log(P @ trial) >= f @ np.log(P @ p) - 1e-13
     return trial if better else p
+
+
+def channel(table: ContingencyTable, design: Design) -> Floats:
+    """P from the true cells of a table to the reported ones, densely."""
+    shape = table.codebook.shape
+    k = math.prod(shape)
+    identity = np.eye(k).reshape(*shape, k)
+    return along_blocks(identity, table.attributes, design, "apply").reshape(-1, k)
+
+
+def require_possible(observed: Floats, law: Floats) -> None:
+    """Raise RecordsError where reports were seen that a law rules out."""
+    if (law[observed > 0] <= 0).any():
+        raise RecordsError("the table holds reports that the design cannot make", observed)
+
+
+def maximum(table: ContingencyTable, design: Design) -> tuple[Floats, int]:
+    """Where the likelihood of a checked table is greatest, and the steps to get there.
+
+    Raises
+    ------
+    InputError, RecordsError
+        As :func:`mle`.
+    """
+    names, shape = table.attributes, table.codebook.shape
+    observed = table.counts / table.n
+    if table.sizes == shape:
+        p = along_blocks(observed, names, design, "invert")
+        if (p >= 0).all():
+            return p, 0
+    block = whole_mixture(design, names)
+    if block is not None:
+        order = [names.index(name) for name in block.attributes]
+        level = _water_level(block, observed.transpose(order).ravel())
+        return level.reshape([shape[i] for i in order]).transpose(np.argsort(order)), 0
+    k = math.prod(shape)
+    if max(k, observed.size) > MAX_DENSE:
+        raise InputError(
+            f"mle: {observed.size} reported cells are too many for the exact maximum (at most "
+            f"{MAX_DENSE}); em needs no matrix",
+            table,
+        )
+    P = channel(table, design)
+    start = np.full(k, 1 / k)
+    require_possible(observed.ravel(), P @ start)
+    p, steps = maximise(P, observed.ravel(), np.ones((1, k)), start)
+    return p.reshape(shape), steps
+
+
+def whole_mixture(design: Design, names: tuple[str, ...]) -> Mixture | None:
+    """The single mixture behind all axes of a table, if it keeps the truth more often than not."""
+    touched = [block for block in design.blocks if any(n in names for n in block.attributes)]
+    if len(touched) != 1:
+        return None
+    part = touched[0].marginal([n for n in touched[0].attributes if n in names])
+    if isinstance(part, Mixture) and part.mixing > 0 and set(part.attributes) == set(names):
+        return part
+    return None
+
+
+def _water_level(block: Mixture, observed: Floats) -> Floats:
+    """Maximum for P = q I + c 1^T: p = max(0, f / nu - c / q), with nu such that it sums to 1."""
+    q = block.mixing
+    c = (1 - q) * block.unrelated / q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rank = np.where(observed > 0, observed / c, 0.0)
+    order = np.argsort(-rank, kind="stable")
+    f, low = np.cumsum(observed[order]), np.cumsum(c[order])
+    nu = f / (1 + low)
+    # The categories above the level are those whose f / c exceeds nu.
+    count = int(np.flatnonzero(rank[order] > nu)[-1]) + 1
+    p = np.zeros_like(observed)
+    kept = order[:count]
+    p[kept] = np.maximum(observed[kept] / nu[count - 1] - c[kept], 0.0)
+    result: Floats = p / p.sum()
+    return result

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
-from ppdm_dask.estimate.interior import log_likelihood, maximise
-from ppdm_dask.estimate.likelihood import MAX_DENSE, channel, mle
+from ppdm_dask.estimate.interior import MAX_DENSE, channel, log_likelihood, maximise
+from ppdm_dask.estimate.likelihood import mle
+from ppdm_dask.estimate.moments import normal_quantile
 from ppdm_dask.estimate.ordering import feldman_cousins
-from ppdm_dask.events import normal_quantile
 from ppdm_dask.matching import bound_to
 
 if TYPE_CHECKING:

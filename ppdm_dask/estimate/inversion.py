@@ -18,9 +18,9 @@ from ppdm_dask.estimate.blocks import check_table, solve_blocks
 from ppdm_dask.estimate.fit import Fit, fit_of_table
 from ppdm_dask.estimate.floors import lift, told_cells
 from ppdm_dask.estimate.laws import law_of_cells
+from ppdm_dask.estimate.moments import Estimand, check_estimand, mean_variance, standard_error_of
 from ppdm_dask.estimate.repair import project_simplex
 from ppdm_dask.estimate.score import IntervalMethod, intervals_of
-from ppdm_dask.events import Estimand, check_estimand, mean_variance, standard_error_of
 from ppdm_dask.matching import bound_to
 from ppdm_dask.tables import (
     ContingencyTable,
@@ -158,7 +158,7 @@ class Estimate:
         ----------
         level : float in (0, 1)
         method : {"score", "wald"}
-            As in :meth:`ppdm_dask.events.Proportion.interval`; a maximum likelihood estimate has
+            As in :meth:`ppdm_dask.Proportion.interval`; a maximum likelihood estimate has
             Wald's by either name, and :func:`ppdm_dask.estimate.event_interval` makes better ones.
         """
         both = np.stack(self.ends(level, method), axis=-1)

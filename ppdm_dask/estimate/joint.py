@@ -12,18 +12,12 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.floors import lift
 from ppdm_dask.estimate.laws import law_of_event
-from ppdm_dask.events import (
-    Estimand,
-    Proportion,
-    check_estimand,
-    combined_masks,
-    event_weights,
-    mask_weights,
-    standard_error_of,
-)
+from ppdm_dask.estimate.moments import Estimand, check_estimand, standard_error_of
+from ppdm_dask.events import combined_masks, event_weights, mask_weights
 from ppdm_dask.matching import bound_to
 from ppdm_dask.ranges import reals
 from ppdm_dask.rounding import EPS, to_scale
+from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design

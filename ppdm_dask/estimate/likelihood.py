@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.fit import fit_of_table
-from ppdm_dask.estimate.interior import maximise
+from ppdm_dask.estimate.interior import MAX_DENSE, channel, maximum, require_possible
 from ppdm_dask.estimate.inversion import Estimate
-from ppdm_dask.events import Estimand, check_estimand
+from ppdm_dask.estimate.moments import Estimand, check_estimand
 from ppdm_dask.matching import bound_to
 from ppdm_dask.ranges import real, whole
 
@@ -24,12 +22,9 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.tables import ContingencyTable
 
-__all__ = ["LikelihoodEstimate", "em", "maximum", "mle", "whole_mixture"]
+__all__ = ["LikelihoodEstimate", "em", "mle"]
 
 Floats = npt.NDArray[np.float64]
-
-MAX_DENSE = 2_048
-"""Cells up to which the exact maximum is found with dense matrices."""
 
 ZERO = 1e-12
 """Proportion up to which a cell of the exact maximum is 0."""
@@ -54,19 +49,6 @@ class LikelihoodEstimate(Estimate):
     steps: int = 0
     converged: bool = True
     gap: float = 0.0
-
-
-def channel(table: ContingencyTable, design: Design) -> Floats:
-    """P from the true cells of a table to the reported ones, densely."""
-    shape = table.codebook.shape
-    k = math.prod(shape)
-    identity = np.eye(k).reshape(*shape, k)
-    return along_blocks(identity, table.attributes, design, "apply").reshape(-1, k)
-
-
-def _require_possible(observed: Floats, law: Floats) -> None:
-    if (law[observed > 0] <= 0).any():
-        raise RecordsError("the table holds reports that the design cannot make", observed)
 
 
 def _finish(
@@ -172,7 +154,7 @@ def em(
     while steps < max_steps and not converged:
         steps += 1
         law = along_blocks(p, names, design, "apply")
-        _require_possible(observed, law)
+        require_possible(observed, law)
         ratio = np.divide(observed, law, out=np.zeros_like(law), where=observed > 0)
         after = p * along_blocks(ratio, names, design, "apply_transposed")
         moved = float(np.abs(after - p).max())
@@ -205,65 +187,3 @@ def mle(
     table = check_table(table, design)
     p, steps = maximum(table, design)
     return _finish(table, design, p, "maximum likelihood", estimand, steps, True)
-
-
-def maximum(table: ContingencyTable, design: Design) -> tuple[Floats, int]:
-    """Where the likelihood of a checked table is greatest, and the steps to get there.
-
-    Raises
-    ------
-    InputError, RecordsError
-        As :func:`mle`.
-    """
-    names, shape = table.attributes, table.codebook.shape
-    observed = table.counts / table.n
-    if table.sizes == shape:
-        p = along_blocks(observed, names, design, "invert")
-        if (p >= 0).all():
-            return p, 0
-    block = whole_mixture(design, names)
-    if block is not None:
-        order = [names.index(name) for name in block.attributes]
-        level = _water_level(block, observed.transpose(order).ravel())
-        return level.reshape([shape[i] for i in order]).transpose(np.argsort(order)), 0
-    k = math.prod(shape)
-    if max(k, observed.size) > MAX_DENSE:
-        raise InputError(
-            f"mle: {observed.size} reported cells are too many for the exact maximum (at most "
-            f"{MAX_DENSE}); em needs no matrix",
-            table,
-        )
-    P = channel(table, design)
-    start = np.full(k, 1 / k)
-    _require_possible(observed.ravel(), P @ start)
-    p, steps = maximise(P, observed.ravel(), np.ones((1, k)), start)
-    return p.reshape(shape), steps
-
-
-def whole_mixture(design: Design, names: tuple[str, ...]) -> Mixture | None:
-    """The single mixture behind all axes of a table, if it keeps the truth more often than not."""
-    touched = [block for block in design.blocks if any(n in names for n in block.attributes)]
-    if len(touched) != 1:
-        return None
-    part = touched[0].marginal([n for n in touched[0].attributes if n in names])
-    if isinstance(part, Mixture) and part.mixing > 0 and set(part.attributes) == set(names):
-        return part
-    return None
-
-
-def _water_level(block: Mixture, observed: Floats) -> Floats:
-    """Maximum for P = q I + c 1^T: p = max(0, f / nu - c / q), with nu such that it sums to 1."""
-    q = block.mixing
-    c = (1 - q) * block.unrelated / q
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rank = np.where(observed > 0, observed / c, 0.0)
-    order = np.argsort(-rank, kind="stable")
-    f, low = np.cumsum(observed[order]), np.cumsum(c[order])
-    nu = f / (1 + low)
-    # The categories above the level are those whose f / c exceeds nu.
-    count = int(np.flatnonzero(rank[order] > nu)[-1]) + 1
-    p = np.zeros_like(observed)
-    kept = order[:count]
-    p[kept] = np.maximum(observed[kept] / nu[count - 1] - c[kept], 0.0)
-    result: Floats = p / p.sum()
-    return result

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.events import normal_quantile
+from ppdm_dask.estimate.moments import normal_quantile
 
 __all__ = ["feldman_cousins"]
 

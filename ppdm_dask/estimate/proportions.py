@@ -1,20 +1,76 @@
-"""Joint proportions from reports, whichever way they have to be added up."""
+"""Proportions from reports, of one event or of all categories, whichever way they are added up."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ppdm_dask.errors import RecordsError
+from ppdm_dask.estimate.floors import lift
 from ppdm_dask.estimate.inversion import Estimate, invert
-from ppdm_dask.estimate.sums import sum_weights
-from ppdm_dask.events import Estimand
+from ppdm_dask.estimate.laws import law_of_event
+from ppdm_dask.estimate.moments import (
+    Estimand,
+    check_estimand,
+    mean_variance,
+    standard_error_of,
+)
+from ppdm_dask.estimate.sums import sum_event, sum_weights
+from ppdm_dask.estimate.surveyed import proportion_of
+from ppdm_dask.events import event_weights
+from ppdm_dask.matching import bound_to
 from ppdm_dask.tables import count
+from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.records import Reports
 
-__all__ = ["estimate_proportions"]
+__all__ = ["estimate_proportions", "proportion"]
+
+
+def proportion(
+    reports: Reports,
+    design: Design,
+    event: Mapping[str, Any],
+    *,
+    where: Mapping[str, Any] | None = None,
+    estimand: Estimand = "population",
+) -> Proportion:
+    """Estimate the proportion of an event from reports.
+
+    With survey weights d it is ``sum d w / sum d``; strata enter the standard error.
+
+    Parameters
+    ----------
+    reports, design, event
+        As in :func:`event_weights`.
+    where : mapping of attribute to label or iterable of labels, optional
+        Condition: the proportion is that of the event within it.
+    estimand : {"population", "file"}
+    """
+    check_estimand(estimand)
+    if where or reports.weights is not None or reports.strata is not None:
+        return proportion_of(sum_event(reports, design, event, where), estimand)
+    design = bound_to(reports, design)
+    weights = event_weights(reports, design, event)
+    n = len(weights)
+    if not n:
+        raise RecordsError("there are no reports; at least one is needed", reports)
+
+    mean, square = np.array(math.fsum(weights) / n), np.array(math.fsum(weights**2) / n)
+    law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
+    variance = mean_variance(mean, square, n, estimand)
+    variance, few = lift(variance, mean, law, n, law is not None and law.told(estimand))
+    moments = None
+    if law is not None:
+        inside, outside = law.second_moments(mean, square)
+        moments = float(inside), float(outside)
+    error = float(standard_error_of(variance))
+    return Proportion(float(mean), error, n, estimand, moments, few=bool(few))
 
 
 def estimate_proportions(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ppdm_dask.estimate.blocks import along_blocks, check_table
 from ppdm_dask.estimate.inversion import invert
-from ppdm_dask.events import normal_quantile
+from ppdm_dask.estimate.moments import normal_quantile
 from ppdm_dask.matching import bound_to
 from ppdm_dask.ranges import whole
 

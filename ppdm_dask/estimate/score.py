@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.events import Estimand, normal_quantile
+from ppdm_dask.estimate.moments import Estimand, normal_quantile
 from ppdm_dask.shown import given
 
 __all__ = ["METHODS", "IntervalMethod", "intervals_of", "quantile_of", "score_interval"]

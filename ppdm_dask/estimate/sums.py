@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.cells import cell_sums
 from ppdm_dask.estimate.inversion import Estimate
+from ppdm_dask.estimate.moments import ROUNDING, Estimand, check_estimand
 from ppdm_dask.estimate.surveyed import (
     CellLaws,
     cell_laws,
@@ -24,14 +25,7 @@ from ppdm_dask.estimate.surveyed import (
     event_laws,
     lifted,
 )
-from ppdm_dask.events import (
-    ROUNDING,
-    Estimand,
-    check_estimand,
-    combined_masks,
-    event_weights,
-    mask_weights,
-)
+from ppdm_dask.events import combined_masks, event_weights, mask_weights
 from ppdm_dask.matching import bound_to, require_design
 from ppdm_dask.rounding import EPS, sum_rounding, to_scale
 from ppdm_dask.tables import DENSE_CELLS

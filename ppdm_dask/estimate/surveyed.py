@@ -14,7 +14,8 @@ from ppdm_dask.estimate.fit import fit_of_sums
 from ppdm_dask.estimate.floors import lift
 from ppdm_dask.estimate.inversion import Estimate
 from ppdm_dask.estimate.laws import EventLaw, law_of_cells, law_of_event
-from ppdm_dask.events import Estimand, Proportion, standard_error_of
+from ppdm_dask.estimate.moments import Estimand, standard_error_of
+from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook

@@ -114,7 +114,7 @@ def _own(design: Design, population: Population) -> Knowledge:
             channel, law = block.marginal([name]), population.laws[name]
             if channel is None:
                 joint = population.table(block.attributes)
-                channel, law = privacy.attribute_channel(block, name, joint)
+                channel, law = block.attribute_channel(name, privacy.check_prior(block, joint))
             worst.append(privacy.max_posterior(channel, law))
             correct.append(1 - privacy.map_privacy(channel, law))
     return Knowledge(np.array(worst), np.array(correct))

@@ -15,9 +15,9 @@ from ppdm_dask.randomness import SimulationStream
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.events import Proportion
     from ppdm_dask.randomness import Stream
     from ppdm_dask.records import Records, Reports
+    from ppdm_dask.uncertainty import Proportion
 
 __all__ = ["DTYPES", "Engine", "PlainEngine", "Setting", "build_learner"]
 

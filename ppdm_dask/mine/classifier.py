@@ -17,7 +17,7 @@ from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.stratified import Stratified
-    from ppdm_dask.events import Proportion
+    from ppdm_dask.uncertainty import Proportion
 
 __all__ = ["Classifier", "check_inputs"]
 

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.estimate.floors import undefined
-from ppdm_dask.events import Proportion, standard_error_of
+from ppdm_dask.estimate.moments import standard_error_of
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
 from ppdm_dask.mine.significance import sum_variance
+from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Evidence, Stratum

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.estimate.floors import undefined
-from ppdm_dask.events import Proportion, standard_error_of
+from ppdm_dask.estimate.moments import standard_error_of
 from ppdm_dask.matching import bound_to, require_countable, require_design
 from ppdm_dask.records import Reports, code_dtype
+from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design

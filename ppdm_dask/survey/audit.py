@@ -12,7 +12,7 @@ import numpy as np
 
 from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.hints import hint_attack
-from ppdm_dask.privacy import amplified, attribute_channel
+from ppdm_dask.privacy import amplified, check_prior
 from ppdm_dask.shown import cut, listed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _attributes(
     for name, prior in zip(block.attributes, own, strict=True):
         lumped = block.marginal([name])
         if lumped is None and joint is not None:
-            lumped, prior = attribute_channel(block, name, joint)
+            lumped, prior = block.attribute_channel(name, check_prior(block, joint))
         findings = []
         if lumped is None:
             findings.append(Finding("all", None, "not computed: the block is too large"))

@@ -12,8 +12,8 @@ import numpy as np
 from ppdm_dask.errors import InputError
 from ppdm_dask.estimate import Fit, em, event_interval, invert, mle
 from ppdm_dask.estimate.inversion import Estimate
+from ppdm_dask.estimate.moments import check_estimand, normal_quantile, standard_error_of
 from ppdm_dask.estimate.score import METHODS, IntervalMethod
-from ppdm_dask.events import check_estimand, normal_quantile, standard_error_of
 from ppdm_dask.matching import covering
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import Sources, count_files
@@ -22,7 +22,7 @@ from ppdm_dask.survey.sums import sum_files
 if TYPE_CHECKING:
     from ppdm_dask.codebook import Codebook
     from ppdm_dask.designs import Design
-    from ppdm_dask.events import Estimand
+    from ppdm_dask.estimate.moments import Estimand
     from ppdm_dask.tables import ContingencyTable
 
 __all__ = ["Cell", "Question", "SurveyEstimate", "estimate_files"]

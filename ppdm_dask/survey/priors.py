@@ -116,7 +116,7 @@ def prior_arrays(
     InputError
         Where labels do not match, or the design has to state some: the message has the line.
     """
-    from ppdm_dask.designs.labels import require_labels
+    from ppdm_dask.designs.binding import require_labels
 
     if codebook is not None:
         check_prior_labels(path, {n: s for n, s in priors.items() if n in codebook.names}, codebook)

@@ -13,8 +13,8 @@ from strategies import codebook_of
 
 from ppdm_dask import design_from_config, invert
 from ppdm_dask.estimate import bootstrap, event_interval, mle, profile_deviance
+from ppdm_dask.estimate.moments import normal_quantile
 from ppdm_dask.estimate.sums import WeightSums
-from ppdm_dask.events import normal_quantile
 from ppdm_dask.tables import ContingencyTable
 
 SETTINGS = tomllib.loads((Path(__file__).parent / "coverage.toml").read_text())
