@@ -58,7 +58,8 @@ Calls = dict[str, tuple[Callable[[Any], object], Iterable[Any]]]
 
 def of_design(family: str, **right: Any) -> Calls:
     """A call for each number of a design, the others being right."""
-    made = getattr(import_module("ppdm_dask.designs"), family)
+    home = "designs.two_sample" if family == "TwoSample" else "designs"
+    made = getattr(import_module(f"ppdm_dask.{home}"), family)
     return {
         name: (
             lambda wrong, name=name: made("a", **{**right, name: wrong}),
@@ -286,7 +287,7 @@ CASES: dict[str, Calls] = {
     "project_simplex": {
         "values": (project_simplex, ("x", 1, [], [[1.0]], [math.nan], [math.inf], [True]))
     },
-    "normal_quantile": {"level": (import_module("ppdm_dask.events").normal_quantile, SHARE)},
+    "normal_quantile": {"level": (import_module("ppdm_dask.estimate.moments").normal_quantile, SHARE)},
     # Binning.
     "fit_attribute": {
         "rule": (
