@@ -287,7 +287,9 @@ CASES: dict[str, Calls] = {
     "project_simplex": {
         "values": (project_simplex, ("x", 1, [], [[1.0]], [math.nan], [math.inf], [True]))
     },
-    "normal_quantile": {"level": (import_module("ppdm_dask.estimate.moments").normal_quantile, SHARE)},
+    "normal_quantile": {
+        "level": (import_module("ppdm_dask.estimate.moments").normal_quantile, SHARE)
+    },
     # Binning.
     "fit_attribute": {
         "rule": (

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import identity_of, make_codebook, random_records, reports_of
 
-import ppdm_dask.tables
 from ppdm_dask import (
     Identity,
     NotLumpable,
@@ -25,6 +24,7 @@ from ppdm_dask import (
     Warner,
     count,
     invert,
+    tables,
 )
 from ppdm_dask.errors import CodebookError, RecordsError
 from ppdm_dask.tables import ContingencyTable, covering, require_whole
@@ -59,7 +59,7 @@ def same(one: ContingencyTable, two: ContingencyTable) -> None:
 def layout(request, monkeypatch):
     """Run a test with dense tables and, the limit lowered, with sparse ones."""
     if request.param == "sparse":
-        monkeypatch.setattr(ppdm_dask.tables, "DENSE_CELLS", 5)
+        monkeypatch.setattr(tables, "DENSE_CELLS", 5)
     return request.param
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ppdm_dask.designs import Design, scheme_from_config
+from ppdm_dask.designs import Design
+from ppdm_dask.designs.random_groups import scheme_from_config
 from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.fields import show
 from ppdm_dask.experiments.inputs import declared_codebook

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask import privacy
-from ppdm_dask.designs import Design, RandomGroups, design_from_config
+from ppdm_dask.designs import Design, design_from_config
+from ppdm_dask.designs.random_groups import RandomGroups
 from ppdm_dask.errors import DesignError
 from ppdm_dask.experiments.adversary import disclose
 from ppdm_dask.experiments.population import Population
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fill_privacy", "single_attribute"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 
-
-def fill_privacy(arrays: Arrays, plan: SweepPlan) -> None:
+def fill_privacy(arrays: dict[str, npt.NDArray[Any]], plan: SweepPlan) -> None:
     """Fill what the result says on privacy: PSE, its curves, and what adversaries learn.
 
     Parameters

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.hints import hint_attack
@@ -16,13 +17,11 @@ from ppdm_dask.privacy import amplified, check_prior
 from ppdm_dask.shown import cut, listed
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from ppdm_dask.designs import Design
 
-    Floats = npt.NDArray[np.float64]
-
 __all__ = ["Finding", "Subject", "audit", "epsilon_of"]
+
+Floats = npt.NDArray[np.float64]
 
 MAX_JOINT = 1 << 16
 """Joint categories of a block above which its joint measures are not computed."""
