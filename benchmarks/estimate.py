@@ -23,7 +23,7 @@ from timing import Claim, interleave, ratio, report
 import ppdm_dask as pp
 from ppdm_dask.designs import Design, SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.sets import unpack
-from ppdm_dask.estimate import estimate_proportions, event_interval, sum_weights
+from ppdm_dask.inference import estimate_proportions, event_interval, sum_weights
 
 EPSILON = 1.0
 ROUNDS = 5

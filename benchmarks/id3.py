@@ -19,11 +19,10 @@ import pandas as pd
 from timing import Claim, interleave, ratio, report
 
 from ppdm_dask import datasets
-from ppdm_dask.codebook import Codebook
+from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.random_groups import RandomGroups
-from ppdm_dask.experiments.binary_id3 import BinaryID3
-from ppdm_dask.experiments.sample import Sample
-from ppdm_dask.experiments.trials import Setting
+from ppdm_dask.experiments.sweep.id3 import BinaryID3
+from ppdm_dask.experiments.sweep.trials import Sample, Setting
 from ppdm_dask.resources import codebook_path
 
 THETA = 0.8

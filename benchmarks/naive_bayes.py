@@ -19,14 +19,14 @@ import numpy as np
 import pandas as pd
 from timing import Claim, interleave, ratio, report
 
-from ppdm_dask.experiments.binary_naive_bayes import BinaryNaiveBayes
 from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.recipe import Recipe
-from ppdm_dask.experiments.sample import DISGUISE
-from ppdm_dask.experiments.sweep import SweepPlan
+from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.sweep.plan import SweepPlan
+from ppdm_dask.experiments.sweep.recipe import Recipe
+from ppdm_dask.experiments.sweep.trials import DISGUISE
+from ppdm_dask.kernels.naive_bayes import personal_planes
 from ppdm_dask.kernels.planes import draw_bernoulli
 from ppdm_dask.kernels.seeding import absorb, extend, seed_rows
-from ppdm_dask.kernels.unrelated import personal_planes
 from ppdm_dask.randomness import binary_digits, exact
 
 Q = 0.6

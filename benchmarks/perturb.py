@@ -18,9 +18,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ppdm_dask.parallel.client import local_pool
-from ppdm_dask.parallel.partitions import parquet_partitions
-from ppdm_dask.parallel.perturbing import perturb_partitions
+from ppdm_dask.cluster.client import local_pool
+from ppdm_dask.cluster.partitions import parquet_partitions
+from ppdm_dask.cluster.perturbing import perturb_partitions
 from ppdm_dask.perturb import AIBR
 from ppdm_dask.randomness import Stream
 

@@ -36,10 +36,10 @@ import psutil
 from cluster_model import Costs, simulate
 from timing import Claim
 
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.profiles import load_profile
-from ppdm_dask.parallel.runner import execute
+from ppdm_dask.cluster.kinds import load_profile
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
 
 SWEEP_BATCHES, SWEEP_SECONDS = 240, 0.3
 FEW, MANY, COST_ROUNDS = 200, 1_200, 3
@@ -154,9 +154,9 @@ def bytes_of_a_batch() -> int:
     """Bytes that go to a worker and come back for one batch of the published sweep."""
     from distributed.protocol import serialize_bytes
 
+    from ppdm_dask.cluster.worker import perform_batch
+    from ppdm_dask.engine.perform import Performer
     from ppdm_dask.experiments.kinds import load_recipe, make_plan
-    from ppdm_dask.parallel.perform import Performer
-    from ppdm_dask.parallel.worker import perform_batch
 
     plan = make_plan(load_recipe("electronic-surveys").with_changes(repeats=10))
     with Performer(plan.work) as performer:

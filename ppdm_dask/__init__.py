@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ppdm_dask import datasets, perturb, privacy, resources
-    from ppdm_dask.codebook import Attribute, Codebook
+    from ppdm_dask.data.codebook import Attribute, Codebook
+    from ppdm_dask.data.records import Records, Reports
     from ppdm_dask.designs import (
         Design,
         Identity,
@@ -24,27 +25,19 @@ if TYPE_CHECKING:
         Warner,
         design_from_config,
     )
-    from ppdm_dask.designs.stratified import Stratified
     from ppdm_dask.errors import InputError, NotInvertible, NotLumpable, PPDMError
-    from ppdm_dask.estimate import (
-        Estimate,
-        em,
-        estimate_proportions,
-        event_interval,
-        invert,
-        mle,
-    )
-    from ppdm_dask.estimate.proportions import proportion
-    from ppdm_dask.events import event_weights
-    from ppdm_dask.experiments.recipe import Recipe
     from ppdm_dask.experiments.run import run
+    from ppdm_dask.experiments.sweep.recipe import Recipe
+    from ppdm_dask.inference import Estimate, em, estimate_proportions, event_interval, invert, mle
+    from ppdm_dask.inference.events import event_weights
+    from ppdm_dask.inference.proportions import proportion
+    from ppdm_dask.inference.stratified import Stratified
+    from ppdm_dask.inference.tables import ContingencyTable, count
+    from ppdm_dask.inference.uncertainty import Proportion
     from ppdm_dask.mine import ID3, NaiveBayes
     from ppdm_dask.randomness import Stream
-    from ppdm_dask.records import Records, Reports
     from ppdm_dask.search.front import chosen_design
     from ppdm_dask.search.optimize import optimize
-    from ppdm_dask.tables import ContingencyTable, count
-    from ppdm_dask.uncertainty import Proportion
 
 __version__ = "0.1.0"
 

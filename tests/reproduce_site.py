@@ -16,7 +16,7 @@ from small_recipe import CONFIG, TREES, many, write_recipe
 
 from ppdm_dask.cli import main
 from ppdm_dask.designs import unrelated
-from ppdm_dask.experiments import rundir
+from ppdm_dask.experiments import folder as rundir
 
 REPEATS = 12
 

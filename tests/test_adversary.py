@@ -13,17 +13,15 @@ from small_recipe import TREES, changed, many
 from strategies import SEEDS, designs, kron, make_codebook
 
 from ppdm_dask import Identity, MultiGroup, Product, RRMatrix, UnrelatedQuestion, Warner
+from ppdm_dask.audit.adversary import disclose, learn
+from ppdm_dask.audit.posteriors import MAX_REPORTS, Population
+from ppdm_dask.data.records import Records
 from ppdm_dask.designs import Flip, RandomGroups
-from ppdm_dask.experiments.adversary import disclose, learn
 from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.population import Population
-from ppdm_dask.experiments.posteriors import MAX_REPORTS
-from ppdm_dask.experiments.privacy_of_cells import fill_privacy, single_attribute
-from ppdm_dask.experiments.recipe import Recipe
 from ppdm_dask.experiments.results import empty_arrays
-from ppdm_dask.experiments.sweep import SweepPlan
+from ppdm_dask.experiments.sweep.plan import SweepPlan, fill_privacy, single_attribute
+from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
-from ppdm_dask.records import Records
 
 
 def population(codes, shape, names=None) -> Population:

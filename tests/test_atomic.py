@@ -15,12 +15,12 @@ import pytest
 
 from ppdm_dask.cli import main
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.files.atomic import PART, remove_left_parts, replacing, write_text
+from ppdm_dask.files.writing import PART, remove_left_parts, replacing, write_text
 
 WRITER = """
 import os, sys, time
 from pathlib import Path
-from ppdm_dask.files.atomic import replacing
+from ppdm_dask.files.writing import replacing
 os.umask(0o022)
 with replacing(Path("out.csv")) as aside:
     aside.write_text("true answers")

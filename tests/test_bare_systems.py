@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from ppdm_dask.cli import main
+from ppdm_dask.cluster import surroundings
+from ppdm_dask.cluster.guarded import private_folder
+from ppdm_dask.cluster.surroundings import usable_cores
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.files import write_text
-from ppdm_dask.parallel import lock, surroundings
-from ppdm_dask.parallel.guarded import private_folder
-from ppdm_dask.parallel.surroundings import usable_cores
+from ppdm_dask.files import lock
+from ppdm_dask.files.writing import write_text
 
 READ_ONLY = """
 import os, pathlib
@@ -32,7 +33,7 @@ os.access = lambda path, mode: not mode & os.W_OK and access(path, mode)
 import numpy as np
 import ppdm_dask.kernels
 from ppdm_dask.kernels.ties import {name}
-import ppdm_dask.kernels.logarithm
+import ppdm_dask.kernels.id3
 print("imported")
 """
 
@@ -147,7 +148,7 @@ def test_a_check_that_fails_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SSH_AUTH_SOCK", "")
-    monkeypatch.setattr("ppdm_dask.parallel.foreign.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("ppdm_dask.cluster.foreign.CONNECT_SECONDS", 0.5)
     profile = tmp_path / "profile.toml"
     profile.write_text(text)
     assert main(["cluster", "check", str(profile)]) == 2

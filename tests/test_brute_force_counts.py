@@ -9,13 +9,12 @@ import pytest
 from strategies import make_codebook
 
 from ppdm_dask import Reports, Warner, count
+from ppdm_dask.engine.batches import Batch, Quarantined
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.estimate.event_law import EventLaw
-from ppdm_dask.estimate.floors import lift
-from ppdm_dask.estimate.proportions import proportion
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.batches import Batch, Quarantined
-from ppdm_dask.parallel.ledger import Ledger
+from ppdm_dask.inference.laws import EventLaw, lift
+from ppdm_dask.inference.proportions import proportion
 
 WARNER = Warner("a", 0.8)
 CODES = np.array([[0], [1], [1], [0], [1], [1]])

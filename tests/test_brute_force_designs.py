@@ -12,7 +12,7 @@ import pytest
 from strategies import codebook_of, random_records
 
 from ppdm_dask import KaryResponse, NotInvertible, RRMatrix, Stream
-from ppdm_dask.certainty import certainties
+from ppdm_dask.audit.certainty import certainties
 from ppdm_dask.designs import (
     Design,
     Flip,
@@ -23,10 +23,10 @@ from ppdm_dask.designs import (
     subset,
     unary,
 )
-from ppdm_dask.designs.inverse import condition, left_inverse
+from ppdm_dask.designs.base import condition, left_inverse
 from ppdm_dask.designs.pram import two_stage
 from ppdm_dask.errors import DesignError
-from ppdm_dask.events import answers_of
+from ppdm_dask.inference.events import answers_of
 
 
 def solved(A: list[list[Fraction]], right: list[list[Fraction]]) -> list[list[Fraction]]:

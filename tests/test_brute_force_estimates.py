@@ -10,13 +10,13 @@ from strategies import codebook_of, make_codebook, random_records
 
 from ppdm_dask import Product, Records, Reports, RRMatrix, Stream, UnrelatedQuestion, Warner
 from ppdm_dask.designs import Kuk
-from ppdm_dask.designs.stratified import Stratified
-from ppdm_dask.designs.two_sample import TwoSample
-from ppdm_dask.estimate import mle, sum_event
-from ppdm_dask.estimate.blocks import solve_blocks
-from ppdm_dask.estimate.proportions import proportion
+from ppdm_dask.inference import mle, sum_event
+from ppdm_dask.inference.blocks import solve_blocks
+from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.randomness import LOGICAL_BLOCK
-from ppdm_dask.tables import ContingencyTable
 
 TALL = np.array([[0.6, 0.1, 0.0], [0.2, 0.5, 0.1], [0.1, 0.3, 0.2], [0.1, 0.0, 0.4], [0, 0.1, 0.3]])
 EACH = np.random.default_rng(4).dirichlet(np.ones(12), 12).T  # lumpable to none of its attributes

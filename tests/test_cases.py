@@ -19,8 +19,8 @@ from ppdm_dask import (
     invert,
     privacy,
 )
-from ppdm_dask.estimate.proportions import proportion
-from ppdm_dask.tables import ContingencyTable
+from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference.tables import ContingencyTable
 
 YES_NO = make_codebook(["a"], [2])
 

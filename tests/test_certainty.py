@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ppdm_dask as pp
-from ppdm_dask.certainty import bare_attributes, certainties
-from ppdm_dask.certainty.blocks import _is_small
-from ppdm_dask.certainty.dense import of_matrix
-from ppdm_dask.certainty.sentences import Words
+from ppdm_dask.audit.certainty import Words, _is_small, bare_attributes, certainties, of_matrix
 from ppdm_dask.designs import Flip, ForcedResponse, Identity, Kuk
 from ppdm_dask.designs.onesided import Mangat, Triangular
 from ppdm_dask.designs.subset import SubsetSelection

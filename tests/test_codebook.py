@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppdm_dask.binning import binarise_attribute, cut_labels, fit_attribute, group_labels
-from ppdm_dask.codebook import Attribute, Codebook
+from ppdm_dask.data.binning import binarise_attribute, cut_labels, fit_attribute, group_labels
+from ppdm_dask.data.codebook import Attribute, Codebook
+from ppdm_dask.data.records import Records
 from ppdm_dask.errors import CodebookError, InputError
-from ppdm_dask.records import Records
 
 AGE = Attribute("age", ("young", "middle", "old"), cuts=(30, 60), range=(0, 120))
 VOTE = Attribute("vote", ("?", "n", "y"), missing="?")

@@ -22,13 +22,8 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.fronts.plan import FrontPlan
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search import checkpoints
-from ppdm_dask.search.checkpoint_file import (
-    MAGIC,
-    DamagedCheckpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
+from ppdm_dask.search import methods as checkpoints
+from ppdm_dask.search.checkpoints import MAGIC, DamagedCheckpoint, read_checkpoint, write_checkpoint
 from ppdm_dask.search.limit import levels
 from ppdm_dask.search.methods import evolve, refine
 from ppdm_dask.search.problem import Problem

@@ -21,17 +21,16 @@ from small_recipe import CONFIG, many, write_recipe
 from ppdm_dask.cli import main
 from ppdm_dask.designs.files import read_design, write_design
 from ppdm_dask.designs.matrix import RRMatrix
+from ppdm_dask.engine.batches import Batch, Quarantined
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import DataError, InputError, PPDMError, RunFolderError
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.experiments.reproduce.documents import write_json
-from ppdm_dask.experiments.reproduce.golden import Golden, golden_path
-from ppdm_dask.experiments.reproduce.sums import SUMS
+from ppdm_dask.experiments.folder import read_manifest
 from ppdm_dask.experiments.results import digest, read_netcdf, write_netcdf
-from ppdm_dask.experiments.rundir import read_manifest
-from ppdm_dask.experiments.sealed import read_sealed, seal
 from ppdm_dask.experiments.stored import read_run
-from ppdm_dask.parallel.batches import Batch, Quarantined
-from ppdm_dask.parallel.ledger import Ledger
+from ppdm_dask.files.documents import read_sealed, seal
+from ppdm_dask.reproduce.documents import write_json
+from ppdm_dask.reproduce.golden import SUMS, Golden, golden_path
 
 FLIPS = pytest.mark.parametrize(
     "number", [20, pytest.param(200, marks=pytest.mark.slow)], ids=["some", "many"]

@@ -42,9 +42,9 @@ from ppdm_dask import (
     invert,
 )
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.estimate import estimate_proportions, project_simplex
-from ppdm_dask.estimate.proportions import proportion
-from ppdm_dask.tables import ContingencyTable, covering
+from ppdm_dask.inference import estimate_proportions, project_simplex
+from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference.tables import ContingencyTable, covering
 
 TOLERANCE = 1e-12
 JOINT = RRMatrix(["a", "b"], checks.JOINT_SKEWED, [2, 2])

@@ -11,12 +11,13 @@ from search_priors import PRIORS, random_matrices
 
 from ppdm_dask import InputError
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search import checkpoints, operators
+from ppdm_dask.search import methods as checkpoints
+from ppdm_dask.search import operators
 from ppdm_dask.search.archive import Omega, nondominated
-from ppdm_dask.search.draws import Draws
 from ppdm_dask.search.limit import Limit, levels
 from ppdm_dask.search.methods import refine, warner_matrices
 from ppdm_dask.search.objectives import Objectives, evaluate
+from ppdm_dask.search.operators import Draws
 from ppdm_dask.search.polish import Polisher, keep_to, polish
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.spea2 import Evolution, Settings
@@ -272,7 +273,7 @@ def test_too_few_symbols_are_refused():
 
 
 def test_the_gradient_is_that_of_finite_differences():
-    from ppdm_dask.kernels.polish import slope
+    from ppdm_dask.kernels.channels import slope
 
     rng = np.random.default_rng(4)
     p = PROBLEM.prior

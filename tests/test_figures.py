@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 from small_recipe import CONFIG, TREES, many
 
+from ppdm_dask.drawing import style
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.recipe import Recipe
 from ppdm_dask.experiments.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.sweep.figures import draw_figures
+from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES
-from ppdm_dask.report import style
-from ppdm_dask.report.figures import draw_figures
 
 REPEATS = 50
 

@@ -30,14 +30,14 @@ from ppdm_dask.cli import main
 from ppdm_dask.designs import Kuk
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.designs.sets import pack
-from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.designs.subset import SubsetSelection
-from ppdm_dask.estimate import em, estimate_proportions, mle
+from ppdm_dask.inference import em, estimate_proportions, mle
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.counts import open_sources, write_counts
 from ppdm_dask.survey.estimate import Question, estimate_files
 from ppdm_dask.survey.statements import statements
-from ppdm_dask.tables import ContingencyTable
 
 Capture = pytest.CaptureFixture[str]
 KARY = KaryResponse("x", 3, 0.8)

@@ -40,15 +40,22 @@ from ppdm_dask import (
 )
 from ppdm_dask.designs import Kuk, Mangat, MultiGroup
 from ppdm_dask.designs.sets import pack
-from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.designs.subset import SubsetSelection
-from ppdm_dask.designs.two_sample import TwoSample
 from ppdm_dask.designs.unary import UnaryEncoding
-from ppdm_dask.estimate import bootstrap, em, estimate_joint, estimate_proportions, mle, sum_weights
-from ppdm_dask.estimate.laws import law_of_cells, law_of_event
-from ppdm_dask.mine.scoring import score_disguised
-from ppdm_dask.mine.tree_export import to_dict
-from ppdm_dask.tables import ContingencyTable
+from ppdm_dask.inference import (
+    bootstrap,
+    em,
+    estimate_joint,
+    estimate_proportions,
+    mle,
+    sum_weights,
+)
+from ppdm_dask.inference.laws import law_of_cells, law_of_event
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.two_sample import TwoSample
+from ppdm_dask.mine.classifier import score_disguised
+from ppdm_dask.mine.tree import to_dict
 
 
 def table_of(design, counts):

@@ -16,21 +16,20 @@ import pytest
 from small_recipe import write_recipe
 
 from ppdm_dask import datasets
+from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.errors import RecipeError
-from ppdm_dask.experiments.fronts.iterative import iterate, iterative_mse
-from ppdm_dask.experiments.fronts.plan import FrontPlan
+from ppdm_dask.experiments.fronts.figures import draw_fronts
+from ppdm_dask.experiments.fronts.plan import FrontPlan, iterate, iterative_mse
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe
+from ppdm_dask.experiments.fronts.tables import front_json, front_notes, front_tables
 from ppdm_dask.experiments.kinds import load_recipe
-from ppdm_dask.experiments.plan import Checkpointed
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.report.front_figures import draw_fronts
-from ppdm_dask.report.fronts import front_json, front_notes, front_tables
-from ppdm_dask.report.html.alternatives import describe
-from ppdm_dask.report.html.numbers import undefined_cells
-from ppdm_dask.search import checkpoints
-from ppdm_dask.search.checkpoint_file import read_checkpoint
+from ppdm_dask.report.alternatives import describe
+from ppdm_dask.report.view import undefined_cells
+from ppdm_dask.search import methods as checkpoints
+from ppdm_dask.search.checkpoints import read_checkpoint
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import warner_matrices
 from ppdm_dask.search.objectives import evaluate

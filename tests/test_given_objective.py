@@ -10,11 +10,10 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.errors import InputError
-from ppdm_dask.search import checkpoints
-from ppdm_dask.search.checkpoint_file import read_checkpoint
+from ppdm_dask.search import methods as checkpoints
+from ppdm_dask.search.checkpoints import read_checkpoint
 from ppdm_dask.search.front import choose, chosen_design
-from ppdm_dask.search.given import BLOCK, GivenObjective
-from ppdm_dask.search.objectives import evaluate
+from ppdm_dask.search.objectives import BLOCK, GivenObjective, evaluate
 from ppdm_dask.search.problem import Problem
 
 PRIOR = [0.2, 0.5, 0.3]

@@ -16,11 +16,11 @@ from small_recipe import CONFIG, write_recipe
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.experiments.kinds import load_recipe, recipe_from_config
-from ppdm_dask.experiments.reproduce.fingerprint import differences, fingerprint, short
-from ppdm_dask.experiments.reproduce.golden import Golden, golden_path
-from ppdm_dask.experiments.reproduce.grades import GRADES, default_folder, read_grade
-from ppdm_dask.experiments.reproduce.summary import Figure, Summary, summarise
 from ppdm_dask.experiments.run import run
+from ppdm_dask.reproduce.fingerprint import differences, fingerprint, short
+from ppdm_dask.reproduce.golden import Golden, golden_path
+from ppdm_dask.reproduce.grades import GRADES, default_folder, read_grade
+from ppdm_dask.reproduce.summary import Figure, Summary, summarise
 from ppdm_dask.resources import recipes
 
 GOLDENS = Path(__file__).parent / "golden"

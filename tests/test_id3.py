@@ -43,11 +43,11 @@ from ppdm_dask import (
     event_weights,
 )
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.estimate.proportions import proportion
+from ppdm_dask.inference.proportions import proportion
 from ppdm_dask.mine import recount, signed_cells
+from ppdm_dask.mine.classifier import score_disguised
 from ppdm_dask.mine.evidence import Evidence
-from ppdm_dask.mine.scoring import score_disguised
-from ppdm_dask.mine.significance import split_z
+from ppdm_dask.mine.growth import split_z
 
 
 def same_tree(one, two, *, exact=True):

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import ppdm_dask as pp
+from ppdm_dask.data.records import Records
 from ppdm_dask.designs.random_groups import RandomGroups
-from ppdm_dask.experiments.binary_id3 import BinaryID3
-from ppdm_dask.experiments.sample import DISGUISE, Sample
-from ppdm_dask.experiments.trials import PlainEngine, Setting
+from ppdm_dask.experiments.sweep.id3 import BinaryID3
+from ppdm_dask.experiments.sweep.trials import DISGUISE, PlainEngine, Sample, Setting
 from ppdm_dask.kernels.flips import butterfly, spread
-from ppdm_dask.kernels.logarithm import xlogx
+from ppdm_dask.kernels.id3 import xlogx
 from ppdm_dask.mine import ID3
-from ppdm_dask.records import Records
 
 THETAS = (0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.51, 0.55, 0.6, 0.7, 0.8, 0.9, 1)
 SETS = {"adult": 10_000, "breast-cancer": 699, "votes": 435}

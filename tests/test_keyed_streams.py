@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ppdm_dask as pp
+from ppdm_dask.cluster import partitions as tree
+from ppdm_dask.cluster.partitions import Partition, disguise_and_count
 from ppdm_dask.errors import InputError
-from ppdm_dask.parallel import tree
-from ppdm_dask.parallel.partitions import Partition, disguise_and_count
 from ppdm_dask.randomness import KeyedStream
 
 BOOK = pp.Codebook((pp.Attribute("smokes", ("no", "yes")),))

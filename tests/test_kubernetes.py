@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ppdm_dask.parallel.profiles import SchedulerProfile, load_profile
-from ppdm_dask.parallel.security import make_certificates, write_certificates
+from ppdm_dask.cluster.kinds import SchedulerProfile, load_profile
+from ppdm_dask.cluster.security import make_certificates, write_certificates
 
 FILES = ("cluster.yaml", "network.yaml", "run.yaml")
 # The oldest that the page asks for, and the newest that there are schemas of.

@@ -18,8 +18,8 @@ import ppdm_dask as pp
 from ppdm_dask.cli import main
 from ppdm_dask.designs import ForcedResponse, InvariantPRAM, Kuk, Mangat
 from ppdm_dask.designs.files import read_design, write_design
-from ppdm_dask.designs.two_sample import TwoSample
 from ppdm_dask.errors import DesignError, InputError, RecordsError
+from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.survey.reports import about_file
 
 Capture = pytest.CaptureFixture[str]

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ppdm_dask.engine.batches import Batch, gaps
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.engine.store import pack, unpack
 from ppdm_dask.errors import PPDMError, RunFolderError
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.batches import Batch, gaps
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.payload import pack, unpack
 
 CELL = Cell("q=0.5", {"q": 0.5}, 10)
 OTHER = Cell("q=1", {"q": 1}, 4)
@@ -258,8 +258,8 @@ class TestFile:
 KILLED = """
 import os, signal, sys
 import numpy as np
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.ledger import Ledger
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
 
 ledger = Ledger(sys.argv[1])
 cell = Cell("q=0.5", {"q": 0.5}, 10)

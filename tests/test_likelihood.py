@@ -26,7 +26,7 @@ from ppdm_dask import (
 )
 from ppdm_dask.designs import Kuk, Mangat
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.estimate import (
+from ppdm_dask.inference import (
     bootstrap,
     em,
     event_interval,
@@ -34,8 +34,8 @@ from ppdm_dask.estimate import (
     mle,
     profile_deviance,
 )
-from ppdm_dask.estimate.interior import channel
-from ppdm_dask.tables import ContingencyTable
+from ppdm_dask.inference.maximum import channel
+from ppdm_dask.inference.tables import ContingencyTable
 
 
 def table_of(design, counts):

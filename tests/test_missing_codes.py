@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ppdm_dask as pp
-from ppdm_dask.binning import binarise_attribute, fit_attribute
-from ppdm_dask.coding import at_least, at_most
+from ppdm_dask.data.binning import binarise_attribute, fit_attribute
 from ppdm_dask.errors import CodebookError
+from ppdm_dask.files.columns import at_least, at_most
 from ppdm_dask.survey.proposal import propose_codebook
 
 MISSING = ("(missing)", "<= 30", "> 30")

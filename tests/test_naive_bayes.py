@@ -37,11 +37,11 @@ from ppdm_dask import (
     count,
 )
 from ppdm_dask.designs import SubsetSelection, UnaryEncoding
-from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.events import event_weights
+from ppdm_dask.inference.events import event_weights
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.mine.classifier import score_disguised, score_strata
 from ppdm_dask.mine.naive_bayes import first_largest
-from ppdm_dask.mine.scoring import score_disguised, score_strata
 
 BOOK = make_codebook(["a", "class", "b"], [3, 3, 2], target="class")
 JOINT = RRMatrix(["a", "b"], checks.JOINT_SKEWED, [2, 2])

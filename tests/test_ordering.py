@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ppdm_dask.estimate import feldman_cousins
+from ppdm_dask.inference import feldman_cousins
 
 CHANCES = st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 0.8, 0.9, 1.0])
 

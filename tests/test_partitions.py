@@ -7,19 +7,19 @@ import pandas as pd
 import pytest
 
 import ppdm_dask as pp
-from ppdm_dask.errors import CodebookError, DataError, InputError
-from ppdm_dask.experiments.binary_naive_bayes import BinaryNaiveBayes
-from ppdm_dask.experiments.inputs import prepare
-from ppdm_dask.experiments.recipe import Recipe
-from ppdm_dask.experiments.sample import DISGUISE
-from ppdm_dask.experiments.sweep import SweepPlan
-from ppdm_dask.parallel.partitions import (
+from ppdm_dask.cluster.partitions import (
     Partition,
     disguise_and_count,
     disguise_and_sum,
     frame_partitions,
     parquet_partitions,
 )
+from ppdm_dask.errors import CodebookError, DataError, InputError
+from ppdm_dask.experiments.inputs import prepare
+from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.sweep.plan import SweepPlan
+from ppdm_dask.experiments.sweep.recipe import Recipe
+from ppdm_dask.experiments.sweep.trials import DISGUISE
 
 
 def assert_same(tables: list[pp.ContingencyTable], others: list[pp.ContingencyTable]) -> None:

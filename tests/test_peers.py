@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ppdm_dask.cluster.peers import (
+    PACKAGES,
+    check_peers,
+    difference,
+    is_loopback,
+    own_versions,
+    parts,
+)
+from ppdm_dask.cluster.sizes import parse_size, show_size
 from ppdm_dask.errors import ClusterError
-from ppdm_dask.parallel.addresses import is_loopback, parts
-from ppdm_dask.parallel.peers import PACKAGES, check_peers, difference, own_versions
-from ppdm_dask.parallel.sizes import parse_size, show_size
 
 OURS = own_versions()
 

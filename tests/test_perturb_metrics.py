@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb import AIBR, disclosure, distortion
-from ppdm_dask.perturb.disclosure import within_interval
+from ppdm_dask.perturb.metrics import within_interval
 
 A = [[1, 10], [2, 30], [3, 20], [4, 40]]
 MA = [[2, 10], [1, 20], [3, 30], [4, 50]]

@@ -9,9 +9,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from ppdm_dask.cluster.partitions import frame_partitions, parquet_partitions
+from ppdm_dask.cluster.perturbing import perturb_partitions, summarise_partitions
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.parallel.partitions import frame_partitions, parquet_partitions
-from ppdm_dask.parallel.perturbing import perturb_partitions, summarise_partitions
 from ppdm_dask.perturb import AIBR
 from ppdm_dask.perturb.release import METADATA
 from ppdm_dask.randomness import Stream

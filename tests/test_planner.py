@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_works import make_cells
 
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.batches import Batch
-from ppdm_dask.parallel.planner import Planner
+from ppdm_dask.engine.batches import Batch
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.planner import Planner
 
 
 def simulate(

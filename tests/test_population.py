@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ppdm_dask.cluster import population
+from ppdm_dask.cluster.losses import PoolLost
+from ppdm_dask.cluster.population import cut, population_map
 from ppdm_dask.errors import InputError, PPDMError
-from ppdm_dask.parallel import population
-from ppdm_dask.parallel.losses import PoolLost
-from ppdm_dask.parallel.population import cut, population_map
-from ppdm_dask.search.given import BLOCK
+from ppdm_dask.search.objectives import BLOCK
 
 
 @pytest.fixture

@@ -8,15 +8,9 @@ from pathlib import Path
 import pytest
 
 from ppdm_dask.cli import main
+from ppdm_dask.cluster.kinds import KINDS, LocalProfile, SchedulerProfile, SSHProfile, load_profile
+from ppdm_dask.cluster.security import ROLES
 from ppdm_dask.errors import ProfileError
-from ppdm_dask.parallel.profiles import (
-    KINDS,
-    LocalProfile,
-    SchedulerProfile,
-    SSHProfile,
-    load_profile,
-)
-from ppdm_dask.parallel.security import ROLES
 from ppdm_dask.resources import cluster_dir, profiles
 
 LOCAL = 'kind = "local"\nworkers = 2\nmemory = "2 GiB"\n'

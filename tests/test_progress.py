@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from ppdm_dask.parallel.progress import Progress
-from ppdm_dask.report.progress import ProgressReporter
+from ppdm_dask.cli.progress import ProgressReporter
+from ppdm_dask.engine.progress import Progress
 
 
 def state(done: int, elapsed: float, resumed: int = 0, mode: str = "2 workers") -> Progress:

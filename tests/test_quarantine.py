@@ -11,11 +11,11 @@ from small_recipe import write_recipe
 from toy_works import Draws, make_cells
 
 from ppdm_dask.cli import main
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.batches import Batch, Quarantined, subtract
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.experiments.folder import RunFolder, read_manifest
 from ppdm_dask.experiments.kinds import load_recipe, make_plan
-from ppdm_dask.experiments.rundir import RunFolder, read_manifest
-from ppdm_dask.parallel.batches import Batch, Quarantined, subtract
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.runner import execute
 
 CELLS = make_cells(2, 10)
 

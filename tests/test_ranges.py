@@ -15,23 +15,25 @@ import pandas as pd
 import pytest
 
 import ppdm_dask as pp
-from ppdm_dask import PPDMError, binning, designs, hints, perturb, privacy
+from ppdm_dask import PPDMError, designs, perturb, privacy
+from ppdm_dask.data import binning
 from ppdm_dask.designs import Flip
-from ppdm_dask.estimate import association_test, bootstrap, estimate_joint, project_simplex
+from ppdm_dask.inference import association_test, bootstrap, estimate_joint, project_simplex
 from ppdm_dask.perturb import metrics
+from ppdm_dask.privacy import hints
 from ppdm_dask.randomness import SimulationStream
 
 MODULES = (
     "ppdm_dask",
     "ppdm_dask.privacy",
-    "ppdm_dask.hints",
+    "ppdm_dask.privacy.hints",
     "ppdm_dask.perturb",
     "ppdm_dask.perturb.metrics",
-    "ppdm_dask.perturb.disclosure",
-    "ppdm_dask.estimate",
-    "ppdm_dask.events",
+    "ppdm_dask.perturb.metrics",
+    "ppdm_dask.inference",
+    "ppdm_dask.inference.events",
     "ppdm_dask.mine",
-    "ppdm_dask.binning",
+    "ppdm_dask.data.binning",
     "ppdm_dask.randomness",
     "ppdm_dask.designs",
 )
@@ -288,7 +290,7 @@ CASES: dict[str, Calls] = {
         "values": (project_simplex, ("x", 1, [], [[1.0]], [math.nan], [math.inf], [True]))
     },
     "normal_quantile": {
-        "level": (import_module("ppdm_dask.estimate.moments").normal_quantile, SHARE)
+        "level": (import_module("ppdm_dask.inference.moments").normal_quantile, SHARE)
     },
     # Binning.
     "fit_attribute": {

@@ -16,10 +16,9 @@ from small_recipe import CONFIG, TREES, changed, many, write_recipe
 
 from ppdm_dask import datasets
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecipeError
-from ppdm_dask.experiments.check import check_recipe
 from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.recipe import Recipe
-from ppdm_dask.experiments.sweep import build_design
+from ppdm_dask.experiments.sweep.plan import build_design, check_recipe
+from ppdm_dask.experiments.sweep.recipe import Recipe
 
 
 def read(config: dict[str, Any]) -> Recipe:

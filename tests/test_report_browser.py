@@ -11,8 +11,8 @@ from typing import Any
 import chromium
 import pytest
 
-from ppdm_dask.experiments.sealed import seal
-from ppdm_dask.report.html import write_reproduction
+from ppdm_dask.files.documents import seal
+from ppdm_dask.report import write_reproduction
 
 pytestmark = [
     pytest.mark.slow,

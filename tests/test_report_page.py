@@ -21,9 +21,9 @@ from ppdm_dask.errors import InputError, RunFolderError, RunInterrupted
 from ppdm_dask.experiments.kinds import recipe_from_config
 from ppdm_dask.experiments.results import read_netcdf
 from ppdm_dask.experiments.run import run
-from ppdm_dask.experiments.sealed import seal
-from ppdm_dask.report.html import write_report, write_reproduction
-from ppdm_dask.report.html.errata import errata_of
+from ppdm_dask.files.documents import seal
+from ppdm_dask.report import write_report, write_reproduction
+from ppdm_dask.report.view import errata_of
 
 KINDS = ("answers", "groups", "numbers", "fronts", "own", "claims")
 VOID = {"meta", "link", "img", "source", "br", "hr", "input", "wbr"}
@@ -238,7 +238,7 @@ def test_errata_are_those_of_the_paper_and_html_in_them_is_text(
     assert errata_of(["Nobody"]) == []
     page = tmp_path / "errata.md"
     page.write_text("# E\n\n## Mine\n\n1. <script>alert(1)</script> **x**\n")
-    monkeypatch.setattr("ppdm_dask.report.html.errata.errata_path", lambda: page)
+    monkeypatch.setattr("ppdm_dask.report.view.errata_path", lambda: page)
     (mine,) = errata_of(["Mine"])
     assert "<script>" not in mine["html"]
     assert "<strong>x</strong>" in mine["html"]

@@ -9,8 +9,8 @@ import pytest
 
 from ppdm_dask.cli.output import print_result
 from ppdm_dask.experiments.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.sweep.tables import as_json, undefined_notes
 from ppdm_dask.experiments.variables import DISCLOSURES
-from ppdm_dask.report.tables import as_json, undefined_notes
 
 Capture = pytest.CaptureFixture[str]
 

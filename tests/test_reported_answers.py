@@ -11,10 +11,10 @@ from strategies import make_codebook
 
 import ppdm_dask as pp
 from ppdm_dask.designs import Flip, Kuk, Product, UnaryEncoding
-from ppdm_dask.designs.stratified import Stratified
 from ppdm_dask.errors import RecordsError
+from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.mine import ID3, NaiveBayes
-from ppdm_dask.mine.scoring import score_strata
+from ppdm_dask.mine.classifier import score_strata
 from ppdm_dask.perturb import expected_rp
 
 BOOK = make_codebook(["a", "b", "class"], [2, 3, 2], "class")

@@ -20,14 +20,13 @@ import pytest
 from reproduce_site import Site, moved
 
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.reproduce.compare import Comparison, Drift
-from ppdm_dask.experiments.reproduce.documents import drift_keys
-from ppdm_dask.experiments.reproduce.golden import Golden
-from ppdm_dask.experiments.reproduce.notify import notify
-from ppdm_dask.experiments.reproduce.reproduce import Reproduced
-from ppdm_dask.experiments.reproduce.summary import Figure
-from ppdm_dask.experiments.reproduce.sums import write_sum
-from ppdm_dask.experiments.sealed import seal
+from ppdm_dask.files.documents import seal
+from ppdm_dask.reproduce.compare import Comparison, Drift
+from ppdm_dask.reproduce.documents import drift_keys
+from ppdm_dask.reproduce.golden import Golden, write_sum
+from ppdm_dask.reproduce.notify import notify
+from ppdm_dask.reproduce.reproduce import Reproduced
+from ppdm_dask.reproduce.summary import Figure
 
 Capture = pytest.CaptureFixture[str]
 
@@ -96,7 +95,7 @@ def test_the_page_is_written_and_its_failure_is_said(site, capsys, monkeypatch):
     text = page.read_text(encoding="utf-8")
     assert "surveys" in text
     assert "trees" in text
-    pages = import_module("ppdm_dask.report.html")
+    pages = import_module("ppdm_dask.report")
 
     def broken(document: Path) -> Path:
         raise RunFolderError(f"{document}: the disk is full", document)
@@ -274,7 +273,7 @@ def test_user_errors_are_one_line(site, capsys, monkeypatch):
     before = set(site.out.rglob("*"))
     assert "there is no such golden" in refused(site, capsys)
     assert set(site.out.rglob("*")) == before
-    grades = import_module("ppdm_dask.experiments.reproduce.grades")
+    grades = import_module("ppdm_dask.reproduce.grades")
     monkeypatch.setattr(grades, "FILE", "absent.toml")
     from ppdm_dask.cli import main
 
@@ -283,7 +282,7 @@ def test_user_errors_are_one_line(site, capsys, monkeypatch):
 
 
 def test_two_reproductions_do_not_share_a_folder(site, capsys):
-    from ppdm_dask.parallel.lock import RunLock
+    from ppdm_dask.files.lock import RunLock
 
     lock = RunLock(site.out / "reproduce.lock", site.out)
     assert f"{site.out}: in use by process {os.getpid()}" in refused(site, capsys)

@@ -14,10 +14,7 @@ import numpy as np
 import pytest
 
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.files import replacing, write_text
-from ppdm_dask.experiments.findings import ERRORS, FEWEST
-from ppdm_dask.experiments.lines import lines_of
-from ppdm_dask.experiments.moments import moments
+from ppdm_dask.experiments.grid import lines_of, moments
 from ppdm_dask.experiments.results import (
     build_dataset,
     digest,
@@ -27,7 +24,9 @@ from ppdm_dask.experiments.results import (
     read_netcdf,
     write_netcdf,
 )
+from ppdm_dask.experiments.sweep.findings import ERRORS, FEWEST
 from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES, REGISTRY, variable
+from ppdm_dask.files.writing import replacing, write_text
 
 COORDINATES: dict[str, Any] = {"data": ["a", "b"], "q": [0, 0.5, 1]}
 

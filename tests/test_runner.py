@@ -22,14 +22,14 @@ import pytest
 import threadpoolctl
 from toy_works import Draws, Faulty, SlowStart, make_cells
 
+from ppdm_dask.cluster.kinds import LocalProfile
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.batches import TrialError
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.engine.planner import Tally
+from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.batches import TrialError
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.profiles import LocalProfile
-from ppdm_dask.parallel.progress import Progress
-from ppdm_dask.parallel.runner import execute
-from ppdm_dask.parallel.tally import Tally
 
 TESTS = Path(__file__).parent
 
@@ -350,9 +350,9 @@ def test_synchronous_run_loads_no_dask(fresh_python: Callable[[str], str]) -> No
 import sys
 sys.path.insert(0, {str(TESTS)!r})
 from toy_works import Draws, make_cells
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.runner import execute
-from ppdm_dask.parallel.tally import Tally
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.planner import Tally
 with Ledger("ledger.sqlite") as ledger:
     outcome = execute(Draws(), make_cells(2, 50), ledger)
 assert outcome.complete
@@ -380,7 +380,7 @@ def test_batches_grow_with_a_large_cluster(
     def dispatch(tally: Tally, *_: object) -> None:
         seen.append(tally.planner.batch_seconds)
 
-    monkeypatch.setattr("ppdm_dask.parallel.dispatch.dispatch", dispatch)
+    monkeypatch.setattr("ppdm_dask.cluster.runner.dispatch", dispatch)
     with Ledger(path) as ledger:
         execute(Draws(), make_cells(1, 5), ledger, profile=profile, batch_seconds=batch_seconds)
     assert seen == [expected]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ppdm_dask.designs.measures import Measures
 from strategies import codes_of, make_codebook, random_records
 
 import ppdm_dask as pp
 from ppdm_dask import InputError, perturb
 from ppdm_dask.designs import Design, Flip, Product
-from ppdm_dask.designs.measures import Measures
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.estimate import (
+from ppdm_dask.inference import (
     association_test,
     estimate_joint,
     estimate_proportions,
@@ -305,7 +305,7 @@ def test_a_block_is_asked_only_for_what_is_touched(peak):
 
 def test_cells_one_by_one_are_those_of_the_table(monkeypatch):
     """A block of many joint categories is not tabulated; its weights are the same."""
-    from ppdm_dask.estimate import cells
+    from ppdm_dask.inference import sums as cells
 
     reports = DESIGN.disguise(random_records(BOOK, 60, 1), pp.Stream.from_seed(2))
     block = pp.UnrelatedQuestion(["a", "k"], 0.6, [0.3, [0.2, 0.5, 0.3]])

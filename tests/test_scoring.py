@@ -37,8 +37,8 @@ from ppdm_dask import (
     Warner,
 )
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.mine import scoring
-from ppdm_dask.mine.scoring import score_disguised
+from ppdm_dask.mine import classifier as scoring
+from ppdm_dask.mine.classifier import score_disguised
 
 
 def classifier(seed, shape):

@@ -13,15 +13,15 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ppdm_dask.cli import main
-from ppdm_dask.errors import ClusterError
-from ppdm_dask.parallel import security
-from ppdm_dask.parallel.security import (
+from ppdm_dask.cluster import security
+from ppdm_dask.cluster.security import (
     ROLES,
     Certificates,
     make_certificates,
     read_certificates,
     write_certificates,
 )
+from ppdm_dask.errors import ClusterError
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import plain_spea2
 import pytest
 from deap import base, creator, tools
 
-from ppdm_dask.search.selection import assign_fitness, select
+from ppdm_dask.search.operators import assign_fitness, select
 
 if not hasattr(creator, "PlainMinimum"):
     creator.create("PlainMinimum", base.Fitness, weights=(-1.0, -1.0))
@@ -58,7 +58,7 @@ def test_a_lone_point_has_no_density():
 
 
 def test_both_kernels_agree_on_two_objectives():
-    from ppdm_dask.kernels.spea2_general import assign_any, select_any
+    from ppdm_dask.kernels.spea2 import assign_any, select_any
 
     rng = np.random.default_rng(7)
     for _ in range(300):

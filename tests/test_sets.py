@@ -27,8 +27,8 @@ from ppdm_dask import (
 from ppdm_dask.designs import SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import DesignError, RecordsError
-from ppdm_dask.estimate import estimate_proportions, sum_event, sum_weights
-from ppdm_dask.kernels.subsets import draw_subsets
+from ppdm_dask.inference import estimate_proportions, sum_event, sum_weights
+from ppdm_dask.kernels.sampling import draw_subsets
 
 SETS = Product(
     [
@@ -268,8 +268,8 @@ def test_one_report_and_none():
 
 def test_learners_refuse_what_they_would_misread():
     from ppdm_dask import ID3, NaiveBayes
-    from ppdm_dask.designs.stratified import Stratified
-    from ppdm_dask.mine.scoring import score_disguised
+    from ppdm_dask.inference.stratified import Stratified
+    from ppdm_dask.mine.classifier import score_disguised
 
     design = Product([UnaryEncoding("a", 3, epsilon=1.0), Warner("w", 0.8)])
     records = random_records(codebook_of(design), 50, seed=13)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ppdm_dask.cluster.job import leave_after
+from ppdm_dask.cluster.jobs import squeue_command
+from ppdm_dask.cluster.kinds import SLURMProfile, load_profile
 from ppdm_dask.errors import ClusterError, ProfileError
-from ppdm_dask.parallel.job import leave_after
-from ppdm_dask.parallel.jobs import squeue_command
-from ppdm_dask.parallel.profiles import SLURMProfile, load_profile
 
 PLAIN = (
     'kind = "slurm"\nworkers = 2\nmemory = "1 GiB"\ninterface = "ib0"\nwalltime = "1-00:30:00"\n'
@@ -115,10 +115,10 @@ def test_missing_commands_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ppdm_dask.parallel.jobqueue", None)
+    monkeypatch.setitem(sys.modules, "ppdm_dask.cluster.jobqueue", None)
     monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
     monkeypatch.setitem(sys.modules, "dask_jobqueue.slurm", None)
-    monkeypatch.delitem(sys.modules, "ppdm_dask.parallel.jobqueue")
+    monkeypatch.delitem(sys.modules, "ppdm_dask.cluster.jobqueue")
     profile = load_profile(write(tmp_path, PLAIN))
     with pytest.raises(ClusterError) as caught:
         profile.pool(tmp_path).__enter__()
@@ -143,7 +143,7 @@ def test_the_watcher_ends_jobs_when_its_input_ends(tmp_path: Path) -> None:
     for name in ("squeue", "scancel"):
         (tmp_path / name).write_text(FAKE.format(log=log, job=job))
         (tmp_path / name).chmod(0o755)
-    command = [sys.executable, "-m", "ppdm_dask.parallel.jobs", "ppdm-x", str(keys)]
+    command = [sys.executable, "-m", "ppdm_dask.cluster.jobs", "ppdm-x", str(keys)]
     root = Path(__file__).resolve().parents[1]
     with subprocess.Popen(
         command,

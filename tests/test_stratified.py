@@ -26,8 +26,8 @@ from ppdm_dask import (
     event_weights,
 )
 from ppdm_dask.errors import DesignError, RecordsError
-from ppdm_dask.estimate import estimate_proportions
-from ppdm_dask.estimate.proportions import proportion
+from ppdm_dask.inference import estimate_proportions
+from ppdm_dask.inference.proportions import proportion
 
 BOOK = make_codebook(["a", "b", "class"], [2, 2, 2])
 

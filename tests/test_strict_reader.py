@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
+from ppdm_dask.cluster.partitions import parquet_partitions
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.kinds import load_recipe
 from ppdm_dask.files.reader import open_data
-from ppdm_dask.parallel.partitions import parquet_partitions
 from ppdm_dask.survey.disguise import disguise_file
 from ppdm_dask.survey.proposal import propose_codebook
 

@@ -25,14 +25,14 @@ from ppdm_dask import (
     invert,
     proportion,
 )
-from ppdm_dask.designs.stratified import Stratified
-from ppdm_dask.estimate import (
+from ppdm_dask.inference import (
     association_test,
     estimate_joint,
     estimate_proportions,
     independence_test,
     sum_event,
 )
+from ppdm_dask.inference.stratified import Stratified
 
 DESIGN = Product(
     [Warner("w", 0.8), RRMatrix(["a", "b"], checks.JOINT_SKEWED, [2, 2]), KaryResponse("k", 3, 0.6)]

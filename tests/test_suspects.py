@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from toy_works import make_cells
 
-from ppdm_dask.parallel import suspects, tally
-from ppdm_dask.parallel.batches import Batch
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.perform import Result
-from ppdm_dask.parallel.suspects import Suspects
-from ppdm_dask.parallel.tally import Tally
+from ppdm_dask.engine import planner as suspects
+from ppdm_dask.engine import planner as tally
+from ppdm_dask.engine.batches import Batch
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.engine.perform import Result
+from ppdm_dask.engine.planner import Suspects, Tally
 
 CELLS = make_cells(2, 64)
 

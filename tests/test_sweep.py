@@ -15,11 +15,11 @@ from small_recipe import CONFIG, changed
 from strategies import SEEDS, make_codebook, random_records
 
 from ppdm_dask import InputError, NaiveBayes, Recipe, privacy
+from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.experiments.results import digest
-from ppdm_dask.experiments.sample import DISGUISE, Sample
-from ppdm_dask.experiments.sweep import SweepPlan
+from ppdm_dask.experiments.sweep.plan import SweepPlan
+from ppdm_dask.experiments.sweep.trials import DISGUISE, Sample
 from ppdm_dask.randomness import SimulationStream
 
 

@@ -20,9 +20,9 @@ from ppdm_dask import (
     event_weights,
     invert,
 )
-from ppdm_dask.designs.inverse import condition, left_inverse
+from ppdm_dask.designs.base import condition, left_inverse
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.estimate import estimate_proportions
+from ppdm_dask.inference import estimate_proportions
 
 JOINT = RRMatrix(
     ["a", "b"], np.vstack([0.6 * checks.JOINT_SKEWED, 0.4 * np.eye(4)]), [2, 2], [2, 4]

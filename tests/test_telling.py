@@ -12,10 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ppdm_dask as pp
+from ppdm_dask.cluster.partitions import (
+    Refusal,
+    disguise_and_count,
+    frame_partitions,
+    guarded,
+    opened,
+    parquet_partitions,
+)
+from ppdm_dask.cluster.worker import Failure
 from ppdm_dask.errors import CodebookError, DataError, InputError, PPDMError, RecordsError
-from ppdm_dask.parallel.partitions import disguise_and_count, frame_partitions, parquet_partitions
-from ppdm_dask.parallel.telling import Refusal, guarded, opened
-from ppdm_dask.parallel.worker import Failure
 from ppdm_dask.perturb import AIBR
 
 BOOK = pp.Codebook(

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ppdm_dask.experiments.reproduce.compare import compare
-from ppdm_dask.experiments.reproduce.golden import Golden
-from ppdm_dask.experiments.reproduce.summary import Figure, Summary
-from ppdm_dask.experiments.reproduce.tolerance import (
+from ppdm_dask.reproduce.compare import (
     FALSE_ALARM,
     FEW,
     Spread,
     bound,
+    compare,
     is_close,
     pools,
     standard_error,
 )
+from ppdm_dask.reproduce.golden import Golden
+from ppdm_dask.reproduce.summary import Figure, Summary
 
 HERE, THERE = {"numpy": "2.4.6"}, {"numpy": "2.4.0"}
 

@@ -9,8 +9,8 @@ import pytest
 from strategies import make_codebook
 
 from ppdm_dask import NotInvertible, Records, Reports, Stream
-from ppdm_dask.designs.two_sample import TwoSample
 from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.inference.two_sample import TwoSample
 
 BOOK = make_codebook(["x", "birthday", "sick"], [3, 2, 2])
 SCHEME = TwoSample("sick", "birthday", (0.7, 0.3))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.experiments.plan import Cell
+from ppdm_dask.engine.cells import Cell
 
 
 def make_cells(n_cells: int, repeats: int) -> list[Cell]:

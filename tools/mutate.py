@@ -46,17 +46,12 @@ EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 
 CORE = (
     "designs/*.py",
-    "estimate/*.py",
-    "certainty/[bd]*.py",
-    "certainty/structured.py",
-    "events.py",
-    "tables.py",
-    "uncertainty.py",
-    "mine/scoring.py",
+    "inference/*.py",
+    "audit/certainty.py",
+    "mine/classifier.py",
     "perturb/metrics.py",
-    "privacy.py",
-    "hints.py",
-    "parallel/ledger.py",
+    "privacy/*.py",
+    "engine/ledger.py",
 )
 
 # Each starts processes or a browser, searches for a minute, or looks at files that are no Python.

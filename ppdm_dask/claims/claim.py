@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.experiments.fields import Table, read_toml
+from ppdm_dask.files.fields import Table, read_toml
 
 if TYPE_CHECKING:
     from ppdm_dask.claims.rule import Rule

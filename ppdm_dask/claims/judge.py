@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ppdm_dask.claims.claim import Claim, Paper, load_papers
-from ppdm_dask.claims.values import Unjudged
+from ppdm_dask.claims.quantity import Unjudged
 from ppdm_dask.claims.verdict import Verdict
 
 if TYPE_CHECKING:

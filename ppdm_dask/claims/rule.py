@@ -6,10 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
-from ppdm_dask.claims.quantity import Quantity, matched, read_number
-from ppdm_dask.claims.values import Values
+from ppdm_dask.claims.quantity import Quantity, Values, matched, read_number
 from ppdm_dask.claims.verdict import Verdict
-from ppdm_dask.experiments.fields import Table
+from ppdm_dask.files.fields import Table
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -1,14 +1,434 @@
-"""The rules by which claims are judged, by the word in a claim's key ``rule``."""
+"""The rules by which claims are judged, by the word in a claim's key ``rule``.
+
+Rules on cells one by one: within a tolerance, above or below, equal, defined.
+
+Rules on lines of cells along an axis: which way values go, and where the largest is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
 
-from ppdm_dask.claims.cell_rules import Compare, Defined, Equal, Within
-from ppdm_dask.claims.line_rules import Extreme, Monotone
-from ppdm_dask.claims.rule import Rule
+import numpy as np
 
-__all__ = ["RULES"]
+from ppdm_dask.claims.quantity import (
+    Quantity,
+    Unjudged,
+    Values,
+    name_cell,
+    plain,
+    read_flag,
+    read_number,
+)
+from ppdm_dask.claims.rule import (
+    Rule,
+    both_sides,
+    cells_of,
+    name_numbers,
+    numbers_of,
+    read_share,
+    read_than,
+    words_of,
+)
+from ppdm_dask.claims.verdict import ROUNDING, Comparison, Row, Verdict, decide, number
+from ppdm_dask.files.fields import Scalar, Table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+__all__ = ["RULES", "Compare", "Defined", "Equal", "Extreme", "Monotone", "Within"]
+
+
+@dataclass(frozen=True)
+class Within(Rule):
+    """Values are within a tolerance of printed ones.
+
+    Parameters
+    ----------
+    quantities : tuple of Quantity
+    printed, tolerances : tuple of float
+        One for each quantity, which may have several cells.
+    """
+
+    quantities: tuple[Quantity, ...]
+    printed: tuple[float, ...]
+    tolerances: tuple[float, ...]
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read ``expected``, a number or a table by variable, and ``tolerance`` alike."""
+        expected, tolerance = table.take("expected"), table.take("tolerance")
+        if not isinstance(expected, Mapping):
+            quantity = Quantity.read(table)
+            both = Table({"e": expected, "t": tolerance}, table.source, table.path)
+            return cls((quantity,), (read_number(both, "e"),), (read_number(both, "t"),))
+        if not isinstance(tolerance, Mapping) or set(tolerance) != set(expected):
+            raise table.error("tolerance", tolerance, "a table with the keys of expected is needed")
+        first = Quantity.read(Table({**_rest(table), "variable": next(iter(expected))}, "", ""))
+        printed = Table(expected, table.source, table.dotted("expected"))
+        allowed = Table(tolerance, table.source, table.dotted("tolerance"))
+        return cls(
+            tuple(Quantity(name, first.at, each=first.each) for name in expected),
+            tuple(read_number(printed, name) for name in expected),
+            tuple(read_number(allowed, name) for name in expected),
+        )
+
+    def judge(self, ds: xr.Dataset) -> Verdict:
+        comparisons: list[tuple[Comparison, float]] = []
+        rows = []
+        many = len(self.quantities) > 1
+        for quantity, printed, tolerance in zip(
+            self.quantities, self.printed, self.tolerances, strict=True
+        ):
+            name = quantity.variable
+            if many and name.endswith("_mean"):
+                name = name.removesuffix("_mean").upper()
+            # In units of the tolerance, so that unlike variables compare.
+            unit = tolerance or 1.0
+            for label, value, error in cells_of(quantity.values(ds)):
+                if not np.isfinite(value):
+                    raise Unjudged(f"there is no {quantity.variable} at {label}", label)
+                rows.append(Row(name if many else label, printed, value, error, tolerance))
+                text = f"{name} {number(value, error)}, printed {number(printed)}"
+                margin = (tolerance - abs(value - printed)) / unit + ROUNDING
+                comparisons.append((Comparison(label, margin, error / unit, text, value), error))
+        worst, error = min(comparisons, key=lambda pair: pair[0].margin)
+        against = sum(each.against for each, _ in comparisons)
+        held = all(each.margin >= 0 and 2 * each.error <= 1 for each, _ in comparisons)
+        status = "differs" if against else "reproduced" if held else "undecided"
+        n = len(comparisons)
+        verdict = Verdict(status, _furthest(worst, n), worst.figure, error, n, against)
+        return verdict.with_rows(rows)
+
+    @property
+    def words(self) -> str:
+        parts = [
+            f"{quantity.variable} within {tolerance:g} of {printed:g}"
+            for quantity, printed, tolerance in zip(
+                self.quantities, self.printed, self.tolerances, strict=True
+            )
+        ]
+        at = self.quantities[0].words().partition(" (")[2]
+        return ", ".join(parts) + (f" ({at}" if at else "")
+
+
+def _furthest(worst: Comparison, n: int) -> str:
+    """The comparison that speaks least for a claim, one of n, in words."""
+    return worst.told + (f"; the furthest of {n}" if n > 1 else "")
+
+
+def _rest(table: Table) -> dict[str, Any]:
+    """The keys of a quantity that a table still has."""
+    return {key: table.take(key) for key in ("at", "each") if key in table.remaining()}
+
+
+@dataclass(frozen=True)
+class Compare(Rule):
+    """A quantity lies above or below a number or another quantity, in every cell that has both.
+
+    Parameters
+    ----------
+    quantity : Quantity
+    relation : {"above", "below"}
+    than : Quantity or float
+    share : float
+        Share of the cells in which this must not be clearly otherwise.
+    ties : bool
+        Whether equal values are as claimed.
+    """
+
+    quantity: Quantity
+    relation: str
+    than: Quantity | float
+    share: float
+    ties: bool
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read ``relation``, ``than``, ``share`` and ``ties`` beside the quantity."""
+        quantity = Quantity.read(table)
+        relation = table.choice("relation", ("above", "below"), "a relation")
+        than = read_than(table, quantity)
+        return cls(quantity, relation, than, read_share(table), read_flag(table, "ties"))
+
+    def judge(self, ds: xr.Dataset) -> Verdict:
+        one, two = both_sides(ds, self.quantity, self.than)
+        sign = 1 if self.relation == "above" else -1
+        comparisons = []
+        for (label, x, x_se), (y, y_se) in zip(cells_of(one), numbers_of(two), strict=True):
+            if np.isfinite(x) and np.isfinite(y):
+                before, after = name_numbers(self.quantity, self.than)
+                text = f"{before}{number(x, x_se)} against {number(y, y_se)}{after}"
+                error = float(np.hypot(x_se, y_se))
+                figure = x - y if isinstance(self.than, Quantity) else x
+                comparisons.append(Comparison(label, sign * (x - y), error, text, figure))
+        if not comparisons:
+            raise Unjudged("no cell has both numbers", None)
+        return decide(comparisons, self.share, self.ties, _of(self.than))
+
+    @property
+    def words(self) -> str:
+        other = words_of(self.than, self.quantity)
+        often = "" if self.share == 1 else f" in {100 * self.share:g} % of the cells"
+        level = "not " if self.ties else ""
+        relation = {"above": "below", "below": "above"}[self.relation] if level else self.relation
+        return f"{self.quantity.words()} is {level}{relation} {other}{often}"
+
+
+@dataclass(frozen=True)
+class Equal(Rule):
+    """A quantity equals a number or another quantity, up to rounding or standard errors."""
+
+    quantity: Quantity
+    than: Quantity | float
+    tolerance: float
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read ``than`` and ``tolerance`` beside the quantity."""
+        quantity = Quantity.read(table)
+        return cls(quantity, read_than(table, quantity), read_number(table, "tolerance", ROUNDING))
+
+    def judge(self, ds: xr.Dataset) -> Verdict:
+        one, two = both_sides(ds, self.quantity, self.than)
+        comparisons = []
+        for (label, x, x_se), (y, y_se) in zip(cells_of(one), numbers_of(two), strict=True):
+            error = float(np.hypot(x_se, y_se))
+            if not np.isfinite([x, y, error]).all():
+                raise Unjudged(f"a number is missing at {label}", label)
+            before, after = name_numbers(self.quantity, self.than)
+            other = " and " if isinstance(self.than, Quantity) else ", claimed "
+            text = f"{before}{number(x, x_se)}{other}{number(y, y_se)}{after}"
+            distance = abs(x - y) - self.tolerance
+            margin = -max(distance, 0.0)
+            figure = x - y if isinstance(self.than, Quantity) else x
+            comparisons.append(Comparison(label, margin, error, text, figure))
+        against = sum(each.against for each in comparisons)
+        worst = min(comparisons, key=lambda each: each.margin / (each.error + ROUNDING))
+        n = len(comparisons)
+        status = "differs" if against else "reproduced"
+        text = _furthest(worst, n)
+        return Verdict(status, text, worst.figure, worst.error, n, against, of=_of(self.than))
+
+    @property
+    def words(self) -> str:
+        other = words_of(self.than, self.quantity)
+        within = f" within {self.tolerance:g}" if self.tolerance > ROUNDING else ""
+        return f"{self.quantity.words()} equals {other}{within}"
+
+
+@dataclass(frozen=True)
+class Defined(Rule):
+    """There is a number at all where the claim has one."""
+
+    quantity: Quantity
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read the quantity."""
+        return cls(Quantity.read(table))
+
+    def judge(self, ds: xr.Dataset) -> Verdict:
+        values = self.quantity.values(ds)
+        labels, numbers, _ = values.flat()
+        missing = [label for label, value in zip(labels, numbers, strict=True) if np.isnan(value)]
+        if not missing:
+            return Verdict("reproduced", "a number in every cell", None, None, len(labels), 0)
+        reason = ""
+        if "undefined" in ds:
+            at = self.quantity.select(ds, ds["undefined"]).to_numpy().ravel()
+            reason = next((f": {text}" for text in at if text), "")
+        text = f"undefined at {missing[0]}{reason}"
+        return Verdict("differs", text, None, None, len(labels), len(missing))
+
+    @property
+    def words(self) -> str:
+        return f"{self.quantity.words()} is defined"
+
+
+def _of(than: Quantity | float) -> str:
+    """What the number that decides is."""
+    return "difference" if isinstance(than, Quantity) else "value"
+
+
+Place = tuple[str, float, float]
+"""Label of a place on a line, with its value and standard error."""
+
+
+def lines(values: Values, along: str) -> Iterator[tuple[str, list[Place]]]:
+    """The lines of cells along an axis: each with a name and its places, in the axis's order.
+
+    Places without a number are left out.
+    """
+    if along not in values.value.dims:
+        raise Unjudged(f"the result has no axis {along}", along)
+    others = [dim for dim in values.value.dims if dim != along]
+    value = values.value.transpose(*others, along)
+    error = values.error.transpose(*others, along)
+    at = value[along].to_numpy() if along in value.coords else np.arange(value.sizes[along])
+    outer = Values(value.isel({along: 0}), error.isel({along: 0}))
+    for index in np.ndindex(value.shape[:-1]):
+        places = [
+            (name_cell({along: plain(at[i])}), float(x), float(e))
+            for i, (x, e) in enumerate(
+                zip(value.to_numpy()[index], error.to_numpy()[index], strict=True)
+            )
+            if np.isfinite(x)
+        ]
+        yield outer.label(index), places
+
+
+@dataclass(frozen=True)
+class Monotone(Rule):
+    """Along an axis values rise or fall.
+
+    Parameters
+    ----------
+    quantity : Quantity
+    along : str
+        The axis.
+    direction : {"rises", "falls"}
+        In the order in which the claim names the axis's values.
+    paths : tuple of tuple
+        The values of the axis to walk along, in this order; several walks are allowed.
+    share : float
+        Share of the steps that must not go clearly the other way.
+    mean : bool
+        Whether the mean over all other axes is walked along in place of each line.
+    """
+
+    quantity: Quantity
+    along: str
+    direction: str
+    paths: tuple[tuple[Scalar, ...], ...]
+    share: float
+    mean: bool
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read ``along``, ``direction``, ``paths``, ``share`` and ``mean`` beside the quantity."""
+        quantity = Quantity.read(table)
+        along = table.text("along")
+        direction = table.choice("direction", ("rises", "falls"), "a direction")
+        given = table.take("paths")
+        if not isinstance(given, list) or not given or not all(map(_is_path, given)):
+            right = "a list of walks, lists of two or more values of the axis, is needed"
+            raise table.error("paths", given, right)
+        mean = read_flag(table, "mean")
+        paths = tuple(tuple(path) for path in given)
+        return cls(quantity, along, direction, paths, read_share(table), mean)
+
+    def judge(self, ds: xr.Dataset) -> Verdict:
+        sign = 1 if self.direction == "rises" else -1
+        steps: list[Comparison] = []
+        ends: list[Comparison] = []
+        for path in self.paths:
+            walked = replace(self.quantity, at={**self.quantity.at, self.along: path})
+            values = walked.values(ds)
+            if self.mean:
+                values = _mean(values, self.along)
+            for name, places in lines(values, self.along):
+                if len(places) < 2:
+                    raise Unjudged(f"too few cells along {self.along}", name)
+                steps += [_step(sign, name, a, b) for a, b in pairwise(places)]
+                ends.append(_step(sign, name, places[0], places[-1]))
+        found = decide(steps, self.share, of="change")
+        if found.status == "differs":
+            return found
+        weakest = min(ends, key=lambda each: each.margin)
+        status = "reproduced" if all(each.clear for each in ends) else "undecided"
+        many = f"; the least of {len(ends)} lines" if len(ends) > 1 else ""
+        n = len(steps)
+        others = f", {found.against} of {n} steps clearly the other way" if found.against else ""
+        return Verdict(
+            status,
+            f"{weakest.told}{many}{others}",
+            weakest.figure,
+            weakest.error,
+            n,
+            found.against,
+            of="change",
+        )
+
+    @property
+    def words(self) -> str:
+        walks = " and ".join(f"from {path[0]} to {path[-1]}" for path in self.paths)
+        often = "" if self.share == 1 else f" in {100 * self.share:g} % of the steps"
+        mean = "the mean of " if self.mean else ""
+        return f"{mean}{self.quantity.words()} {self.direction} along {self.along} {walks}{often}"
+
+
+@dataclass(frozen=True)
+class Extreme(Rule):
+    """Along an axis the largest or smallest value lies at a certain place.
+
+    Parameters
+    ----------
+    quantity : Quantity
+    along : str
+    which : {"largest", "smallest"}
+    place : tuple
+        Values of the axis, one of which has the extreme.
+    """
+
+    quantity: Quantity
+    along: str
+    which: str
+    place: tuple[Scalar, ...]
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read ``along``, ``which`` and ``place`` beside the quantity."""
+        quantity = Quantity.read(table)
+        along = table.text("along")
+        which = table.choice("which", ("largest", "smallest"), "an extreme")
+        return cls(quantity, along, which, table.scalars("place", "a list of values is needed"))
+
+    def judge(self, ds: xr.Dataset) -> Verdict:
+        sign = 1 if self.which == "largest" else -1
+        inside = {name_cell({self.along: _plain(place)}) for place in self.place}
+        comparisons = []
+        for name, places in lines(self.quantity.values(ds), self.along):
+            own = [place for place in places if place[0] in inside]
+            rest = [place for place in places if place[0] not in inside]
+            if not own or not rest:
+                raise Unjudged(f"there is no number at {', '.join(sorted(inside))}", name)
+            best, other = (max(part, key=lambda p: sign * p[1]) for part in (own, rest))
+            comparisons.append(_step(sign, name, other, best))
+        return decide(comparisons, ties=True, of="change")
+
+    @property
+    def words(self) -> str:
+        places = " or ".join(str(place) for place in self.place)
+        return f"{self.quantity.words()} is {self.which} at {self.along} = {places}"
+
+
+def _plain(place: Scalar) -> Scalar:
+    return float(place) if isinstance(place, int | float) and not isinstance(place, bool) else place
+
+
+def _is_path(path: object) -> bool:
+    return isinstance(path, list) and len(path) > 1
+
+
+def _step(sign: int, line: str, one: Place, two: Place) -> Comparison:
+    (before, x, x_se), (after, y, y_se) = one, two
+    label = f"{line}, " if line else ""
+    text = f"from {number(x, x_se)} to {number(y, y_se)}"
+    error = float(np.hypot(x_se, y_se))
+    return Comparison(f"{label}{before} to {after}", sign * (y - x), error, text, y - x)
+
+
+def _mean(values: Values, along: str) -> Values:
+    others = [dim for dim in values.value.dims if dim != along]
+    n = int(np.prod([values.value.sizes[dim] for dim in others]))
+    error = np.sqrt((values.error**2).sum(others)) / n
+    return Values.of(values.value.mean(others), error)
+
 
 RULES: Mapping[str, type[Rule]] = {
     "within": Within,

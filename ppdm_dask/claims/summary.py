@@ -12,8 +12,8 @@ from ppdm_dask.claims.claim import Claim, Paper, load_papers
 from ppdm_dask.claims.judge import judge_all, same_experiment
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.errors import InputError
-from ppdm_dask.experiments.files import write_text
-from ppdm_dask.experiments.sealed import parse_json, read_bounded
+from ppdm_dask.files.documents import parse_json, read_bounded
+from ppdm_dask.files.writing import write_text
 
 if TYPE_CHECKING:
     from ppdm_dask.experiments.stored import StoredRun

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.experiments.lines import ERRORS
+from ppdm_dask.experiments.grid import ERRORS
 
 __all__ = ["STATUSES", "Comparison", "Row", "Verdict", "decide", "number"]
 

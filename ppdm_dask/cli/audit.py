@@ -20,9 +20,9 @@ __all__ = ["audit_design"]
 
 def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_json: bool) -> None:
     """Print every privacy measure of a design."""
-    from ppdm_dask.certainty import certainties
+    from ppdm_dask.audit.certainty import certainties
+    from ppdm_dask.audit.measures import audit
     from ppdm_dask.designs.files import read_design
-    from ppdm_dask.survey.audit import audit
     from ppdm_dask.survey.priors import prior_arrays, read_priors
 
     if codebook is None:
@@ -51,7 +51,7 @@ def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_
             }
         )
         return
-    from ppdm_dask.report.tables import plain_table
+    from ppdm_dask.experiments.sweep.tables import plain_table
 
     for subject in subjects:
         rows = [[f.measure, _value(f.value), f.sentence] for f in subject.findings]

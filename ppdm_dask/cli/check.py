@@ -13,7 +13,7 @@ from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.shown import printable
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.survey.priors import Priors
 
 __all__ = ["check_files"]
@@ -85,7 +85,7 @@ def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
 
 
 def _check(file: str) -> tuple[str, str, Any]:
-    from ppdm_dask.experiments.fields import read_toml
+    from ppdm_dask.files.fields import read_toml
     from ppdm_dask.resources import profile_path, profiles, recipe_path
 
     path = profile_path(file) if file in profiles() else recipe_path(file)
@@ -110,7 +110,7 @@ def _check(file: str) -> tuple[str, str, Any]:
 
 
 def _check_profile(path: Path) -> str:
-    from ppdm_dask.parallel.profiles import load_profile
+    from ppdm_dask.cluster.kinds import load_profile
 
     return load_profile(path).where
 
@@ -120,7 +120,7 @@ def _counted(n: int) -> str:
 
 
 def _check_codebook(path: Path) -> tuple[str, str, Codebook]:
-    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.data.codebook import Codebook
 
     book = Codebook.from_toml(path)
     target = "no target" if book.target is None else f"target {book.target}"

@@ -15,8 +15,8 @@ __all__ = ["check_cluster", "make_certificate_folder"]
 
 def check_cluster(name_or_path: str, *, as_json: bool) -> int:
     """Look a cluster over; 0 if a run can go on there, 1 if something should be changed first."""
-    from ppdm_dask.parallel.inspection import inspect_cluster
-    from ppdm_dask.parallel.profiles import load_profile
+    from ppdm_dask.cluster.inspection import inspect_cluster
+    from ppdm_dask.cluster.kinds import load_profile
 
     profile = load_profile(name_or_path)
     # Below the current folder, which the nodes of a batch system are more likely to see than this
@@ -35,7 +35,7 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
             {"profile": profile.source, "findings": [asdict(each) for each in findings]},
         )
     else:
-        from ppdm_dask.report.tables import plain_table
+        from ppdm_dask.experiments.sweep.tables import plain_table
 
         print(f"{profile.source}: {profile.where}\n")
         rows = [[each.subject, each.found, "yes" if each.ok else "no"] for each in findings]
@@ -54,7 +54,7 @@ def _with_log(error: PPDMError, folder: Path) -> PPDMError:
 
 def make_certificate_folder(folder: Path, *, days: int, as_json: bool) -> None:
     """Make a folder of certificates, and say what is for whom."""
-    from ppdm_dask.parallel.security import make_certificates, write_certificates
+    from ppdm_dask.cluster.security import make_certificates, write_certificates
 
     files = write_certificates(make_certificates(days), folder)
     if as_json:

@@ -28,7 +28,7 @@ def propose(
     as_json: bool,
 ) -> None:
     """Write the proposal, or print it where no file is named."""
-    from ppdm_dask.files.atomic import write_text
+    from ppdm_dask.files.writing import write_text
     from ppdm_dask.survey.proposal import propose_codebook
 
     require_new(out, force, (data,), (".toml",))
@@ -64,7 +64,7 @@ def _facts(column: Column) -> dict[str, Any]:
 
 
 def _print(found: Proposal) -> None:
-    from ppdm_dask.report.tables import plain_table
+    from ppdm_dask.experiments.sweep.tables import plain_table
 
     rows = []
     for column in found.columns:

@@ -24,8 +24,7 @@ def count_reports(
 ) -> None:
     """Write the counts of some attributes, and say what was counted."""
     from ppdm_dask.survey.about import About
-    from ppdm_dask.survey.counts import count_files, open_sources, write_counts
-    from ppdm_dask.survey.remarks import remarks
+    from ppdm_dask.survey.counts import count_files, open_sources, remarks, write_counts
 
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".parquet",))

@@ -30,9 +30,9 @@ def disguise_answers(
     as_json: bool,
 ) -> None:
     """Write the reports of a file, and say what was done and how far it protects."""
+    from ppdm_dask.audit.measures import epsilon_of
     from ppdm_dask.files.reader import open_data
     from ppdm_dask.randomness import Stream
-    from ppdm_dask.survey.audit import epsilon_of
     from ppdm_dask.survey.disguise import disguise_file
     from ppdm_dask.survey.reports import beside
 

@@ -14,11 +14,11 @@ from ppdm_dask.cli.names import conditions, named
 from ppdm_dask.cli.output import print_json, print_lines, print_table, say
 from ppdm_dask.cli.survey_files import read_both, require_new
 from ppdm_dask.errors import NotInvertible
-from ppdm_dask.files.cells import spreadsheet_safe
 from ppdm_dask.files.regular import ending
+from ppdm_dask.files.writing import spreadsheet_safe
 
 if TYPE_CHECKING:
-    from ppdm_dask.estimate import Fit
+    from ppdm_dask.inference import Fit
     from ppdm_dask.survey.estimate import Cell, SurveyEstimate
 
 __all__ = ["estimate_answers"]
@@ -49,10 +49,9 @@ def estimate_answers(
     as_json: bool,
 ) -> None:
     """Print the estimate and its limits; write it to a file where one is named."""
-    from ppdm_dask.files.atomic import write_text
-    from ppdm_dask.survey.counts import open_sources
+    from ppdm_dask.files.writing import write_text
+    from ppdm_dask.survey.counts import open_sources, remarks
     from ppdm_dask.survey.estimate import Question, estimate_files
-    from ppdm_dask.survey.remarks import remarks
     from ppdm_dask.survey.statements import statements
 
     book, plan = read_both(codebook, design)
@@ -159,7 +158,7 @@ def _csv(found: SurveyEstimate, safe: bool) -> str:
 
 
 def _print(found: SurveyEstimate) -> None:
-    from ppdm_dask.report.tables import plain_table
+    from ppdm_dask.experiments.sweep.tables import plain_table
 
     over = found.question.over
     rows = [

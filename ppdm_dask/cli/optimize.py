@@ -37,7 +37,7 @@ def optimize_prior(
     """Search, write ``front.nc`` and, if one is chosen, ``design.toml``, and print the front."""
     from ppdm_dask.designs.files import write_design
     from ppdm_dask.experiments.results import write_netcdf
-    from ppdm_dask.search.checkpoint_file import require_file
+    from ppdm_dask.search.checkpoints import require_file
     from ppdm_dask.search.front import choose as choose_point
     from ppdm_dask.search.front import chosen_design
     from ppdm_dask.search.optimize import optimize
@@ -130,7 +130,7 @@ def _facts(front: xr.Dataset) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    from ppdm_dask.report.tables import plain_table
+    from ppdm_dask.experiments.sweep.tables import plain_table
 
     rows = found["front"]
     step = max(1, len(rows) // ROWS)

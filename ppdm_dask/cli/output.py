@@ -55,14 +55,14 @@ def print_json(value: Any) -> None:
 def print_result(ds: xr.Dataset) -> None:
     """Print the tables of a result."""
     if ds.attrs.get("experiment") == "perturbation":
-        from ppdm_dask.report.perturbation import perturbation_tables
+        from ppdm_dask.experiments.perturbation.tables import perturbation_tables
 
         for heading, table in perturbation_tables(ds):
             print(f"\n{heading}\n")
             print_table(table)
         return
     if ds.attrs.get("experiment") == "front":
-        from ppdm_dask.report.fronts import front_notes, front_tables
+        from ppdm_dask.experiments.fronts.tables import front_notes, front_tables
 
         for heading, front in front_tables(ds):
             print(f"\n{heading}\n")
@@ -70,7 +70,7 @@ def print_result(ds: xr.Dataset) -> None:
         print()
         print_lines(front_notes(ds))
         return
-    from ppdm_dask.report.tables import entry_heading, entry_table, undefined_notes
+    from ppdm_dask.experiments.sweep.tables import entry_heading, entry_table, undefined_notes
 
     for i in range(ds.sizes["data"]):
         print(f"\n{entry_heading(ds, i)}\n")

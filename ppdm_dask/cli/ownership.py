@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ppdm_dask.parallel.lock import RunLock
+    from ppdm_dask.files.lock import RunLock
 
 __all__ = ["own", "release_all"]
 
@@ -24,8 +24,8 @@ def own(out: Path) -> None:
     RunFolderError
         If another one is writing it, or nothing can be written there.
     """
-    from ppdm_dask.files.atomic import remove_at_end
-    from ppdm_dask.parallel.lock import RunLock
+    from ppdm_dask.files.lock import RunLock
+    from ppdm_dask.files.writing import remove_at_end
 
     path = _lock_of(out)
     if path not in _held:
@@ -37,7 +37,7 @@ def release_all() -> None:
     """Let go of everything; the last thing that a command does."""
     if not _held:
         return
-    from ppdm_dask.files.atomic import stays
+    from ppdm_dask.files.writing import stays
 
     while _held:
         path, held = _held.popitem()

@@ -44,9 +44,9 @@ def perturb_file(
     as_json: bool,
 ) -> None:
     """Perturb a file, write release and report, and print the metrics."""
-    from ppdm_dask.files.atomic import write_text
+    from ppdm_dask.files.writing import write_text
     from ppdm_dask.perturb import perturbation_from_config
-    from ppdm_dask.perturb.disclosure import check_interval
+    from ppdm_dask.perturb.metrics import check_interval
     from ppdm_dask.randomness import Stream
     from ppdm_dask.report.release import release_html
 
@@ -94,8 +94,7 @@ def _in_memory(
     safe: bool,
 ) -> dict[str, Any]:
     from ppdm_dask.perturb.columns import read_matrix
-    from ppdm_dask.perturb.disclosure import disclosure
-    from ppdm_dask.perturb.metrics import distortion
+    from ppdm_dask.perturb.metrics import disclosure, distortion
     from ppdm_dask.perturb.release import released_frame, write_csv, write_parquet
 
     file = open_data(data)
@@ -127,7 +126,7 @@ _NOT_LINKED = f"Linkage is not computed for more than {LINKED:,} records."
 
 
 def _interval_alone(pairs: Any, interval: float) -> dict[str, float | None]:
-    from ppdm_dask.perturb.disclosure import within_interval
+    from ppdm_dask.perturb.metrics import within_interval
 
     return {"linkage": None, "interval": within_interval(pairs, interval)}
 
@@ -149,7 +148,7 @@ def _in_parts(
     workers: int | None,
 ) -> dict[str, Any]:
     """Row group by row group; no more than a column of the data is held at a time."""
-    from ppdm_dask.parallel.perturbing import perturb_file_in_parts
+    from ppdm_dask.cluster.perturbing import perturb_file_in_parts
     from ppdm_dask.perturb import AIBR
     from ppdm_dask.perturb.metrics import distortion_of_columns
 
@@ -218,8 +217,8 @@ def _found(
 
 
 def _print(found: Mapping[str, Any]) -> None:
+    from ppdm_dask.experiments.sweep.tables import plain_table
     from ppdm_dask.report.release import METRIC_WORDS
-    from ppdm_dask.report.tables import plain_table
 
     rows = [
         [METRIC_WORDS[key], "not computed" if value is None else f"{value:.4g}"]

@@ -12,11 +12,11 @@ from ppdm_dask.cli.output import print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from ppdm_dask.experiments.kinds import AnyRecipe
-    from ppdm_dask.experiments.reproduce.compare import Drift
-    from ppdm_dask.experiments.reproduce.grades import Grade
-    from ppdm_dask.experiments.reproduce.notify import Notice
-    from ppdm_dask.experiments.reproduce.renew import Renewed
-    from ppdm_dask.experiments.reproduce.reproduce import Reproduced
+    from ppdm_dask.reproduce.compare import Drift
+    from ppdm_dask.reproduce.grades import Grade
+    from ppdm_dask.reproduce.notify import Notice
+    from ppdm_dask.reproduce.renew import Renewed
+    from ppdm_dask.reproduce.reproduce import Reproduced
 
 __all__ = ["renew_goldens", "reproduce_recipes"]
 
@@ -38,10 +38,10 @@ def reproduce_recipes(
     as_json: bool,
 ) -> int:
     """Run and compare; 0, or 1 if something drifted or failed, or nobody could be told."""
-    from ppdm_dask.experiments.reproduce import documents
-    from ppdm_dask.experiments.reproduce.notify import check_hook, notify
-    from ppdm_dask.experiments.reproduce.reproduce import reproduce
-    from ppdm_dask.experiments.rundir import now
+    from ppdm_dask.experiments.folder import now
+    from ppdm_dask.reproduce import documents
+    from ppdm_dask.reproduce.notify import check_hook, notify
+    from ppdm_dask.reproduce.reproduce import reproduce
 
     if hook is not None:
         check_hook(hook)
@@ -79,7 +79,7 @@ def renew_goldens(
     as_json: bool,
 ) -> None:
     """Write goldens anew, and print what became of each."""
-    from ppdm_dask.experiments.reproduce.renew import check_reason, renew
+    from ppdm_dask.reproduce.renew import check_reason, renew
 
     check_reason(reason)
 
@@ -101,7 +101,7 @@ def renew_goldens(
 
 
 def _grade(against: Path | None, grade: str, recipes: Sequence[str]) -> Grade:
-    from ppdm_dask.experiments.reproduce.grades import default_folder, read_grade
+    from ppdm_dask.reproduce.grades import default_folder, read_grade
 
     return read_grade(default_folder() if against is None else against, grade, recipes)
 
@@ -110,8 +110,8 @@ def _grade(against: Path | None, grade: str, recipes: Sequence[str]) -> Grade:
 def _occupied(out: Path, fresh: bool) -> Iterator[None]:
     """Context in which no other reproduction uses the folder."""
     from ppdm_dask.errors import RunFolderError
-    from ppdm_dask.experiments.reproduce.fresh import forget
-    from ppdm_dask.parallel.lock import RunLock
+    from ppdm_dask.files.lock import RunLock
+    from ppdm_dask.reproduce.documents import forget
 
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def _occupied(out: Path, fresh: bool) -> Iterator[None]:
 
 
 def _progress(recipe: AnyRecipe) -> Any:
-    from ppdm_dask.report.progress import ProgressReporter
+    from ppdm_dask.cli.progress import ProgressReporter
 
     return ProgressReporter(recipe.name)
 
@@ -135,7 +135,7 @@ def _progress(recipe: AnyRecipe) -> Any:
 def _page(document: Path) -> tuple[Path | None, str]:
     """Write the page of a reproduction; why not, where that fails."""
     from ppdm_dask.errors import PPDMError
-    from ppdm_dask.report.html import write_reproduction
+    from ppdm_dask.report import write_reproduction
 
     try:
         return write_reproduction(document), ""
@@ -146,7 +146,7 @@ def _page(document: Path) -> tuple[Path | None, str]:
 def _print(
     results: Sequence[Reproduced], grade: Grade, drift: Path, notice: Notice, page: Path | None
 ) -> None:
-    from ppdm_dask.report.tables import plain_table
+    from ppdm_dask.experiments.sweep.tables import plain_table
 
     rows = [
         [

@@ -28,9 +28,9 @@ def run_recipes(
     as_json: bool,
 ) -> int:
     """Run recipes one after the other; 0, or 1 if trials had to be given up."""
+    from ppdm_dask.cli.progress import ProgressReporter
     from ppdm_dask.experiments.run import run
-    from ppdm_dask.report.html import write_report
-    from ppdm_dask.report.progress import ProgressReporter
+    from ppdm_dask.report import write_report
 
     found = []
     wrong = False
@@ -69,7 +69,7 @@ def plan_recipes(
     if as_json:
         print_json(found)
         return
-    from ppdm_dask.report.tables import plain_table
+    from ppdm_dask.experiments.sweep.tables import plain_table
 
     for plan in found:
         rows = [
@@ -94,7 +94,7 @@ def _load(recipes: Sequence[str], repeats: int | None, seed: int | None) -> list
 
 
 def _as_json(recipe: AnyRecipe, result: RunResult) -> dict[str, Any]:
-    from ppdm_dask.report.tables import as_json
+    from ppdm_dask.experiments.sweep.tables import as_json
 
     return {
         "recipe": recipe.name,
@@ -116,8 +116,8 @@ def _print(recipe: AnyRecipe, result: RunResult) -> None:
 
 
 def _plan(recipe: AnyRecipe, out: Path) -> dict[str, Any]:
+    from ppdm_dask.experiments.folder import RunFolder
     from ppdm_dask.experiments.kinds import make_plan
-    from ppdm_dask.experiments.rundir import RunFolder
 
     folder = RunFolder.plan(recipe, out)
     plan = make_plan(recipe)
@@ -146,7 +146,7 @@ def _done(path: Path, cells: Sequence[Any]) -> list[int]:
     """Return how many repeats of each cell the ledger has."""
     if not path.is_file():
         return [0] * len(cells)
-    from ppdm_dask.parallel.ledger import Ledger
+    from ppdm_dask.engine.ledger import Ledger
 
     with Ledger(path, readonly=True) as ledger:
         return [int(ledger.finished(cell).size) for cell in cells]

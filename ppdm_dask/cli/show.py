@@ -13,7 +13,7 @@ def show_run(path: Path, *, as_json: bool) -> None:
     """Print the tables of a run, and how it stands."""
     from ppdm_dask.experiments.kinds import findings
     from ppdm_dask.experiments.stored import read_run
-    from ppdm_dask.report.tables import as_json as plain
+    from ppdm_dask.experiments.sweep.tables import as_json as plain
 
     run = read_run(path)
     found = run.manifest["findings"] if run.finished else findings(run.dataset)
@@ -42,7 +42,7 @@ def show_run(path: Path, *, as_json: bool) -> None:
 def draw_run(path: Path, *, as_json: bool) -> None:
     """Draw the figures of a run into its folder, and print the files."""
     from ppdm_dask.experiments.stored import read_run
-    from ppdm_dask.report.figures import draw_figures
+    from ppdm_dask.experiments.sweep.figures import draw_figures
 
     run = read_run(path)
     files = draw_figures(run.dataset, run.folder.recipe, run.folder.figures)

@@ -12,7 +12,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.files.regular import ending
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs import Design
 
 __all__ = ["plain", "read_both", "require_new"]
@@ -27,7 +27,7 @@ def read_both(codebook: Path, design: Path) -> tuple[Codebook, Design]:
         With both names, where they do not fit; with the line to add, where the design has to state
         labels.
     """
-    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.files import read_design
 
     book, plan = Codebook.from_toml(codebook), read_design(design)

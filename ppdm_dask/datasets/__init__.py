@@ -1,12 +1,17 @@
-"""Four data sets of the UCI repository, bundled, with original labels and a checksum each."""
+"""Four data sets of the UCI repository, bundled, with original labels and a checksum each.
+
+Reads the comma-separated text files in which the UCI repository distributed the data sets.
+"""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
+import math
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -19,7 +24,94 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["DatasetInfo", "describe", "load", "names"]
+
+__all__ = ["DatasetInfo", "describe", "load", "names", "read_text"]
+
+
+def read_text(content: bytes, path: Path, info: DatasetInfo, source: Mapping[str, Any]) -> pa.Table:
+    """Read an original text file.
+
+    Parameters
+    ----------
+    content : bytes
+        The file. Blanks around a value are dropped, "?" is a missing value, empty lines and lines
+        that begin with "|" are passed over.
+    path : Path
+        Its name, for messages.
+    info : DatasetInfo
+        The data set that it should hold.
+    source : mapping
+        Its entry of ``sources.toml``: columns of the text and how their values are read.
+
+    Returns
+    -------
+    pyarrow.Table
+        With the columns of the bundled file.
+
+    Raises
+    ------
+    DataError
+        On a line with another number of values, or a value that is not what its column holds;
+        names the file, the line and the value.
+    """
+    import pyarrow as pa
+
+    text = source["text"]
+    columns: list[str] = text.get("columns", source["columns"])
+    values: dict[str, list[Any]] = {name: [] for name in columns}
+    readers = {name: _reader(name, source, text["recode"]) for name in columns}
+    for number, row in _rows(content, path):
+        if len(row) != len(columns):
+            raise DataError(
+                f"{path}, line {number}: {len(row)} values; {info.name} has {len(columns)}", row
+            )
+        for name, value in zip(columns, row, strict=True):
+            try:
+                values[name].append(None if value == "?" else readers[name](value))
+            except (KeyError, ValueError):
+                raise DataError(
+                    f"{path}, line {number}: {name} is {shown(value)}, which {info.name} "
+                    "does not have",
+                    value,
+                ) from None
+    types = {
+        **dict.fromkeys(source["integers"], pa.int64()),
+        **dict.fromkeys(source.get("decimals", []), pa.float64()),
+    }
+    return pa.table(
+        {name: pa.array(values[name], types.get(name, pa.string())) for name in info.columns}
+    )
+
+
+def _rows(content: bytes, path: Path) -> Iterator[tuple[int, list[str]]]:
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: is neither text nor Parquet", path) from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("|"):
+            yield number, [value.strip() for value in next(csv.reader([line]))]
+
+
+def _reader(
+    name: str, source: Mapping[str, Any], recode: Mapping[str, str]
+) -> Callable[[str], object]:
+    if name in source["integers"]:
+        return int
+    if name in source.get("decimals", []):
+        return _finite
+    if name == source["target"]:
+        known = {label: label for label in source["classes"]}
+        return {**known, **recode}.__getitem__
+    return str
+
+
+def _finite(value: str) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number
+
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -155,7 +247,6 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _from_file(path: Path, info: DatasetInfo) -> pd.DataFrame:
-    from ppdm_dask.datasets.text import read_text
 
     content = _read_bytes(path)
     if content[:4] == b"PAR1":

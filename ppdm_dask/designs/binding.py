@@ -13,7 +13,7 @@ from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.shown import listed, quoted
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.data.codebook import Codebook
 
 __all__ = ["Binding", "check_fit", "require_labels"]
 

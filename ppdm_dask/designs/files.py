@@ -9,7 +9,7 @@ from typing import Any
 
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import DesignError
-from ppdm_dask.files.atomic import write_text
+from ppdm_dask.files.writing import write_text
 
 __all__ = ["read_design", "write_design"]
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Codes, Floats, register
-from ppdm_dask.designs.inverse import MAX_CONDITION, condition
+from ppdm_dask.data.records import code_dtype
+from ppdm_dask.designs.base import MAX_CONDITION, Codes, Floats, condition, register
+from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.parameters import (
     check_keys,
@@ -20,9 +21,7 @@ from ppdm_dask.designs.parameters import (
     probability,
     whole,
 )
-from ppdm_dask.designs.trait import Trait
 from ppdm_dask.randomness import exact, unpack_plane
-from ppdm_dask.records import code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream

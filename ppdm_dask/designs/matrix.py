@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats, register
-from ppdm_dask.designs.inverse import MAX_CONDITION, condition, left_inverse
-from ppdm_dask.designs.joint import row_major
+from ppdm_dask.data.records import code_dtype
+from ppdm_dask.designs.base import (
+    MAX_CONDITION,
+    Codes,
+    Design,
+    Floats,
+    condition,
+    drawn,
+    left_inverse,
+    register,
+    row_major,
+    thresholds,
+)
 from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, joint_order, read_categories, same_law
 from ppdm_dask.designs.parameters import (
@@ -24,9 +34,7 @@ from ppdm_dask.designs.parameters import (
     shape_of,
     sums_to_one,
 )
-from ppdm_dask.designs.sampling import drawn, thresholds
 from ppdm_dask.errors import DesignError
-from ppdm_dask.records import code_dtype
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream

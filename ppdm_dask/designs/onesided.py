@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from ppdm_dask.designs.base import Floats, register
+from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import check_keys, one_attribute, probability
-from ppdm_dask.designs.trait import Trait
 from ppdm_dask.randomness import exact
 
 __all__ = ["Mangat", "Triangular"]

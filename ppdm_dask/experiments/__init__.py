@@ -1,4 +1,4 @@
 """Recipes and the runs made of them.
 
-Nothing is imported here: a worker loads :mod:`ppdm_dask.experiments.plan` before it knows its work.
+Nothing is imported here: a worker loads :mod:`ppdm_dask.engine.cells` before it knows its work.
 """

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from ppdm_dask.experiments.fields import read_toml
-from ppdm_dask.experiments.plan import Cell, Work
-from ppdm_dask.experiments.recipe import Recipe
+from ppdm_dask.engine.cells import Cell, Work
+from ppdm_dask.experiments.sweep.recipe import Recipe
+from ppdm_dask.files.fields import read_toml
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ppdm_dask.experiments.fronts.recipe import FrontRecipe
     from ppdm_dask.experiments.inputs import Prepared
     from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
-    from ppdm_dask.experiments.sweep import Finished
+    from ppdm_dask.experiments.sweep.plan import Finished
 
 __all__ = [
     "AnyRecipe",
@@ -105,7 +105,7 @@ def load_recipe(recipe: str | Path) -> AnyRecipe:
 def check_recipe(recipe: AnyRecipe) -> None:
     """Check what only the codebooks and the methods can tell; no data are read."""
     if isinstance(recipe, Recipe):
-        from ppdm_dask.experiments import check
+        from ppdm_dask.experiments.sweep import plan as check
 
         check.check_recipe(recipe)
     elif recipe.kind == "perturbation":
@@ -126,7 +126,7 @@ def make_plan(recipe: AnyRecipe) -> Plan:
         return PerturbationPlan.make(recipe)
     assert isinstance(recipe, Recipe)
     from ppdm_dask.experiments.inputs import prepare_all
-    from ppdm_dask.experiments.sweep import SweepPlan
+    from ppdm_dask.experiments.sweep.plan import SweepPlan
 
     return SweepPlan(recipe, prepare_all(recipe))
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.files import replacing
-from ppdm_dask.experiments.findings import findings
-from ppdm_dask.experiments.moments import moments
-from ppdm_dask.experiments.sealed import read_bounded
+from ppdm_dask.experiments.grid import moments
+from ppdm_dask.experiments.sweep.findings import findings
 from ppdm_dask.experiments.variables import DIMENSIONS, REGISTRY, Variable, variable
+from ppdm_dask.files.documents import read_bounded
+from ppdm_dask.files.writing import replacing
 
 if TYPE_CHECKING:
     import xarray as xr

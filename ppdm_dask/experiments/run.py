@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
+from ppdm_dask.experiments.folder import RunFolder
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
     check_recipe,
@@ -18,16 +20,14 @@ from ppdm_dask.experiments.kinds import (
     load_recipe,
     make_plan,
 )
-from ppdm_dask.experiments.plan import Checkpointed
 from ppdm_dask.experiments.results import digest, write_netcdf
-from ppdm_dask.experiments.rundir import RunFolder
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.parallel.profiles import Profile
-    from ppdm_dask.parallel.progress import Progress
-    from ppdm_dask.parallel.runner import Outcome
+    from ppdm_dask.cluster.kinds import Profile
+    from ppdm_dask.cluster.runner import Outcome
+    from ppdm_dask.engine.progress import Progress
 
 LOG = logging.getLogger(__name__)
 
@@ -101,8 +101,8 @@ def run(
     RunInterrupted
         If the run was stopped; the same call goes on.
     """
-    from ppdm_dask.parallel.ledger import Ledger
-    from ppdm_dask.parallel.runner import execute
+    from ppdm_dask.cluster.runner import execute
+    from ppdm_dask.engine.ledger import Ledger
 
     profile = profile_of(cluster, workers)
     if isinstance(recipe, str | Path):
@@ -160,7 +160,7 @@ def profile_of(cluster: str | Path | None, workers: int | None) -> Profile | Non
     """Read the cluster profile that is asked for; InputError where workers are asked for too."""
     if cluster is None:
         return None
-    from ppdm_dask.parallel.profiles import load_profile
+    from ppdm_dask.cluster.kinds import load_profile
 
     profile = load_profile(cluster)
     if workers is not None:

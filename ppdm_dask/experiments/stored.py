@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.folder import RunFolder, read_manifest
 from ppdm_dask.experiments.results import digest, read_netcdf
-from ppdm_dask.experiments.rundir import RunFolder, read_manifest
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,8 +75,8 @@ def read_result(path: Path, manifest: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:
+    from ppdm_dask.engine.ledger import Ledger
     from ppdm_dask.experiments.kinds import make_plan
-    from ppdm_dask.parallel.ledger import Ledger
 
     plan = make_plan(folder.recipe)
     if plan.inputs != manifest["inputs"]:

@@ -1,4 +1,9 @@
-"""Columns of a Parquet file or of an Arrow table, as frames by the same rules as those of a CSV."""
+"""Columns of a Parquet file or of an Arrow table, as frames by the same rules as those of a CSV.
+
+Tables that are in memory already, of pandas or of whatever hands out Arrow columns.
+
+Data sets of several files: one type for a column in all of them.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +12,67 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import CodebookError, DataError
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from ppdm_dask.files.reader import DataFile
+
 __all__ = [
     "arrow_batches",
     "arrow_frame",
     "arrow_series",
+    "as_frame",
     "open_parquet",
     "plain_type",
     "reading_parquet",
+    "require_same_types",
     "unreadable",
 ]
+
+
+def as_frame(data: Any, columns: Collection[str]) -> pd.DataFrame:
+    """Frame of a table; of Arrow's only some columns, by the rules of a Parquet file.
+
+    Parameters
+    ----------
+    data : DataFrame of pandas, or a table that gives an Arrow stream: pyarrow's, polars'
+    columns : collection of str
+        Columns that are wanted; one that is absent is left out.
+
+    Raises
+    ------
+    CodebookError
+        One line, without data, for anything else, and for a column whose values are not read.
+    """
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame):
+        return data
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise CodebookError(
+            f"got a {type(data).__name__}; a DataFrame of pandas or polars, or an Arrow table, is "
+            "needed"
+        )
+    import pyarrow as pa
+
+    try:
+        table = pa.table(data)
+        places = [i for i, name in enumerate(table.schema.names) if name in columns]
+        for i in places:
+            column = table.schema.field(i)
+            if why := unreadable(column.type):
+                raise CodebookError(f"column {column.name!r} {why}", column.name)
+        return arrow_frame(table.select(places))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if isinstance(error, CodebookError):
+            raise
+        raise CodebookError(f"got a {type(data).__name__} that is no table") from None
+
 
 Source = Path | BinaryIO
 
@@ -153,3 +203,26 @@ def _nullable() -> dict[pa.DataType, Any]:
         for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
     }
     return {**whole, pa.bool_(): pd.BooleanDtype()}
+
+
+def require_same_types(files: Sequence[DataFile], columns: Sequence[str]) -> None:
+    """Raise DataError unless a column has one type in all parts of a data set.
+
+    A part whose values are all missing may have no type.
+    """
+    import pyarrow as pa
+
+    for name in columns:
+        first: tuple[pa.DataType, Path] | None = None
+        for file in files:
+            kind = plain_type(file.types.get(name, pa.string()))
+            if pa.types.is_null(kind):
+                continue
+            if first is None:
+                first = kind, file.path
+            elif kind != first[0]:
+                raise DataError(
+                    f"{file.path}: column {shown(name)} holds {str(kind)[:60]}, and "
+                    f"{str(first[0])[:60]} in {first[1]}; write all parts with one type",
+                    name,
+                )

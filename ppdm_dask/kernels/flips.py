@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.planes import draw_bernoulli
+from ppdm_dask.kernels.sampling import choose
 from ppdm_dask.kernels.seeding import absorb, extend, sfc64_fill, sfc64_start
-from ppdm_dask.kernels.split import choose
 
 __all__ = ["butterfly", "draw_keep", "draw_masks", "spread", "tally"]
 

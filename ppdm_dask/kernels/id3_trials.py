@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.flips import draw_keep, draw_masks, spread, tally
 from ppdm_dask.kernels.id3 import grow
-from ppdm_dask.kernels.split import draw_test_plane
+from ppdm_dask.kernels.sampling import draw_test_plane
 
 __all__ = ["trials"]
 

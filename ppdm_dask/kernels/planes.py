@@ -1,16 +1,38 @@
-"""Bit planes: record i is bit ``i % 64`` of word ``i // 64``."""
+"""Bit planes: record i is bit ``i % 64`` of word ``i // 64``.
+
+Counting bits: the processor's population count, which numba does not offer by itself.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
+from numba.extending import intrinsic
 
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.seeding import sfc64_fill, sfc64_start
 
-__all__ = ["bernoulli_plane", "bernoulli_plane_plain", "draw_bernoulli", "pack_plane"]
+__all__ = ["bernoulli_plane", "bernoulli_plane_plain", "draw_bernoulli", "pack_plane", "popcount"]
+
+
+@intrinsic
+def _popcount(typingctx: Any, word: Any) -> Any:
+    """Number of ones of an unsigned 64-bit word, as an unsigned 64-bit integer."""
+    signature = types.uint64(types.uint64)
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return signature, build
+
+
+# Typed as compiled code calls it: numba passes the typing context by itself.
+popcount = cast(Callable[[Any], Any], _popcount)
+
 
 Words = npt.NDArray[np.uint64]
 

@@ -1,25 +1,171 @@
-"""What the classifiers have in common: which records they take, labels, and the score."""
+"""What the classifiers have in common: which records they take, labels, and the score.
+
+The accuracy of a classifier on the truth behind disguised test reports, for any design.
+
+``A(y) = sum_x B[x, y] 1[prediction(x) = class(x)]`` has expectation 1[prediction = class] at the
+truth, so its mean over reports is unbiased.  It is never clipped: an accuracy above 1 is noise
+that must be seen.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from ppdm_dask.data.records import Records, Reports, code_dtype
 from ppdm_dask.designs.base import Design
-from ppdm_dask.errors import RecordsError
-from ppdm_dask.records import Records, Reports
+from ppdm_dask.designs.matching import bound_to, require_countable, require_design
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.laws import undefined
+from ppdm_dask.inference.moments import standard_error_of
+from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.designs.stratified import Stratified
-    from ppdm_dask.uncertainty import Proportion
+    from ppdm_dask.inference.stratified import Strata, Stratified
+    from ppdm_dask.randomness import Stream
 
-__all__ = ["Classifier", "check_inputs"]
+__all__ = ["Classifier", "check_inputs", "score_disguised", "score_strata"]
+
+
+Floats = npt.NDArray[np.float64]
+Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
+
+ENUMERATED = 1 << 20
+"""Evaluations of the classifier up to which the sum over the truth is exact."""
+
+DRAWS = 32
+
+
+def score_disguised(
+    correct: Correct, reports: Reports, design: Design, stream: Stream | None = None
+) -> Proportion:
+    """Estimate the accuracy on the truth behind test reports.
+
+    Parameters
+    ----------
+    correct : callable
+        ``correct(codes)``: for coded records over the reports' attributes, is the prediction right?
+    reports : Reports
+        Test reports, with all attributes of the design.
+    design : Design
+        The design that made them.
+    stream : Stream, optional
+        Samples the sum over the truth where it is too long to enumerate.
+
+    Returns
+    -------
+    Proportion
+        Its standard error is that of the population behind the test records.
+
+    Raises
+    ------
+    RecordsError
+        For no reports, or such as another design made.
+    CodebookError
+        If an attribute of the design is not among theirs.
+    InputError
+        If the sum has to be sampled and there is no stream.
+    """
+    if not len(reports):
+        raise RecordsError("there are no test reports; at least one is needed", reports)
+    design = bound_to(reports, design)
+    require_countable(reports, design)
+    # Undisguised records pass where the design disguises nothing of them.
+    if require_design(reports, design)[0] != design.digest and isinstance(reports, Reports):
+        raise RecordsError("the test reports do not say that this design made them", design)
+    names = reports.codebook.names
+    columns = [reports.codebook.index(name) for name in design.attributes]
+    others = [i for i in range(len(names)) if i not in columns]
+    rest, which = np.unique(reports.codes[:, others], axis=0, return_inverse=True)
+    which = which.ravel()
+    if design.n_true * max(len(rest), 1) <= ENUMERATED:
+        weights = _enumerate(correct, reports.codes, design, columns, others, rest, which)
+    elif stream is not None:
+        weights = _sample(correct, reports.codes, design, columns, stream)
+    else:
+        raise InputError(
+            f"scoring sums over {design.n_true} joint categories for {len(rest)} undisguised "
+            f"patterns, more than {ENUMERATED} terms: give a stream to sample them",
+            design,
+        )
+    n = len(weights)
+    mean = math.fsum(weights) / n
+    error = math.nan
+    if n > 1:
+        # Weights that are all alike by chance say nothing of how they vary.
+        square = math.fsum(weights**2) / n
+        spread = np.array(max(square - mean**2, 0.0) / (n - 1))
+        error = float(standard_error_of(undefined(spread, n, max(square, 1.0))[0]))
+    return Proportion(mean, error, n, "population")
+
+
+def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None) -> Proportion:
+    """Estimate the accuracy over strata of test reports, each disguised by a design of its own.
+
+    ``sum_h n_h A_h / n`` with ``SE^2 = sum_h (n_h s_h / n)^2``.  [ZhanDu]_, section 4.8.
+
+    Parameters
+    ----------
+    correct : callable
+        As for :func:`score_disguised`.
+    strata : sequence of (Records or Reports, Design)
+    stream : Stream, optional
+        As for :func:`score_disguised`.
+    """
+    parts = [
+        score_disguised(correct, reports, design, None if stream is None else stream.child(h))  # type: ignore[arg-type]
+        for h, (reports, design) in enumerate(strata)
+    ]
+    n = sum(part.n for part in parts)
+    value = math.fsum(part.n * part.value for part in parts) / n
+    error = math.hypot(*(part.n * part.standard_error for part in parts)) / n
+    return Proportion(value, error, n, "population")
+
+
+def _enumerate(
+    correct: Correct,
+    codes: npt.NDArray[Any],
+    design: Design,
+    columns: list[int],
+    others: list[int],
+    rest: npt.NDArray[Any],
+    which: npt.NDArray[np.int64],
+) -> Floats:
+    """A(y) exactly: B transposed, applied to the classifier's table of hits."""
+    domain = np.indices(design.shape, dtype=code_dtype(max(design.shape)))
+    truth = np.empty((design.n_true, codes.shape[1]), dtype=codes.dtype, order="F")
+    truth[:, columns] = domain.reshape(len(design.shape), -1).T
+    joint = design.joint(codes[:, columns])
+    weights = np.empty(len(codes))
+    for pattern, values in enumerate(rest):
+        truth[:, others] = values
+        table = design.invert_transposed(correct(truth).astype(float))
+        rows = which == pattern
+        weights[rows] = table[joint[rows]]
+    return weights
+
+
+def _sample(
+    correct: Correct,
+    codes: npt.NDArray[Any],
+    design: Design,
+    columns: list[int],
+    stream: Stream,
+) -> Floats:
+    """A(y) without bias: x is drawn in proportion to |B e_y| and carries its sign."""
+    weights = np.zeros(len(codes))
+    for draw in range(DRAWS):
+        truth = np.array(codes, order="F")
+        truth[:, columns], factor = design.sample_inverse(codes[:, columns], stream.child(draw))
+        weights += factor * correct(truth)
+    return weights / DRAWS
 
 
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

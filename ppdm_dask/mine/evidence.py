@@ -2,10 +2,13 @@
 
 Columns are counted from 0 in the order of the codebook.  A node of a tree is a conjunction of
 *conditions*: columns, each with the code that its attribute must have.
+
+Adding up equal rows of codes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,19 +17,54 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.matching import require_countable
-from ppdm_dask.mine.rows import merge_rows
+from ppdm_dask.designs.matching import require_countable
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.data.codebook import Codebook
+    from ppdm_dask.data.records import Records
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.records import Records
-    from ppdm_dask.tables import ContingencyTable
+    from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["Evidence", "Stratum", "one_hot"]
+__all__ = ["Evidence", "Stratum", "merge_rows", "one_hot", "row_keys"]
+
+
+Ints = npt.NDArray[np.int64]
+
+Rows = npt.NDArray[Any]
+
+
+def row_keys(codes: Rows, shape: Sequence[int]) -> Ints:
+    """A number for each row, shape (n,): equal rows and no others have equal numbers.
+
+    Parameters
+    ----------
+    codes : array, shape (n, attributes)
+    shape : sequence of int
+        Categories of each attribute.
+    """
+    if math.prod(shape) >= 1 << 62:
+        _, keys = np.unique(codes, axis=0, return_inverse=True)
+        return np.asarray(keys, np.int64).ravel()
+    keys = np.zeros(len(codes), np.int64)
+    for column, size in zip(codes.T, shape, strict=True):
+        keys *= size
+        keys += column
+    return keys
+
+
+def merge_rows(codes: Rows, weights: Rows, shape: Sequence[int]) -> tuple[Rows, Rows]:
+    """Distinct rows with the sum of their weights; rows that sum to 0 are dropped.
+
+    Integer weights are summed exactly.
+    """
+    _, first, which = np.unique(row_keys(codes, shape), return_index=True, return_inverse=True)
+    totals = np.zeros(len(first), weights.dtype)
+    np.add.at(totals, which, weights)
+    kept = totals != 0
+    return codes[first[kept]], totals[kept]
+
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Conditions = Mapping[int, int]
 Masks = Mapping[int, npt.NDArray[np.bool_]]
 

@@ -10,25 +10,25 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ppdm_dask.data.records import Records, Reports, require_categories
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.identity import Identity
-from ppdm_dask.designs.stratified import Stratified, pair_strata
+from ppdm_dask.designs.matching import bound_to, require_order
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.matching import bound_to, require_order
+from ppdm_dask.inference.stratified import Stratified, pair_strata
 from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
 from ppdm_dask.mine.pruning import prune_tree
 from ppdm_dask.mine.recount import accuracy
-from ppdm_dask.records import Records, Reports, require_categories
 from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.inference.tables import ContingencyTable
+    from ppdm_dask.inference.uncertainty import Proportion
     from ppdm_dask.mine.tree import Tree
     from ppdm_dask.randomness import Stream
-    from ppdm_dask.tables import ContingencyTable
-    from ppdm_dask.uncertainty import Proportion
 
 __all__ = ["ID3"]
 
@@ -55,7 +55,7 @@ class ID3(Classifier):
         A node is split only where its data are so many standard errors away from not supporting the
         split: its estimated size from 0, and class and attribute from independence, by a Wald test
         whose p-value is multiplied by the number of attributes to choose from
-        (:func:`ppdm_dask.mine.significance.split_z`).  None, the default, is the paper's algorithm.
+        (:func:`ppdm_dask.mine.growth.split_z`).  None, the default, is the paper's algorithm.
 
     Attributes
     ----------

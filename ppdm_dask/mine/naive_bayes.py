@@ -9,17 +9,22 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ppdm_dask.designs.stratified import Stratified
+from ppdm_dask.data.records import Records, Reports, require_categories
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.estimate import Estimate, estimate_proportions, invert
+from ppdm_dask.inference import Estimate, estimate_proportions, invert
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
-from ppdm_dask.mine.classifier import Classifier, check_inputs
-from ppdm_dask.mine.scoring import Correct, score_disguised, score_strata
+from ppdm_dask.mine.classifier import (
+    Classifier,
+    Correct,
+    check_inputs,
+    score_disguised,
+    score_strata,
+)
 from ppdm_dask.ranges import real
-from ppdm_dask.records import Records, Reports, require_categories
 from ppdm_dask.shown import given, listed
-from ppdm_dask.tables import ContingencyTable
-from ppdm_dask.uncertainty import Proportion
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design

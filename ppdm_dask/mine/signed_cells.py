@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ppdm_dask.designs.flip import Flip, IntegerWeights
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.kary import KaryResponse
-from ppdm_dask.mine.rows import merge_rows, row_keys
+from ppdm_dask.mine.evidence import merge_rows, row_keys
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design

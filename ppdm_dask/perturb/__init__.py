@@ -3,8 +3,7 @@
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import Perturbation, methods, perturbation_from_config
 from ppdm_dask.perturb.condensation import KCG
-from ppdm_dask.perturb.disclosure import Disclosure, disclosure
-from ppdm_dask.perturb.metrics import Distortion, distortion, expected_rp
+from ppdm_dask.perturb.metrics import Disclosure, Distortion, disclosure, distortion, expected_rp
 from ppdm_dask.perturb.svd import BSVD, SSVD
 
 __all__ = [

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, Floats
-from ppdm_dask.perturb.draws import column_words
+from ppdm_dask.perturb.columns import ColumnSummary, Floats, column_words
 from ppdm_dask.randomness import Stream
 
 __all__ = ["AIBR"]

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, Floats
-from ppdm_dask.perturb.draws import choose_one, uniforms
+from ppdm_dask.perturb.columns import ColumnSummary, Floats, choose_one, uniforms
 from ppdm_dask.randomness import Stream
 
 __all__ = ["KCG"]

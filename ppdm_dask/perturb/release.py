@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppdm_dask.files.atomic import replacing
-from ppdm_dask.files.cells import cell_texts, spreadsheet_safe
+from ppdm_dask.files.writing import cell_texts, replacing, spreadsheet_safe
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import Perturbation
 from ppdm_dask.perturb.columns import Floats

@@ -29,10 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import PPDMError
-from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.cone import run_solver
 from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.thinning import thinned
+from ppdm_dask.search.rays import Certificate, thinned
 
 __all__ = ["BalancedProgram"]
 

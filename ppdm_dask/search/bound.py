@@ -21,11 +21,9 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.balanced import BalancedProgram
-from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.objectives import evaluate
 from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.rays import list_rays
-from ppdm_dask.search.thinning import thinned
+from ppdm_dask.search.rays import Certificate, list_rays, thinned
 
 __all__ = ["Certificate", "Designer", "Level", "certify"]
 

@@ -1,60 +1,149 @@
-"""When a search writes its checkpoint."""
+"""The file of a checkpoint: facts as JSON and arrays of plain numbers, under a checksum.
+
+A first line says what the file is, a second one has the SHA-256 of all that follows: the length of
+a JSON header (8 bytes, little-endian), the header, and the arrays' values, little-endian and in
+row-major order.  Nothing in it is unpacked or executed, and it is never larger than the search that
+reads it says, so that no file takes more memory than that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import json
+import math
+import os
+import stat
+from collections.abc import Mapping
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ppdm_dask.search.checkpoint_file import require_file
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from ppdm_dask.search.spea2 import Evolution
+from ppdm_dask.errors import InputError
+from ppdm_dask.files.writing import replacing
 
-__all__ = ["Keeper"]
-
-GENERATIONS = 500
-"""Generations after which a checkpoint is written."""
-
-SECONDS = 60.0
-"""Time after which one is written earlier, where an objective takes long."""
+__all__ = ["DamagedCheckpoint", "read_checkpoint", "require_file", "write_checkpoint"]
 
 
-class Keeper:
-    """Takes up the checkpoint of a search, and writes it now and then.
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+MAGIC = b"ppdm search checkpoint 2\n"
+EARLIER = b"PK\x03\x04"
+"""How the files of earlier versions began."""
+
+TYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
+DIGEST = 65  # hexadecimal digits and the end of their line
+
+
+class DamagedCheckpoint(InputError):
+    """A file that is no checkpoint of this search, or no whole one."""
+
+
+def write_checkpoint(path: Path, facts: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a checkpoint, whole or not at all.
 
     Parameters
     ----------
-    path : Path or None
-        None keeps nothing.
+    path : Path
+    facts : mapping
+        JSON values.
+    arrays : mapping of str to array
+        Of floats or integers.
+    """
+    described, values = [], []
+    for name, array in arrays.items():
+        kind = "<i8" if array.dtype.kind in "iub" else "<f8"
+        described.append([name, kind, list(array.shape)])
+        values.append(array.astype(TYPES[kind]).tobytes())
+    header = json.dumps({"facts": dict(facts), "arrays": described}, sort_keys=True).encode()
+    content = b"".join([len(header).to_bytes(8, "little"), header, *values])
+    digest = hashlib.sha256(content).hexdigest().encode() + b"\n"
+    with replacing(path) as temporary:
+        temporary.write_bytes(MAGIC + digest + content)
+
+
+def require_file(path: Path) -> bool:
+    """Whether there is a file; where there is none, it has to be possible to write one.
 
     Raises
     ------
     InputError
-        Where no checkpoint could be: in a folder that is not there, at a device.
+        Where the path is a folder, a device or a pipe, or its folder is not there.
     """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if path.is_symlink() or not path.absolute().parent.is_dir():
+            what = f"{path}: a checkpoint cannot be written there: there is no folder"
+            raise InputError(f"{what} {str(path.parent)!r}", path) from None
+        return False
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: this checkpoint cannot be read: {what}", path) from None
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise InputError(f"{path}: this is {what}; the file of a checkpoint is needed", path)
+    return True
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self.there = path is not None and require_file(path)
-        self._last = monotonic()
 
-    def take_up(
-        self, evolution: Evolution, take: Callable[[dict[str, Any]], None] | None = None
-    ) -> None:
-        """Go on from the file; parameters as of :meth:`Evolution.restore`."""
-        assert self.path is not None
-        evolution.restore(self.path, take)
+def read_checkpoint(path: Path, most: int) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Facts and arrays of a checkpoint, as :func:`write_checkpoint` was given them.
 
-    def after_generation(
-        self, evolution: Evolution, more: Callable[[], Mapping[str, Any]] | None = None
-    ) -> None:
-        """Write the file if it is due, with the state of what goes on beside the evolution."""
-        if self.path is None:
-            return
-        now = monotonic()
-        due = evolution.finished or not evolution.generation % GENERATIONS
-        if due or now > self._last + SECONDS:
-            evolution.save(self.path, None if more is None else more())
-            self._last = monotonic()
+    Parameters
+    ----------
+    path : Path
+    most : int
+        Bytes that a checkpoint of this search can have; a larger file is not read.
+
+    Raises
+    ------
+    DamagedCheckpoint
+        One line, if the file is anything but a whole checkpoint.
+    """
+    require_file(path)
+    try:
+        # A pipe that took the file's place meanwhile must not be waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(len(MAGIC))
+            if start.startswith(EARLIER):
+                raise _damaged(path, "an earlier version of this program wrote it")
+            if start != MAGIC:
+                raise _damaged(path, "it is empty" if not size else "it begins otherwise")
+            if size > most + len(MAGIC) + DIGEST:
+                raise _damaged(path, f"it has {size:,} bytes, this search needs at most {most:,}")
+            digest, content = file.read(DIGEST), file.read(most + 1)
+    except OSError as error:
+        what = f"{path}: this checkpoint cannot be read: {error.strerror}"
+        raise InputError(what, path) from None
+    if hashlib.sha256(content).hexdigest().encode() + b"\n" != digest:
+        raise _damaged(path, "its content does not match its checksum")
+    try:
+        return _unpack(content)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, " ".join(str(error).split())[:60]) from None
+
+
+def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    arrays = {}
+    for name, kind, shape in header["arrays"]:
+        if not all(isinstance(length, int) and length >= 0 for length in shape):
+            raise ValueError(f"shape {shape}")
+        # As Python's integers, which do not overflow.
+        stop = end + math.prod(shape) * TYPES[kind].itemsize
+        if stop > len(content):
+            raise ValueError(f"{name}: values are missing")
+        arrays[str(name)] = np.frombuffer(content[end:stop], TYPES[kind]).reshape(shape).copy()
+        end = stop
+    if end != len(content):
+        raise ValueError("more values than it says")
+    return dict(header["facts"]), arrays
+
+
+def _damaged(path: Path, what: str) -> DamagedCheckpoint:
+    return DamagedCheckpoint(
+        f"{path}: no checkpoint of this search: {what}; remove it to begin again", path
+    )

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.search.bound import ROUNDING, Designer, Level
-from ppdm_dask.search.certificate import Certificate
 from ppdm_dask.search.problem import NEAREST, Problem
-from ppdm_dask.search.rays import listable
-from ppdm_dask.search.relaxed import Relaxation
+from ppdm_dask.search.products import Relaxation
+from ppdm_dask.search.rays import Certificate, listable
 
 __all__ = ["AT_LEVEL", "SHARES", "Limit", "least_mse", "levels", "levels_with"]
 

@@ -1,10 +1,14 @@
-"""The methods of a search, and what each of them finds."""
+"""The methods of a search, and what each of them finds.
+
+When a search writes its checkpoint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -13,26 +17,72 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.archive import nondominated
-from ppdm_dask.search.checkpoints import Keeper
-from ppdm_dask.search.draws import Draws
-from ppdm_dask.search.given import GivenObjective
+from ppdm_dask.search.checkpoints import require_file
 from ppdm_dask.search.limit import Limit
-from ppdm_dask.search.objectives import Objectives, evaluate
-from ppdm_dask.search.polish import POLISH, Polisher, keep_to, polish
+from ppdm_dask.search.objectives import GivenObjective, Objectives, evaluate
+from ppdm_dask.search.operators import Draws
+from ppdm_dask.search.polish import POLISH, Polisher, keep_to, merged, polish
 from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.reduce import merged
 from ppdm_dask.search.spea2 import Evolution, Settings
 from ppdm_dask.search.toolbox import make_toolbox
 
 __all__ = [
     "METHODS",
     "Found",
+    "Keeper",
     "evolve",
     "optimal_designs",
     "refine",
     "settings_for",
     "warner_matrices",
 ]
+
+
+GENERATIONS = 500
+"""Generations after which a checkpoint is written."""
+
+SECONDS = 60.0
+"""Time after which one is written earlier, where an objective takes long."""
+
+
+class Keeper:
+    """Takes up the checkpoint of a search, and writes it now and then.
+
+    Parameters
+    ----------
+    path : Path or None
+        None keeps nothing.
+
+    Raises
+    ------
+    InputError
+        Where no checkpoint could be: in a folder that is not there, at a device.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.there = path is not None and require_file(path)
+        self._last = monotonic()
+
+    def take_up(
+        self, evolution: Evolution, take: Callable[[dict[str, Any]], None] | None = None
+    ) -> None:
+        """Go on from the file; parameters as of :meth:`Evolution.restore`."""
+        assert self.path is not None
+        evolution.restore(self.path, take)
+
+    def after_generation(
+        self, evolution: Evolution, more: Callable[[], Mapping[str, Any]] | None = None
+    ) -> None:
+        """Write the file if it is due, with the state of what goes on beside the evolution."""
+        if self.path is None:
+            return
+        now = monotonic()
+        due = evolution.finished or not evolution.generation % GENERATIONS
+        if due or now > self._last + SECONDS:
+            evolution.save(self.path, None if more is None else more())
+            self._last = monotonic()
+
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]

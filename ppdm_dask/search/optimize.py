@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search.checkpoint_file import read_checkpoint, require_file
+from ppdm_dask.search.checkpoints import read_checkpoint, require_file
 from ppdm_dask.search.front import front_dataset
-from ppdm_dask.search.given import GivenObjective, Objective
 from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
@@ -22,6 +21,7 @@ from ppdm_dask.search.methods import (
     refine,
     settings_for,
 )
+from ppdm_dask.search.objectives import GivenObjective, Objective
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import listable
 from ppdm_dask.search.spea2 import most_bytes
@@ -87,7 +87,7 @@ def optimize(
         matrix of no use.  The same matrices have to give the same numbers.
     map : callable, optional
         ``"spea2"`` alone: how parts of a population are evaluated, in place of the built-in; for
-        an expensive objective :func:`ppdm_dask.parallel.population.population_map`.
+        an expensive objective :func:`ppdm_dask.cluster.population.population_map`.
 
     Returns
     -------

@@ -3,12 +3,18 @@
 A reported symbol is the ray ``r(x) = P[y, x] p(x)``.  Those whose largest entry is at most delta
 times their sum form a cone, a piece for each place of the largest entry; splitting a symbol into
 extremal rays of its piece keeps privacy, sum and delta, and never worsens the estimates.
+
+Fewer rays with the same sum.
+
+A certified lower bound, as a function of the level of the adversary's success.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +22,61 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import exact
 
-__all__ = ["MOST_RAYS", "count_rays", "list_rays", "listable"]
+__all__ = ["MOST_RAYS", "Certificate", "count_rays", "list_rays", "listable", "thinned"]
+
 
 Floats = npt.NDArray[np.float64]
+
+
+def thinned(A: Floats, weights: Floats) -> Floats:
+    """Weights of 0 or more with the same ``A w``, no more of them positive than A has rows.
+
+    Parameters
+    ----------
+    A : array, shape (rows, rays)
+        A column for each ray.
+    weights : array, shape (rays,)
+    """
+    from scipy.optimize import nnls
+
+    scale = np.abs(A).max(axis=1, keepdims=True)
+    A = A / np.where(scale > 0, scale, 1.0)  # two categories may share no ray
+    thin, _ = nnls(A, A @ weights, maxiter=50 * len(weights))
+    result: Floats = thin
+    return result
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A lower bound on tr J^-1 at every level: ``known + square / (base + slope (a - at))``.
+
+    Parameters
+    ----------
+    square, base, slope : float
+    at : float
+        A level: what is relative to it loses no digits near it.
+    known : float
+        Part of the trace that every design has: 0, or ``|p|^2``.
+    """
+
+    square: float
+    base: float
+    slope: float
+    at: float = 0.0
+    known: float = 0.0
+
+    def trace(self, a: npt.ArrayLike) -> Any:
+        """The bound at levels a of the adversary's success."""
+        return self.known + self.beyond(a)
+
+    def beyond(self, a: npt.ArrayLike) -> Any:
+        """The bound on what is not known."""
+        return self.square / (self.base + self.slope * (np.asarray(a, dtype=float) - self.at))
+
+    def rate(self, a: float) -> float:
+        """``-d log / d a`` of :meth:`beyond`: what a little more success is worth."""
+        return self.slope / (self.base + self.slope * (a - self.at))
+
 
 MOST_RAYS = 300_000
 """Rays beyond which they are not listed, and the limit is proved by products of bounds."""

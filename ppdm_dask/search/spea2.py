@@ -14,15 +14,10 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.archive import Omega, require_form
-from ppdm_dask.search.checkpoint_file import (
-    DamagedCheckpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
-from ppdm_dask.search.draws import Draws
+from ppdm_dask.search.checkpoints import DamagedCheckpoint, read_checkpoint, write_checkpoint
 from ppdm_dask.search.objectives import Objectives
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.settings import Settings
+from ppdm_dask.search.operators import Draws
+from ppdm_dask.search.problem import Problem, Settings
 from ppdm_dask.search.toolbox import make_toolbox, mapped
 
 __all__ = ["Evolution", "Settings", "most_bytes"]

@@ -11,8 +11,8 @@ from deap import base, creator
 
 from ppdm_dask.search import operators
 from ppdm_dask.search.objectives import Objectives, evaluate, meet_bound
+from ppdm_dask.search.operators import assign_fitness, select
 from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.selection import assign_fitness, select
 
 __all__ = ["individuals", "make_toolbox"]
 

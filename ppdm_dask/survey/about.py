@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from ppdm_dask.codebook import Codebook
+from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.files.forms import Form, misfit
+from ppdm_dask.files.documents import Form, misfit
 from ppdm_dask.shown import shown
 from ppdm_dask.survey.checksums import checksum_of
 

@@ -1,4 +1,7 @@
-"""Files of counts, which add up; and how reports and counts become one table."""
+"""Files of counts, which add up; and how reports and counts become one table.
+
+What files of reports and counts have together, which one by one cannot be seen.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.codebook import Codebook
+from ppdm_dask.data.codebook import Codebook
+from ppdm_dask.data.records import Reports
+from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
-from ppdm_dask.files.atomic import replacing
 from ppdm_dask.files.parquet import arrow_frame, reading_parquet
 from ppdm_dask.files.reader import BLOCK
-from ppdm_dask.matching import covering
-from ppdm_dask.records import Reports
+from ppdm_dask.files.writing import replacing
+from ppdm_dask.inference.tables import ContingencyTable, count
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import KEY, About
 from ppdm_dask.survey.checksums import EMPTY, PLACE, seal
@@ -28,12 +32,19 @@ from ppdm_dask.survey.reports import (
     reported_labels,
     reported_sizes,
 )
-from ppdm_dask.tables import ContingencyTable, count
 
 if TYPE_CHECKING:
     from ppdm_dask.designs import Design
 
-__all__ = ["count_files", "open_sources", "read_counts", "weighted_cells", "write_counts"]
+__all__ = [
+    "count_files",
+    "open_sources",
+    "read_counts",
+    "remarks",
+    "weighted_cells",
+    "write_counts",
+]
+
 
 Sources = list[tuple[Path, About]]
 
@@ -250,3 +261,29 @@ def _reports(table: ContingencyTable, symbols: Any, offset: int) -> Reports:
     return Reports(
         symbols, table.codebook, offset, table.design_digest, table.simulated, table.sizes
     )
+
+
+def remarks(sources: Sources) -> list[str]:
+    """Sentences on files that may be of the same people, and on files without a checksum.
+
+    Reports of the same answers under two disguises look like those of different people.  Equally
+    many reports, and the same columns of truth where some were kept, are all that points to them.
+    """
+    found: list[str] = []
+    alike: dict[tuple[int, tuple[tuple[str, str], ...]], list[str]] = {}
+    for path, about in sources:
+        if about.format == 1:
+            found.append(
+                f"older file: {path} has no checksum, so that damage to it would not be seen"
+            )
+        if about.kind == "reports" and about.n is not None:
+            key = about.n, tuple(sorted(about.kept.items()))
+            alike.setdefault(key, []).append(str(path))
+    for (n, kept), paths in alike.items():
+        if len(paths) > 1:
+            same = f" and the same {', '.join(name for name, _ in kept)}" if kept else ""
+            found.append(
+                f"the same people? {', '.join(paths)} have {n:,} reports each{same}; people who "
+                "are in several count several times, which nothing else can show"
+            )
+    return found

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import PPDMError
-from ppdm_dask.files.atomic import lock, replacing
+from ppdm_dask.files.writing import lock, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +113,7 @@ class Answers:
 
     def add(self, frame: pd.DataFrame) -> None:
         """Take the next records."""
-        from ppdm_dask.coding import factorise
+        from ppdm_dask.files.columns import factorise
 
         for name, digest in self._hashes.items():
             positions, texts = factorise(frame[name])

@@ -19,7 +19,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.shown import given, listed, quoted
 
 if TYPE_CHECKING:
-    from ppdm_dask.codebook import Codebook
+    from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs import Design
 
 __all__ = ["Priors", "check_prior_labels", "one_prior", "prior_arrays", "read_priors"]
@@ -38,7 +38,7 @@ def read_priors(path: Path) -> Priors:
     InputError
         One line: file, key, value, and what would be right.
     """
-    from ppdm_dask.experiments.fields import Table, check_shares, read_toml
+    from ppdm_dask.files.fields import Table, check_shares, read_toml
 
     root = Table(read_toml(path), str(path))
     name = root.optional_text("attribute", "the name of an attribute is needed")

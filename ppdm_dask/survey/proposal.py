@@ -1,20 +1,305 @@
-"""A codebook proposed from a data file, for a person to edit."""
+"""A codebook proposed from a data file, for a person to edit.
+
+A column of a data file: what was seen of it, and the attribute that is proposed for it.
+
+Labels that look alike or hide signs, which a person should see before they are declared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ppdm_dask.codebook import Codebook
-from ppdm_dask.errors import DataError
-from ppdm_dask.files.reader import DataFile, open_data
+import numpy as np
+
+from ppdm_dask.data.attribute import Attribute
+from ppdm_dask.data.binning import fit_attribute
+from ppdm_dask.data.codebook import Codebook
+from ppdm_dask.errors import CodebookError, DataError
+from ppdm_dask.files.columns import factorise, number_text, read_number
+from ppdm_dask.files.reader import SEPARATORS, DataFile, open_data
 from ppdm_dask.shown import printable, quoted, shown
-from ppdm_dask.survey.columns import Column
-from ppdm_dask.survey.lookalikes import alike, oddities
 
-__all__ = ["Column", "Proposal", "propose_codebook"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+__all__ = ["Column", "Proposal", "alike", "oddities", "propose_codebook"]
+
+
+# Small Cyrillic and Greek letters, and capitals, that are drawn as a Latin one is.
+_DRAWN_AS = str.maketrans(
+    "асеорхуіјѕԁһԛԝьАВСЕНІЈКМОРЅТХУΑΒΕΖΗΙΚΜΝΟΡΤΥΧοανρυкмт",
+    "aceopxyijsdhqwbABCEHIJKMOPSTXYABEZHIKMNOPTYXoavpukmt",
+)
+
+_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
+
+
+def skeleton(label: str) -> str:
+    """What a label looks like: the same for those that a reader would take for one answer."""
+    plain = unicodedata.normalize("NFKC", label)
+    visible = "".join(sign for sign in plain if unicodedata.category(sign) not in ("Cf", "Cc"))
+    return " ".join(visible.translate(_DRAWN_AS).casefold().split())
+
+
+def alike(labels: Iterable[str]) -> list[list[str]]:
+    """Groups of labels that differ by case, spaces, hidden signs or letters of another script."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        groups.setdefault(skeleton(label), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def oddities(label: str) -> Iterator[str]:
+    """What cannot be seen of a label: hidden signs, and letters of several scripts in a word."""
+    hidden = dict.fromkeys(
+        f"U+{ord(sign):04X}" for sign in label if unicodedata.category(sign) in ("Cf", "Cc", "Co")
+    )
+    if hidden:
+        yield f"{shown(label)} holds signs that cannot be seen: {', '.join(hidden)}"
+    for word in label.split():
+        scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in word}
+        if len(found := sorted(scripts & _SCRIPTS)) > 1:
+            mixed = " and ".join(script.capitalize() for script in found)
+            yield f"{shown(label)} mixes {mixed} letters in one word"
+            return
+
+
+MOST_LABELS = 10_000
+"""Different texts of a column after which they are no longer told apart."""
+
+MOST_NUMBERS = 1 << 20
+"""Numbers of a column that are kept for quantiles; of more, every second, fourth, ..."""
+
+MOST_TEXTS = 5
+"""Different texts among numbers, such as "Refused", which may stand for missing values."""
+
+RARE = 5
+"""People below whose number an answer is said to be rare."""
+
+MISSING = "(missing)"
+
+SUSPECTS = frozenset({"", "?", "-", "--", ".", "na", "n/a", "nan", "none", "null", "unknown"})
+SUSPECT_NUMBERS: frozenset[float] = frozenset(
+    {-1, -7, -8, -9, -97, -98, -99, -997, -998, -999, -9997, -9998, -9999}
+    | {99, 998, 999, 9998, 9999}
+)
+_PADDED = re.compile(r"[+-]?0\d+", re.ASCII)
+
+
+@dataclass
+class Column:
+    """What was seen of a column, and what is proposed for it.
+
+    Parameters
+    ----------
+    name : str
+    levels : tuple of str
+        Texts that the file declares, also where nobody gave them.
+    ordered : bool
+        Whether their order is declared too.
+    labels : dict of str to int, or None
+        How often each text occurs, in order of appearance; None where there are too many.
+    missing : int
+    attribute : Attribute or None
+        The proposal.
+    left_out : str
+        Why there is none.
+    remedy : str
+        What to do about it.
+    notes : list of str
+        What a person should look at, with the lines to write, each on a line of its own.
+    """
+
+    name: str
+    levels: tuple[str, ...] = ()
+    ordered: bool = False
+    labels: dict[str, int] | None = field(default_factory=dict)
+    missing: int = 0
+    attribute: Attribute | None = None
+    left_out: str = ""
+    remedy: str = ""
+    notes: list[str] = field(default_factory=list)
+    _texts: dict[str, int] | None = field(default_factory=dict)  # those that are no numbers
+    _padded: bool = False
+    _numbers: list[Any] = field(default_factory=list)
+    _stride: int = 1
+    _seen: int = 0
+
+    def add(self, values: pd.Series) -> None:
+        """Take in a block of values."""
+        positions, texts = factorise(values)
+        there = positions[positions >= 0]
+        self.missing += len(positions) - len(there)
+        counts = np.bincount(there, minlength=len(texts)).tolist()
+        if self.labels is not None:
+            for text, times in zip(texts, counts, strict=True):
+                self.labels[text] = self.labels.get(text, 0) + times
+            if len(self.labels) > MOST_LABELS:
+                self.labels = None
+        table = np.array([read_number(text) for text in texts], float)
+        self._padded = self._padded or any(map(_PADDED.fullmatch, texts))
+        self._note_texts(texts, counts, np.isfinite(table))
+        if not self.numeric:
+            self._numbers = []
+            return
+        numbers = table[there]
+        numbers = numbers[np.isfinite(numbers)]
+        self._numbers.append(numbers[-self._seen % self._stride :: self._stride])
+        self._seen += len(numbers)
+        while sum(map(len, self._numbers)) > MOST_NUMBERS:
+            self._numbers = [np.concatenate(self._numbers)[::2]]
+            self._stride *= 2
+
+    def _note_texts(self, texts: list[str], counts: list[int], numbers: Any) -> None:
+        if self._texts is None:
+            return
+        for text, times, number in zip(texts, counts, numbers, strict=True):
+            if not number:
+                self._texts[text] = self._texts.get(text, 0) + times
+        if len(self._texts) > MOST_TEXTS:
+            self._texts = None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers, but for a few texts; a zero in front makes a label."""
+        return self._texts is not None and not self._padded
+
+    def propose(self, most: int, bins: int, order: Literal["sorted", "appearance"]) -> None:
+        """Find an attribute, or say why there is none."""
+        gap = MISSING if self.missing else None
+        if self.labels is not None:
+            self.labels |= {level: 0 for level in self.levels if level not in self.labels}
+            if self._refuse(self.labels, gap):
+                return
+            if len(self.labels) <= most:
+                self._declare(self.labels, gap, order)
+                return
+        if self.numeric and self._seen:
+            self._cut(bins, gap)
+            return
+        count = f"over {MOST_LABELS:,}" if self.labels is None else f"{len(self.labels):,}"
+        what = "codes with leading zeros" if self._padded else "texts: free text"
+        joint = ": " if self._padded else ", or "
+        self.left_out = f"{count} different {what}{joint}an identifier?"
+        self.remedy = "to ask for it nevertheless, unite the texts first, or --max-categories more"
+
+    def _refuse(self, labels: dict[str, int], gap: str | None) -> bool:
+        """Whether the labels are none to declare; then the column says why."""
+        if len(labels) + bool(gap) < 2:
+            label = next(iter(labels), None)
+            self.left_out = "every value is " + ("missing" if label is None else shown(label))
+            self.remedy = "to ask for it, declare what else can be answered: categories = [...]"
+        elif "" in labels or gap in labels:
+            self.left_out = f"holds the text {shown('' if '' in labels else gap)} as an answer"
+            self.remedy = "name the answer otherwise, or leave it empty where it is missing"
+        else:
+            for sign, word in SEPARATORS.items():
+                if sign in self.name and all(sign in label for label in labels):
+                    self.left_out = f"looks like several columns that {word} separate"
+                    self.remedy = "read the file it came from with this separator"
+        return bool(self.left_out)
+
+    def _declare(
+        self, labels: dict[str, int], gap: str | None, order: Literal["sorted", "appearance"]
+    ) -> None:
+        names = list(labels)
+        if self.ordered:
+            names = [*self.levels, *(name for name in names if name not in self.levels)]
+        elif order == "sorted":
+            plain = self.numeric and not self._texts
+            names.sort(key=(lambda text: (read_number(text), text)) if plain else str)
+        categories = (*([gap] if gap else []), *names)
+        self.attribute = Attribute(self.name, categories, missing=gap)
+        self.notes += _doubts(names, gap)
+        unseen = [name for name in names if not labels[name]]
+        if unseen:
+            self.notes.append(f"declared by the file, and nobody's answer: {quoted(unseen)}")
+        if rare := [name for name in names if 0 < labels[name] < RARE]:
+            said = ", ".join(f"{shown(name)} ({labels[name]})" for name in rare[:12])
+            more = f" and {len(rare) - 12} more" if len(rare) > 12 else ""
+            self.notes.append(
+                f"rare, so that the label may point to a person: {said}{more}; unite them with "
+                "others by `groups`, or take the categories from the questionnaire"
+            )
+
+    def _cut(self, bins: int, gap: str | None) -> None:
+        numbers = np.concatenate(self._numbers)
+        texts = list(self._texts or ())
+        gap = MISSING if texts else gap
+        self.attribute = self._fitted(numbers, bins, gap, texts)
+        if self.attribute is None:
+            self.left_out = f"every number is {number_text(float(numbers[0]))}"
+            self.remedy = "to ask for it, write cuts = [...] with the categories between them"
+            return
+        self.notes.append(
+            f"numbers, cut by {self.attribute.rule}: put cuts where the questionnaire has them"
+        )
+        if texts:
+            said = ", ".join(f"{shown(text)} ({self._texts[text]})" for text in texts)  # type: ignore[index]
+            self.notes.append(
+                f"no numbers, and taken for missing values by `missing_codes`: {said}"
+            )
+        if self._stride > 1:
+            self.notes.append(f"cuts are from one in {self._stride} of the values")
+        if self.labels is not None and len(self.labels) == self._seen:
+            self.notes.append("every value is a different one: an identifier? then delete it")
+        elif odd := sorted(SUSPECT_NUMBERS.intersection(map(read_number, self.labels or ()))):
+            self.notes.append(self._asked(numbers, odd, bins, texts))
+
+    def _fitted(
+        self, numbers: Any, bins: int, gap: str | None, codes: Sequence[str | float]
+    ) -> Attribute | None:
+        import pandas as pd
+
+        for rule in (f"quantiles({bins})", "midrange"):  # where most values are the largest one
+            try:
+                return fit_attribute(
+                    self.name, pd.Series(numbers), rule, missing=gap, missing_codes=codes or None
+                )
+            except CodebookError:
+                continue
+        return None
+
+    def _asked(self, numbers: Any, odd: list[float], bins: int, texts: list[str]) -> str:
+        """Question about numbers that may stand for a missing value, with the lines that say so."""
+        said = ", ".join(map(number_text, odd))
+        question = f"does {said} stand for a missing value?"
+        rest = numbers[~np.isin(numbers, odd)]
+        remedy = self._fitted(rest, bins, MISSING, [*texts, *odd]) if rest.size else None
+        if remedy is None:
+            return question
+        config = remedy.config()
+        keys = ("categories", "cuts", "missing", "missing_codes")
+        lines = [f"{key} = {_toml(config[key])}" for key in keys]
+        return "\n".join([f"{question} if so, write", *lines])
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return number_text(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def _doubts(labels: list[str], gap: str | None) -> Iterator[str]:
+    """Labels that may be missing values, or that look like another or hide something."""
+    for label in labels:
+        if label.strip().lower() in SUSPECTS or read_number(label) in SUSPECT_NUMBERS:
+            remedy = f"missing = {_toml(label)}"
+            if gap is not None:
+                remedy = f"take it out of the categories and write missing_codes = [{_toml(label)}]"
+            yield f"does {shown(label)} stand for a missing value? if so, {remedy}"
+    for group in alike(labels):
+        names = " and ".join(map(shown, group))
+        yield f"{names}: one answer? then `groups` unites them"
+    for label in labels:
+        yield from oddities(label)
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdm_dask.data.records import Reports
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
 from ppdm_dask.files.regular import ending, require_file
-from ppdm_dask.records import Reports
 from ppdm_dask.shown import shown
 from ppdm_dask.survey.about import KEY, About
 
@@ -210,7 +210,7 @@ def reported_codes(
     DataError
         If something is no report of the design; `where` begins the line, which names the row.
     """
-    from ppdm_dask.coding import factorise, look_up
+    from ppdm_dask.files.columns import factorise, look_up
 
     texts = list(map(str, range(symbols))) if labels is None else labels
     positions, found = factorise(values)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ppdm_dask.estimate import Fit
+    from ppdm_dask.inference import Fit
     from ppdm_dask.survey.estimate import Cell, SurveyEstimate
 
 __all__ = ["FEW", "name_cell", "statements"]

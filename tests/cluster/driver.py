@@ -14,11 +14,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from toy_works import Draws, make_cells
 
+from ppdm_dask.cluster.kinds import load_profile
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import RunFolderError, RunInterrupted
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.profiles import load_profile
-from ppdm_dask.parallel.progress import Progress
-from ppdm_dask.parallel.runner import execute
 
 
 def tell(progress: Progress) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import psutil
 from toy_works import Draws, make_cells
 
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.runner import execute
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.ledger import Ledger
 
 DRIVER = Path(__file__).parent / "driver.py"
 N_CELLS, REPEATS = 2, 400

@@ -20,7 +20,7 @@ from typing import Any
 
 from distributed.comm import connect
 
-from ppdm_dask.parallel.security import make_certificates
+from ppdm_dask.cluster.security import make_certificates
 
 HOST = "127.0.0.1"
 SECONDS = 2.0

@@ -9,8 +9,8 @@ import pytest
 from distributed import LocalCluster
 from distributed.core import Status
 
-from ppdm_dask.parallel import spec
-from ppdm_dask.parallel.spec import close_cluster
+from ppdm_dask.cluster import nanny as spec
+from ppdm_dask.cluster.nanny import close_cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -22,7 +22,7 @@ from machines import (
 )
 from runs import CELLS, REPEATS, Run, check_finished, check_gone, command_of, performed, stored
 
-from ppdm_dask.parallel.security import make_certificates, write_certificates
+from ppdm_dask.cluster.security import make_certificates, write_certificates
 
 pytestmark = pytest.mark.cluster
 
@@ -67,7 +67,7 @@ def committed(folder: Path) -> set[tuple[object, ...]]:
 def remote(server: int) -> list[psutil.Process]:
     """What runs over SSH, the scheduler first."""
     found = psutil.Process(server).children(recursive=True)
-    ours = [each for each in found if "ppdm_dask.parallel.remote" in command_of(each)]
+    ours = [each for each in found if "ppdm_dask.cluster.remote" in command_of(each)]
     pythons = [each for each in ours if "python" in each.name()]
     return sorted(pythons, key=lambda each: each.create_time())
 

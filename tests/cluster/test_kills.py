@@ -13,8 +13,8 @@ import psutil
 import pytest
 from runs import CELLS, REPEATS, Run, check_finished, check_gone, performed, stored
 
+from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.parallel.ledger import Ledger
 
 pytestmark = pytest.mark.cluster
 

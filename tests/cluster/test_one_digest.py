@@ -30,13 +30,12 @@ from reproduce_site import Site
 from small_recipe import CONFIG, many, write_recipe
 
 from ppdm_dask.cli import main
+from ppdm_dask.cluster.kinds import SchedulerProfile, load_profile
+from ppdm_dask.cluster.peers import accepts_strangers, parts
+from ppdm_dask.cluster.security import make_certificates, write_certificates
+from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 from ppdm_dask.experiments.run import run
-from ppdm_dask.parallel.addresses import parts
-from ppdm_dask.parallel.probe import accepts_strangers
-from ppdm_dask.parallel.profiles import SchedulerProfile, load_profile
-from ppdm_dask.parallel.progress import Progress
-from ppdm_dask.parallel.security import make_certificates, write_certificates
 
 pytestmark = pytest.mark.cluster
 

@@ -43,7 +43,7 @@ COMMANDS = {
         sys.executable,
         "-c",
         "import time, ppdm_dask as pp\n"
-        "from ppdm_dask.parallel.population import population_map\n"
+        "from ppdm_dask.cluster.population import population_map\n"
         "def objective(P):\n"
         "    time.sleep(0.1)\n"
         "    return [[1 - p[0, 0], 1 - p[1, 1]] for p in P]\n"

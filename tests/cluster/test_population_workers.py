@@ -18,8 +18,8 @@ from distributed import Client, LocalCluster
 from runs import check_gone
 
 import ppdm_dask as pp
+from ppdm_dask.cluster.population import population_map
 from ppdm_dask.errors import InputError, PPDMError
-from ppdm_dask.parallel.population import population_map
 from ppdm_dask.search.objectives import evaluate
 from ppdm_dask.search.problem import Problem
 
@@ -182,7 +182,7 @@ SCRIPT = """
 import time
 import numpy as np
 import ppdm_dask as pp
-from ppdm_dask.parallel.population import population_map
+from ppdm_dask.cluster.population import population_map
 
 def slow(P):
     time.sleep(0.001 * len(P))

@@ -18,9 +18,9 @@ import pytest
 from runs import is_alive
 from toy_works import Draws, make_cells
 
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.runner import execute
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
 
 pytestmark = pytest.mark.cluster
 

@@ -16,17 +16,17 @@ import pytest
 from distributed.comm import tcp
 
 import ppdm_dask as pp
-from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.parallel import tree
-from ppdm_dask.parallel.client import Pool, local_pool
-from ppdm_dask.parallel.partitions import (
+from ppdm_dask.cluster import partitions as tree
+from ppdm_dask.cluster.client import Pool, local_pool
+from ppdm_dask.cluster.partitions import (
     Partition,
     disguise_and_count,
     frame_partitions,
     parquet_partitions,
+    reduce_tree,
 )
-from ppdm_dask.parallel.perturbing import perturb_partitions
-from ppdm_dask.parallel.tree import reduce_tree
+from ppdm_dask.cluster.perturbing import perturb_partitions
+from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.perturb import AIBR
 
 pytestmark = pytest.mark.cluster

@@ -19,18 +19,19 @@ from machines import environment, listening
 from runs import check_gone
 from toy_works import Draws, make_cells
 
+from ppdm_dask.cluster import foreign
+from ppdm_dask.cluster import runner as dispatch
+from ppdm_dask.cluster.client import ENVIRONMENT, SETTINGS, Pool
+from ppdm_dask.cluster.kinds import load_profile
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.cluster.security import Certificates, make_certificates
+from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import PPDMError
-from ppdm_dask.parallel import dispatch, foreign
-from ppdm_dask.parallel.client import ENVIRONMENT, SETTINGS, Pool
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.profiles import load_profile
-from ppdm_dask.parallel.runner import execute
-from ppdm_dask.parallel.security import Certificates, make_certificates
 
 pytestmark = pytest.mark.cluster
 
 SILENCE = 3.0
-CODE = f"from ppdm_dask.parallel import remote; remote.SILENCE_SECONDS = {SILENCE}; remote.main()"
+CODE = f"from ppdm_dask.cluster import remote; remote.SILENCE_SECONDS = {SILENCE}; remote.main()"
 
 
 class Started:

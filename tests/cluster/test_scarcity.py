@@ -15,12 +15,12 @@ from small_recipe import CONFIG, many, write_recipe
 from toy_works import Draws, Hungry, make_cells
 
 from ppdm_dask.cli import main
-from ppdm_dask.experiments.rundir import read_manifest
-from ppdm_dask.parallel import client
-from ppdm_dask.parallel.batches import Batch
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.profiles import load_profile
-from ppdm_dask.parallel.runner import execute
+from ppdm_dask.cluster import client
+from ppdm_dask.cluster.kinds import load_profile
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.batches import Batch
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.experiments.folder import read_manifest
 
 pytestmark = pytest.mark.cluster
 

@@ -19,13 +19,13 @@ from slurm_site import Site, reason_to_skip
 from small_recipe import CONFIG, write_recipe
 from toy_works import Draws, make_cells
 
+from ppdm_dask.cluster.kinds import load_profile
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import ClusterError
-from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.experiments.run import run
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.profiles import load_profile
-from ppdm_dask.parallel.progress import Progress
-from ppdm_dask.parallel.runner import execute
 
 SKIP = reason_to_skip()
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(SKIP is not None, reason=str(SKIP))]
@@ -76,7 +76,7 @@ def job_processes(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        of_jobs = {"ppdm_dask.parallel.job", "ppdm_dask.parallel.jobs"} & set(words)
+        of_jobs = {"ppdm_dask.cluster.job", "ppdm_dask.cluster.jobs"} & set(words)
         if of_jobs and any(word.startswith(str(folder)) for word in words):
             found += [process, *process.children(recursive=True)]
     return found
@@ -202,7 +202,7 @@ def test_killed_driver_leaves_nothing(
     first.process.kill()
     if not watched:
         for process in processes:
-            if "ppdm_dask.parallel.jobs" in command_of(process):
+            if "ppdm_dask.cluster.jobs" in command_of(process):
                 process.kill()
     check_gone([*processes, *children], 10.0)
     while site.names():

@@ -20,16 +20,16 @@ import pytest
 from distributed import Client, LocalCluster, Worker
 from toy_works import Deadly, Draws, Faulty, Hanging, make_cells
 
+from ppdm_dask.cluster import client
+from ppdm_dask.cluster.client import local_pool
+from ppdm_dask.cluster.losses import plugin_name
+from ppdm_dask.cluster.runner import execute
+from ppdm_dask.cluster.worker import WorkPlugin
+from ppdm_dask.engine.batches import Batch, TrialError
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import InputError, PPDMError
-from ppdm_dask.experiments.plan import Cell
-from ppdm_dask.parallel import client
-from ppdm_dask.parallel.batches import Batch, TrialError
-from ppdm_dask.parallel.client import local_pool
-from ppdm_dask.parallel.ledger import Ledger
-from ppdm_dask.parallel.orphans import plugin_name
-from ppdm_dask.parallel.progress import Progress
-from ppdm_dask.parallel.runner import execute
-from ppdm_dask.parallel.worker import WorkPlugin
 
 pytestmark = pytest.mark.cluster
 
@@ -118,8 +118,8 @@ def test_numbers_do_not_depend_on_workers_or_batches(
 def test_long_job_moves_to_workers_by_itself(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ppdm_dask.parallel.runner.WORTH_WORKERS_SECONDS", 0.5)
-    monkeypatch.setattr("ppdm_dask.parallel.runner._cores", lambda: 2)
+    monkeypatch.setattr("ppdm_dask.cluster.runner.WORTH_WORKERS_SECONDS", 0.5)
+    monkeypatch.setattr("ppdm_dask.cluster.runner._cores", lambda: 2)
     record = tmp_path / "record"
     cells = make_cells(1, 200)
     with Ledger(path) as ledger:
@@ -273,7 +273,7 @@ class TestStalls:
     ) -> None:
         monkeypatch.setitem(client.SETTINGS, "distributed.scheduler.no-workers-timeout", "1s")
         monkeypatch.setitem(client.ENVIRONMENT, "PYTHONHOME", str(tmp_path))
-        monkeypatch.setattr("ppdm_dask.parallel.dispatch.MOST_REBUILDS", 1)
+        monkeypatch.setattr("ppdm_dask.cluster.runner.MOST_REBUILDS", 1)
         with Ledger(path) as ledger, pytest.raises(PPDMError) as caught:
             execute(Draws(), make_cells(1, 10), ledger, workers=1)
         assert str(caught.value) == (
@@ -295,7 +295,7 @@ class TestStalls:
     def test_repeat_that_always_hangs_is_given_up(
         self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ppdm_dask.parallel.session.START_SECONDS", 2.0)
+        monkeypatch.setattr("ppdm_dask.cluster.session.START_SECONDS", 2.0)
         cells = make_cells(2, 10)
         flag = tmp_path / "hanging"
         flag.touch()

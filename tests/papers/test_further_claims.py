@@ -19,10 +19,10 @@ from ppdm_dask.designs import MultiGroup
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.experiments.kinds import load_recipe
 from ppdm_dask.experiments.run import run
-from ppdm_dask.experiments.sample import draw_test
-from ppdm_dask.hints import hint_attack
+from ppdm_dask.experiments.sweep.trials import draw_test
 from ppdm_dask.perturb import AIBR, KCG, disclosure
 from ppdm_dask.privacy import map_privacy
+from ppdm_dask.privacy.hints import hint_attack
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.methods import evolve, settings_for, warner_matrices
 from ppdm_dask.search.objectives import evaluate

@@ -24,9 +24,9 @@ from ppdm_dask import (
 )
 from ppdm_dask.designs import Flip
 from ppdm_dask.designs.multigroup import coefficient_matrix
-from ppdm_dask.estimate.proportions import proportion
+from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.mine.classifier import score_disguised
 from ppdm_dask.mine.evidence import Evidence
-from ppdm_dask.mine.scoring import score_disguised
 from ppdm_dask.mine.signed_cells import images
 
 # -- sections 4.2 to 4.4: the coefficient matrices -------------------------------------------------

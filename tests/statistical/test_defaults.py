@@ -12,8 +12,8 @@ from strategies import make_codebook
 
 from ppdm_dask import Identity, Product, Reports, design_from_config
 from ppdm_dask.designs.sets import SetDesign, pack
-from ppdm_dask.estimate import invert, sum_weights
-from ppdm_dask.tables import ContingencyTable
+from ppdm_dask.inference import invert, sum_weights
+from ppdm_dask.inference.tables import ContingencyTable
 
 SETTINGS = tomllib.loads((Path(__file__).parent / "defaults.toml").read_text())
 ROWS = {setting["id"]: setting for setting in SETTINGS["setting"]}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ppdm_dask import Recipe
+from ppdm_dask.experiments.grid import moments
 from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.moments import moments
-from ppdm_dask.experiments.sweep import SweepPlan
+from ppdm_dask.experiments.sweep.plan import SweepPlan
 
 pytestmark = pytest.mark.slow
 

@@ -417,7 +417,7 @@ def _result_scenes(done: Callable[..., None], names: list[str]) -> list[Scene]:
 
 
 def _ledger_scenes(call: Call) -> list[Scene]:
-    from ppdm_dask.parallel.ledger import Ledger
+    from ppdm_dask.engine.ledger import Ledger
 
     whole = Ledger.commit
     commits = iter(range(3))
@@ -446,7 +446,7 @@ def _ledger_scenes(call: Call) -> list[Scene]:
 
 
 def _checkpoint_scenes(call: Call, done: Callable[..., None]) -> list[Scene]:
-    from ppdm_dask.parallel.ledger import Ledger
+    from ppdm_dask.engine.ledger import Ledger
 
     short = (*SEARCH, "spea2", "--generations", "5", "--checkpoint", "spea2.npz", "--out", "o")
     long = (*SEARCH, "memetic", "--generations", "5", "--checkpoint", "memetic.npz", "--out", "o")
@@ -477,7 +477,7 @@ def _golden_scenes(
     write: Callable[[Mapping[str, Mapping[str, Any]]], None],
     recipe: Mapping[str, Any],
 ) -> list[Scene]:
-    from ppdm_dask.experiments.reproduce.golden import Golden
+    from ppdm_dask.reproduce.golden import Golden
 
     write({"golden/answers": recipe, "golden/grades": {"small": {"answers": {"file": "a.toml"}}}})
     os.rename("golden/answers.toml", "golden/a.toml")

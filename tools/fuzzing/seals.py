@@ -38,7 +38,7 @@ def _seal_document(path: Path, changes: dict[str, Any]) -> None:
         rest = {key: value for key, value in content.items() if key != "checksum"}
         content["checksum"] = checksum_of(rest)
     else:
-        from ppdm_dask.experiments.sealed import seal
+        from ppdm_dask.files.documents import seal
 
         content = seal(content)
     path.write_text(json.dumps(content, ensure_ascii=False), "utf-8", "surrogatepass")

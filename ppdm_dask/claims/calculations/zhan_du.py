@@ -11,7 +11,7 @@ from ppdm_dask import datasets
 from ppdm_dask.designs import MultiGroup
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.multigroup import coefficient_matrix
-from ppdm_dask.hints import hint_attack
+from ppdm_dask.privacy.hints import hint_attack
 
 __all__ = [
     "adversary_s_guess",

@@ -1,4 +1,7 @@
-"""An experiment with searches: its cells, the work behind them, and the result from the ledger."""
+"""An experiment with searches: its cells, the work behind them, and the result from the ledger.
+
+The iterative estimator of the distribution, and its error by simulation.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.experiments.fronts.iterative import iterative_mse
-from ppdm_dask.experiments.fronts.priors import Prior
-from ppdm_dask.experiments.fronts.recipe import FrontRecipe
+from ppdm_dask.engine.cells import Cell
+from ppdm_dask.experiments.fronts.recipe import FrontRecipe, Prior
 from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
 from ppdm_dask.experiments.inputs import Prepared
-from ppdm_dask.experiments.plan import Cell
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search.checkpoint_file import DamagedCheckpoint
+from ppdm_dask.search.checkpoints import DamagedCheckpoint
 from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
 from ppdm_dask.search.methods import Found, evolve, refine, warner_matrices
 from ppdm_dask.search.objectives import TOLERANCE, evaluate
@@ -30,9 +31,82 @@ from ppdm_dask.search.spea2 import Settings
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.experiments.sweep import Finished
+    from ppdm_dask.experiments.sweep.plan import Finished
 
-__all__ = ["FrontPlan", "FrontWork"]
+__all__ = ["FrontPlan", "FrontWork", "iterate", "iterative_mse"]
+
+
+Floats = npt.NDArray[np.float64]
+
+STEPS = 1_000
+CLOSE = 1e-7
+"""Change of the estimate, as a sum of absolute values, below which it stops."""
+
+
+def iterate(P: Floats, observed: Floats) -> Floats:
+    """Estimate proportions by the iteration of Eq. (3) of [HuangDu]_ (expectation-maximisation).
+
+    Parameters
+    ----------
+    P : array, shape (m, K, n)
+    observed : array, shape (m, samples, K)
+        Proportions of the reported symbols.
+
+    Returns
+    -------
+    array, shape (m, samples, n)
+        From the uniform distribution on, until two consecutive estimates are close.
+    """
+    m, samples, _ = observed.shape
+    n = P.shape[2]
+    found = np.full((m, samples, n), 1.0 / n)
+    transposed = np.ascontiguousarray(P.transpose(0, 2, 1))
+    going = np.arange(m)
+    for _ in range(STEPS):
+        current = found[going]
+        reported = current @ transposed[going]
+        ratio = np.divide(
+            observed[going], reported, out=np.zeros_like(reported), where=reported > 0
+        )
+        following = current * (ratio @ P[going])
+        found[going] = following
+        change = np.abs(following - current).sum(axis=2).max(axis=1)
+        going = going[change > CLOSE]
+        if not going.size:
+            break
+    return found
+
+
+def iterative_mse(
+    P: Floats, prior: Floats, n_records: int, samples: int, stream: SimulationStream
+) -> Floats:
+    """Average squared error of the iterative estimates, over samples of records and reports.
+
+    Parameters
+    ----------
+    P : array, shape (m, K, n)
+    prior : array, shape (n,)
+        Each sample draws its records from it anew; all matrices get the same draws.
+    n_records, samples : int
+    stream : SimulationStream
+
+    Returns
+    -------
+    array, shape (m,)
+    """
+    m, K, _ = P.shape
+    observed = np.empty((m, samples, K))
+    for i in range(samples):
+        seeds = np.random.SeedSequence(stream.entropy, spawn_key=(*stream.key, i))
+        for j in range(m):
+            # The reports of a sample are one draw from the reports' distribution.
+            generator = np.random.Generator(np.random.SFC64(seeds))
+            law = P[j] @ prior
+            observed[j, i] = generator.multinomial(n_records, law / law.sum()) / n_records
+    errors = (iterate(P, observed) - prior) ** 2
+    result: Floats = errors.mean(axis=(1, 2))
+    return result
+
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -1,0 +1,1 @@
+"""What reports give away under a design, per answer and attribute."""

@@ -1,0 +1,236 @@
+"""What reports give away under a design: every measure, per block and per attribute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import DesignError, InputError
+from ppdm_dask.privacy import amplified, check_prior
+from ppdm_dask.privacy.hints import hint_attack
+from ppdm_dask.shown import cut, listed
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs import Design
+
+__all__ = ["Finding", "Subject", "audit", "epsilon_of"]
+
+
+Floats = npt.NDArray[np.float64]
+
+MAX_JOINT = 1 << 16
+"""Joint categories of a block above which its joint measures are not computed."""
+
+MAX_HINT = 1_024
+"""Joint categories of a block above which no hint is tried: its matrix is dense."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A measure: its value, infinite too, or None where it is not computed, and a sentence."""
+
+    measure: str
+    value: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the findings are about.
+
+    Parameters
+    ----------
+    name : str
+        Attributes, or ``all answers together``.
+    kind : {"block", "attribute", "design"}
+    prior : str
+        What the adversary is taken to know beforehand.
+    findings : list of Finding
+    """
+
+    name: str
+    kind: str
+    prior: str
+    findings: list[Finding]
+
+
+def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
+    """Every privacy measure of a design.
+
+    Parameters
+    ----------
+    design : Design
+    priors : mapping of attribute to array
+        Proportions before a report; of other attributes each category is taken for equally likely.
+
+    Returns
+    -------
+    list of Subject
+        Block by block: the block, the attributes of a block of several, and the whole design.
+
+    Raises
+    ------
+    InputError
+        If a prior has another number of categories than the design, or no attribute.
+    """
+    sizes = dict(zip(design.attributes, design.shape, strict=True))
+    for name, prior in priors.items():
+        if name not in sizes:
+            raise InputError(
+                f"prior.{cut(name)}: the design has no such attribute; it has {listed(sizes)}", name
+            )
+        if len(prior) != sizes[name]:
+            raise InputError(
+                f"prior.{name}: {len(prior)} categories; the design has {sizes[name]}", name
+            )
+    subjects = []
+    for block in design.blocks:
+        own = [priors.get(n, np.full(k, 1 / k)) for n, k in _sizes(block)]
+        subjects.append(_block(block, own, priors))
+        if len(block.attributes) > 1:
+            subjects += _attributes(block, own, priors)
+    if len(design.blocks) > 1:
+        subjects.append(
+            Subject("all answers together", "design", "any proportions", list(_ratios(design)))
+        )
+    return subjects
+
+
+def _sizes(block: Design) -> list[tuple[str, int]]:
+    return list(zip(block.attributes, block.shape, strict=True))
+
+
+def _told(names: tuple[str, ...], priors: Mapping[str, Floats]) -> str:
+    given = [name for name in names if name in priors]
+    if not given:
+        return "each answer taken for equally likely"
+    if len(given) < len(names):
+        return f"proportions of {', '.join(given)}; of others each taken for equally likely"
+    return "proportions given" + ("; attributes taken for independent" if names[1:] else "")
+
+
+def _block(block: Design, own: list[Floats], priors: Mapping[str, Floats]) -> Subject:
+    findings = list(_ratios(block))
+    if block.n_true > MAX_JOINT:
+        why = f"not computed: {block.n_true:,} joint categories"
+        findings += [Finding(measure, None, why) for measure in _MEASURES]
+    else:
+        findings += _with_prior(block, reduce(np.multiply.outer, own).ravel())
+    name = ", ".join(block.attributes)
+    return Subject(f"{name} ({block.id})", "block", _told(block.attributes, priors), findings)
+
+
+def _attributes(
+    block: Design, own: list[Floats], priors: Mapping[str, Floats]
+) -> Iterator[Subject]:
+    """The adversary who sees one reported attribute, and the one who knows the others' truth."""
+    joint = reduce(np.multiply.outer, own) if block.n_true <= MAX_JOINT else None
+    for name, prior in zip(block.attributes, own, strict=True):
+        lumped = block.marginal([name])
+        if lumped is None and joint is not None:
+            lumped, prior = block.attribute_channel(name, check_prior(block, joint))
+        findings = []
+        if lumped is None:
+            findings.append(Finding("all", None, "not computed: the block is too large"))
+        else:
+            findings += [*_ratios(lumped), *_with_prior(lumped, prior)]
+        findings += _hint(block, joint, name)
+        yield Subject(f"{name} alone", "attribute", _told((name,), priors), findings)
+
+
+def epsilon_of(design: Design) -> float | None:
+    """Epsilon of a design; None where a block is too large to look through."""
+    try:
+        return design.epsilon()
+    except DesignError:
+        return None
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _ratios(design: Design) -> Iterator[Finding]:
+    epsilon = epsilon_of(design)
+    if epsilon is None:
+        why = "not computed: a block is too large"
+        yield Finding("epsilon", None, why)
+        yield Finding("gamma", None, why)
+        return
+    if math.isinf(epsilon):
+        yield Finding("epsilon", math.inf, "some report rules out an answer for certain")
+        yield Finding("gamma", math.inf, "no bound holds for every prior: see the worst posterior")
+        return
+    gamma = math.exp(epsilon) if epsilon < 700 else math.inf
+    times = f"{gamma:.4g}" if math.isfinite(gamma) else f"e^{epsilon:.4g}"
+    yield Finding(
+        "epsilon",
+        epsilon,
+        f"a report is at most {times} times likelier for one answer than another",
+    )
+    after = amplified(gamma, 0.1)
+    yield Finding(
+        "gamma",
+        gamma,
+        f"what was held 10 % likely is at most {_share(after)} likely after a report",
+    )
+
+
+def _with_prior(design: Design, prior: Floats) -> Iterator[Finding]:
+    largest = float(prior.max())
+    for measure, (compute, sentence) in _MEASURES.items():
+        try:
+            value = compute(design, prior)
+        except DesignError as error:
+            why = str(error).partition(";")[0]
+            yield Finding(measure, None, f"not computed: {why}")
+            continue
+        yield Finding(measure, value, sentence(value, largest))
+
+
+_MEASURES: dict[str, tuple[Callable[[Design, Floats], float], Callable[[float, float], str]]] = {
+    "MAP privacy": (
+        lambda design, prior: design.privacy(prior),
+        lambda value, most: (
+            f"the best guess from a report is wrong {_share(value)} of the time, "
+            f"{_share(1 - most)} without"
+        ),
+    ),
+    "worst posterior": (
+        lambda design, prior: design.max_posterior(prior),
+        lambda value, most: (
+            "an answer is certain after some report"
+            if value > 1 - 1e-12
+            else f"no answer is more than {_share(value)} likely after a report, "
+            f"{_share(most)} before"
+        ),
+    ),
+    "PSE": (
+        lambda design, prior: design.pse(prior),
+        lambda value, _: (
+            "uncertainty that a report leaves: two guesses drawn from it differ "
+            f"{_share(value)} of the time"
+        ),
+    ),
+}
+
+
+def _hint(block: Design, joint: Floats | None, about: str) -> Iterator[Finding]:
+    others = [name for name in block.attributes if name != about]
+    if joint is None or block.kind == "set" or max(block.n_true, block.n_reported) > MAX_HINT:
+        yield Finding("hint attack", None, "not computed: the block is too large")
+        return
+    hint = hint_attack(block, joint, about, others)
+    sure = ", and some are certain" if hint.worst_posterior > 1 - 1e-12 else ""
+    yield Finding(
+        "hint attack",
+        hint.privacy,
+        f"who knows the true {', '.join(others)} of the same person guesses wrong "
+        f"{_share(hint.privacy)} of the time, {_share(hint.without_hint)} without{sure}",
+    )

@@ -1,0 +1,43 @@
+"""Workers on this machine, on the loopback interface, with certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from ppdm_dask.cluster.kinds.base import Profile, register
+from ppdm_dask.files.fields import Table
+
+if TYPE_CHECKING:
+    from ppdm_dask.cluster.client import Pool
+
+__all__ = ["LocalProfile"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class LocalProfile(Profile):
+    """Worker processes that the run starts beside itself, and that end with it."""
+
+    kind: ClassVar[str] = "local"
+    needs_security: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
+        """No keys but the common ones."""
+        return cls(**common)
+
+    def pool(self, folder: Path) -> AbstractContextManager[Pool]:
+        from ppdm_dask.cluster.client import local_pool
+        from ppdm_dask.cluster.security import ROLES
+
+        return local_pool(
+            self.workers,
+            folder / "workers.log",
+            self.memory,
+            certificates=self.certificates(*ROLES),
+            more_memory=f"raise memory in {self.source}",
+        )

@@ -1,0 +1,279 @@
+# mypy: allow-untyped-calls
+"""Certificates of one run: an authority of its own, and a pair for each part of the cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ppdm_dask.errors import ClusterError
+
+if TYPE_CHECKING:
+    from ppdm_dask.cluster.guarded import GuardedSecurity
+
+__all__ = ["ROLES", "Certificates", "make_certificates", "read_certificates", "write_certificates"]
+
+
+# Dask has annotated few of its functions.
+
+
+ROLES = ("scheduler", "worker", "client")
+DAYS = 30
+
+# Clocks of a cluster differ a little.
+SKEW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """What the parts of one cluster show each other; the authority's own key is not kept.
+
+    Parameters
+    ----------
+    authority : str
+        Certificate that all parts trust, and no other; PEM.
+    pairs : mapping of str to (str, str)
+        Certificate and private key of each role; PEM.
+    """
+
+    authority: str
+    # Private keys must not get into a log by way of a traceback.
+    pairs: Mapping[str, tuple[str, str]] = field(repr=False)
+
+    def security(self, *roles: str) -> GuardedSecurity:
+        """Settings of Dask for these roles; by default for all there are certificates of.
+
+        Raises
+        ------
+        KeyError
+            If there is no certificate of a role.
+        """
+        from ppdm_dask.cluster.guarded import GuardedSecurity
+
+        return GuardedSecurity(**self.texts(*roles))
+
+    def texts(self, *roles: str) -> dict[str, str]:
+        """The same settings as plain texts, private keys included."""
+        given = {"tls_ca_file": self.authority}
+        for role in roles or tuple(self.pairs):
+            certificate, key = self.pairs[role]
+            given |= {f"tls_{role}_cert": certificate, f"tls_{role}_key": key}
+        return given
+
+
+def make_certificates(days: int = DAYS) -> Certificates:
+    """Make an authority and a certificate for each role.
+
+    Parameters
+    ----------
+    days : int
+        How long they are good for, 1 or more.
+    """
+    began = datetime.now(UTC) - SKEW
+    ended = began + SKEW + timedelta(days=days)
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("authority")
+    # Python 3.13 verifies strictly, by RFC 5280: a certificate names the key that signed it.
+    own_name = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
+    signed_by = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own_name)
+    authority = (
+        _builder(name, name, authority_key.public_key(), began, ended)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(own_name, critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    pairs = {}
+    for role in ROLES:
+        key = ec.generate_private_key(ec.SECP256R1())
+        purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        if role != "client":
+            purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
+        certificate = (
+            _builder(_name(role), name, key.public_key(), began, ended)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs=False), critical=True)
+            .add_extension(signed_by, critical=False)
+            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(role)]), critical=False)
+            .sign(authority_key, hashes.SHA256())
+        )
+        secret = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        pairs[role] = (_pem(certificate), secret.decode())
+    return Certificates(_pem(authority), pairs)
+
+
+def write_certificates(certificates: Certificates, folder: Path) -> list[Path]:
+    """Write ``ca.pem`` and a certificate and a key for each role into a new folder.
+
+    The folder and the keys are open to their owner alone. All files are there, or none.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    ClusterError
+        If the folder has anything in it, or cannot be written.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        what = f"{folder}: is there already; certificates are never written over, name a new folder"
+        raise ClusterError(what, folder)
+    temporary = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Made with mode 0700.
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        names = ["ca.pem"]
+        _write(temporary / "ca.pem", certificates.authority, 0o644)
+        for role, (certificate, key) in certificates.pairs.items():
+            names += [f"{role}.pem", f"{role}-key.pem"]
+            _write(temporary / f"{role}.pem", certificate, 0o644)
+            _write(temporary / f"{role}-key.pem", key, 0o600)
+        # Fails where somebody has put a file into the folder in the meantime.
+        temporary.rename(folder)
+    except OSError as error:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        what = f"{folder}: cannot be written: {error.strerror}"
+        raise ClusterError(what, folder) from None
+    return [folder / name for name in names]
+
+
+def read_certificates(folder: Path, roles: Collection[str] = ()) -> Certificates:
+    """Read a folder of certificates and check them.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds ``ca.pem`` and, for each role, ``<role>.pem`` and ``<role>-key.pem``.
+    roles : collection of str
+        Roles that have to be there; by default the client alone, and others are read if present.
+
+    Raises
+    ------
+    ClusterError
+        One line: a file is missing, damaged, out of date, another authority's, or a key is open
+        to other users.
+    """
+    authority = _read_certificate(folder / "ca.pem")
+    pairs = {}
+    for role in ROLES:
+        path, key_path = folder / f"{role}.pem", folder / f"{role}-key.pem"
+        if role not in (roles or ("client",)) and not (path.exists() and key_path.exists()):
+            continue
+        certificate = _read_certificate(path)
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature):
+            what = f"{path}: was not issued by the authority in {folder / 'ca.pem'}"
+            raise ClusterError(what, path) from None
+        pairs[role] = (_pem(certificate), _read_key(key_path, certificate))
+    return Certificates(_pem(authority), pairs)
+
+
+def _read_certificate(path: Path) -> x509.Certificate:
+    try:
+        found = x509.load_pem_x509_certificate(_read(path))
+    except ValueError:
+        raise ClusterError(f"{path}: this is no certificate in PEM form", path) from None
+    now = datetime.now(UTC)
+    if now > found.not_valid_after_utc:
+        ended = found.not_valid_after_utc.isoformat(timespec="minutes")
+        what = f"{path}: was good until {ended}; make new ones with ppdm cluster certificates"
+        raise ClusterError(what, path)
+    if now < found.not_valid_before_utc:
+        began = found.not_valid_before_utc.isoformat(timespec="minutes")
+        raise ClusterError(f"{path}: is good from {began} on; is this machine's clock right?", path)
+    return found
+
+
+def _read_key(path: Path, certificate: x509.Certificate) -> str:
+    content = _read(path)
+    if path.stat().st_mode & 0o077:
+        what = f"{path}: this private key is open to other users; chmod 600 {path}"
+        raise ClusterError(what, path)
+    try:
+        key = serialization.load_pem_private_key(content, password=None)
+    except (ValueError, TypeError):
+        raise ClusterError(f"{path}: this is no private key in PEM form", path) from None
+    form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    if key.public_key().public_bytes(*form) != certificate.public_key().public_bytes(*form):
+        raise ClusterError(f"{path}: is not the key of the certificate beside it", path)
+    return content.decode()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        what = f"{path}: there is no such file; ppdm cluster certificates makes a folder of them"
+        raise ClusterError(what, path) from None
+    except OSError as error:
+        raise ClusterError(f"{path}: cannot be read: {error.strerror}", path) from None
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _name(role: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"ppdm {role}")])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    began: datetime,
+    ended: datetime,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(began)
+        .not_valid_after(ended)
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

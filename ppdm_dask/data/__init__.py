@@ -1,0 +1,1 @@
+"""Data with declared categories: attributes, codebooks, coded records."""

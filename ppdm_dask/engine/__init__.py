@@ -1,0 +1,1 @@
+"""Long computations in batches of repeats, stored as they finish: no Dask."""

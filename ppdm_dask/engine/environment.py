@@ -1,0 +1,54 @@
+"""What the bits of a result may depend on besides the recipe: versions, processor, libraries."""
+
+from __future__ import annotations
+
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+__all__ = ["environment"]
+
+
+PACKAGES = (
+    "clarabel",
+    "dask",
+    "deap",
+    "distributed",
+    "h5netcdf",
+    "h5py",
+    "llvmlite",
+    "matplotlib",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "scipy",
+    "xarray",
+)
+
+
+def environment() -> dict[str, Any]:
+    """Versions, processor features and linear algebra: what floating-point bits may depend on."""
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    build: Any = np.show_config(mode="dicts")
+    simd = build.get("SIMD Extensions", {})
+    blas = [
+        {key: info[key] for key in ("internal_api", "version", "architecture") if key in info}
+        for info in threadpool_info()
+        if info.get("user_api") == "blas"
+    ]
+    versions = {"python": f"{platform.python_version()} {platform.python_implementation()}"}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return {
+        "versions": versions,
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cpu_features": [*simd.get("baseline", []), *simd.get("found", [])],
+        "blas": blas or [build.get("Build Dependencies", {}).get("blas", {}).get("name")],
+    }

@@ -1,0 +1,285 @@
+"""The folder of a run: its name, its manifest, and whose it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from ppdm_dask.engine.environment import environment
+from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
+from ppdm_dask.files.documents import Form, misfit, read_sealed, seal
+from ppdm_dask.files.writing import write_text
+from ppdm_dask.shown import cut
+
+__all__ = ["RunFolder", "code_version", "now", "read_manifest", "run_id"]
+
+
+TEXT = (str, type(None))
+FORM: Form = {
+    "name": str,
+    "run_id": str,
+    "recipe": dict,
+    "base": str,
+    "inputs": {...: dict},
+    "environment": {"versions": dict, "cpu_features": list, "blas": list},
+    "status": str,
+    "digest": TEXT,
+    "result": (dict, type(None)),
+    "findings": [str],
+    "quarantined": [str],
+    "started": str,
+}
+FORM_OF_RESULT: Form = {"bytes": int, "sha256": str}
+
+Status = Literal["running", "partial", "finished"]
+
+
+@cache
+def code_version() -> str:
+    """SHA-256 of the package's Python sources: relative names, sorted, each with its bytes."""
+    package = Path(__file__).resolve().parent.parent
+    sha = hashlib.sha256()
+    sources = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    for name in sorted(sources):
+        content = sources[name].read_bytes()
+        sha.update(f"{name}\n{len(content)}\n".encode() + content)
+    return sha.hexdigest()
+
+
+def run_id(recipe: AnyRecipe) -> str:
+    """Twelve hexadecimal digits from the recipe, its seed and the code version."""
+    text = "\n".join([recipe.digest, str(recipe.sweep.seed), code_version()])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run, which may not exist yet.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    recipe : Recipe or PerturbationRecipe
+        What is run.
+    id : str
+        The run id.
+    """
+
+    path: Path
+    recipe: AnyRecipe
+    id: str
+
+    @classmethod
+    def plan(cls, recipe: AnyRecipe, out: str | Path = "runs") -> Self:
+        """Where the run of a recipe goes; nothing is written.
+
+        Parameters
+        ----------
+        recipe : Recipe
+        out : str or Path
+            The parent folder, or the run's own folder if it holds a manifest.
+
+        Raises
+        ------
+        RunFolderError
+            If the folder belongs to another run, or its manifest cannot be read.
+        """
+        own, out = run_id(recipe), Path(out)
+        path = out if (out / "manifest.json").is_file() else out / f"{recipe.name}-{own}"
+        folder = cls(path, recipe, own)
+        if folder.manifest.is_file():
+            found = read_manifest(path)
+            if found["run_id"] != own:
+                raise RunFolderError(
+                    f"{path} is a run of {found['name']} ({found['run_id']}), "
+                    f"not of {recipe.name} ({own})",
+                    path,
+                )
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Return the folder of a run that exists, with the recipe that its manifest holds.
+
+        Raises
+        ------
+        RunFolderError
+            If it is no run's folder.
+        """
+        path = Path(path)
+        found = read_manifest(path)
+        source = str(path / "manifest.json")
+        recipe = recipe_from_config(found["recipe"], source=source, name=found["name"])
+        return cls(path, replace(recipe, base=Path(found["base"])), found["run_id"])
+
+    @property
+    def manifest(self) -> Path:
+        """The file that says what the run is and how it stands."""
+        return self.path / "manifest.json"
+
+    @property
+    def ledger(self) -> Path:
+        """The finished batches."""
+        return self.path / "ledger.sqlite"
+
+    @property
+    def result(self) -> Path:
+        """The result as netCDF."""
+        return self.path / "result.nc"
+
+    @property
+    def figures(self) -> Path:
+        """The folder of the figures."""
+        return self.path / "figures"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of what a run keeps of repeats that it has begun; gone when it is finished."""
+        return self.path / "checkpoints"
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the manifest, None where there is none yet."""
+        return read_manifest(self.path) if self.manifest.is_file() else None
+
+    def start(self, inputs: Mapping[str, Any]) -> None:
+        """Make the folder and write its manifest; a run that was there before is taken up again.
+
+        Parameters
+        ----------
+        inputs : mapping
+            Digests of each data entry's data and fitted codebook, as JSON values.
+
+        Raises
+        ------
+        RunFolderError
+            If the folder cannot be made or written, in which case nothing is left behind, or if
+            the inputs are no longer those that the run began with.
+        """
+        before = self.read()
+        if before is not None and before["inputs"] != dict(inputs):
+            changed = [key for key in inputs if before["inputs"].get(key) != inputs[key]]
+            raise RunFolderError(
+                f"{self.path}: the run began with other data or another codebook for "
+                f"{', '.join(changed) or 'an entry'}; take another --out",
+                self.path,
+            )
+        made = _make(self.path)
+        try:
+            self._write(
+                {
+                    "name": self.recipe.name,
+                    "run_id": self.id,
+                    "title": self.recipe.about.title,
+                    "recipe": self.recipe.config(),
+                    "recipe_digest": self.recipe.digest,
+                    # Where the recipe's codebooks are: an unfinished run is read with their help.
+                    "base": str(self.recipe.base.resolve()),
+                    "code_version": code_version(),
+                    "seed": self.recipe.sweep.seed,
+                    "simulated": True,
+                    "inputs": dict(inputs),
+                    "environment": environment(),
+                    "status": "running",
+                    "digest": None,
+                    "result": None,
+                    "findings": [],
+                    "quarantined": [],
+                    "started": before["started"] if before else now(),
+                    "finished": None,
+                }
+            )
+        except RunFolderError:
+            _remove(made)
+            raise
+
+    def finish(
+        self,
+        status: Status,
+        *,
+        digest: str | None = None,
+        result: Mapping[str, Any] | None = None,
+        findings: Iterable[str] = (),
+        quarantined: Iterable[str] = (),
+        **facts: Any,
+    ) -> None:
+        """Say in the manifest how the run ended.
+
+        Parameters
+        ----------
+        status : {"finished", "partial", "running"}
+        digest : str, optional
+            Digest of the result, only of a finished run.
+        result : mapping, optional
+            Size and SHA-256 of its file.
+        findings : iterable of str
+            What a reader of the result must know.
+        quarantined : iterable of str
+            Trials that could not be computed.
+        **facts : JSON values
+            Anything else worth keeping, such as seconds of work; no number of the result.
+        """
+        found = read_manifest(self.path)
+        found |= {
+            "status": status,
+            "digest": digest,
+            "result": result,
+            "findings": list(findings),
+            "quarantined": list(quarantined),
+            "finished": now() if status == "finished" else None,
+            **facts,
+        }
+        self._write(found)
+
+    def _write(self, content: Mapping[str, Any]) -> None:
+        text = json.dumps(seal(content), indent=2, ensure_ascii=False)
+        write_text(self.manifest, text + "\n")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run's folder; RunFolderError where there is no whole one."""
+    path = folder / "manifest.json"
+    try:
+        found = read_sealed(path, "manifest of a run", RunFolderError)
+    except FileNotFoundError:
+        what = f"{folder}: this is no run's folder, it has no manifest.json"
+        raise RunFolderError(what, folder) from None
+    if (at := misfit(found, FORM)) is None and found["result"] is not None:
+        at = misfit(found["result"], FORM_OF_RESULT, "result")
+    if at is not None:
+        raise RunFolderError(f"{path}: this is no manifest of a run: {cut(at)}", path)
+    return found
+
+
+def _make(path: Path) -> list[Path]:
+    """Make a folder and its parents; the folders that were made, the deepest first."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    made: list[Path] = []
+    for folder in reversed(missing):
+        try:
+            folder.mkdir()
+        except OSError as error:
+            _remove(made)
+            what = f"{path}: the run's folder cannot be made: {error.strerror}"
+            raise RunFolderError(what, path) from None
+        made.insert(0, folder)
+    return made
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def now() -> str:
+    """Return the time, to the second, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,105 @@
+"""Figures of fronts: MSE against privacy, with the certified limit drawn in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.drawing import layout, style
+from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
+from ppdm_dask.experiments.fronts.tables import is_attained, mean_line
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+__all__ = ["LOWER", "NAMES", "draw_fronts"]
+
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "warner": {"linestyle": (0, (1, 1.5)), "linewidth": 1.4},
+    "spea2": {"linestyle": "-", "linewidth": 1.6},
+    "memetic": {"linestyle": (0, (5, 1.5)), "linewidth": 1.2},
+    "limit": {"linestyle": "-", "linewidth": 0.8},
+}
+NAMES = {
+    "warner": "Warner's matrices",
+    "spea2": "the paper's search",
+    "memetic": "with gradient polish",
+    "limit": "certified limit",
+}
+LOWER = "certified lower bound"
+"""Name of a limit that no design need attain."""
+
+
+def draw_fronts(ds: xr.Dataset, recipe: FrontRecipe, folder: Path) -> list[Path]:
+    """Draw the recipe's figures.
+
+    Returns
+    -------
+    list of Path
+        A PNG and an SVG of each figure, in the recipe's order.
+
+    Raises
+    ------
+    RunFolderError
+        If a file cannot be written.
+    """
+    written: list[Path] = []
+    for figure in recipe.figures:
+        with style.styled():
+            written += _draw(ds, figure, folder)
+    return written
+
+
+def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
+    iterative = figure.kind == "iterative"
+    done = int(ds["completed"].max())
+    estimator = "the iterative estimator" if iterative else "inversion"
+    searches = "one search" if done == 1 else f"mean of {done} searches"
+    below = f"by {estimator}; {searches}; logarithmic scale"
+    canvas, axes = layout.new_figure(figure.title, below)
+    axes.set_yscale("log")
+    cases = [str(name) for name in ds["case"].to_numpy()]
+    methods = [str(name) for name in ds["method"].to_numpy()]
+    shown = set()
+    attained = True
+    for number, delta in enumerate(figure.delta):
+        case = f"{figure.prior} delta={delta:g}"
+        part = ds.isel(case=cases.index(case))
+        if str(part["undefined"].item()):
+            continue
+        colour = style.COLOURS[number % len(style.COLOURS)]
+        privacy = part["privacy"].to_numpy()
+        for m, method in enumerate(methods):
+            mean = mean_line(part, m, iterative=iterative)
+            if mean is not None:
+                axes.plot(privacy, mean, color=colour, **LOOKS[method])
+                shown.add(method)
+        if not iterative and not np.isnan(part["limit"].to_numpy()).all():
+            axes.plot(privacy, part["limit"].to_numpy(), color="black", **LOOKS["limit"])
+            shown.add("limit")
+            attained &= is_attained(part)
+    axes.set_xlabel("privacy: how often the best guess is wrong")
+    axes.set_ylabel("mean squared error")
+    names = NAMES if attained else {**NAMES, "limit": LOWER}
+    _legend(axes, figure, {name: names[name] for name in LOOKS if name in shown})
+    return style.save(canvas, folder, figure.id)
+
+
+def _legend(axes: Axes, figure: FrontFigure, shown: dict[str, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = []
+    if len(figure.delta) > 1:
+        for number, delta in enumerate(figure.delta):
+            colour = style.COLOURS[number % len(style.COLOURS)]
+            handles.append(Line2D([], [], color=colour, label=f"$\\delta$ = {delta:g}"))
+    grey = style.GREY if len(figure.delta) > 1 else style.COLOURS[0]
+    for name, label in shown.items():
+        colour = "black" if name == "limit" else grey
+        handles.append(Line2D([], [], color=colour, label=label, **LOOKS[name]))
+    if handles:
+        layout.legend(axes, handles)

@@ -1,1 +1,0 @@
-"""Runs that are compared with what they gave before: goldens, tolerances, drift, notification."""

@@ -1,0 +1,1 @@
+"""Sweeps over designs: the experiments of [ZhanMatwin]_ and [ZhanDu]_."""

@@ -1,0 +1,205 @@
+"""The fast engine for naive Bayes on binary attributes under one coin for the whole record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.data.codebook import Codebook
+from ppdm_dask.designs.identity import Identity
+from ppdm_dask.designs.mixture import Mixture
+from ppdm_dask.designs.unrelated import PERSONAL, UnrelatedQuestion
+from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, SPLIT, Results, Setting
+from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.kernels.naive_bayes import draw_reports, pair_counts, trials
+from ppdm_dask.kernels.planes import pack_plane
+from ppdm_dask.kernels.seeding import seed_rows
+from ppdm_dask.randomness import binary_digits, exact
+
+__all__ = ["BinaryNaiveBayes"]
+
+
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+LANES = 8  # lanes are padded to a multiple of this
+FAIR = -1  # in place of a number of digits: one bit decides
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryNaiveBayes:
+    """Repeats by bit planes and population counts; the numbers are those of the plain path.
+
+    Parameters
+    ----------
+    setting : Setting
+        One that :meth:`serves`.
+    """
+
+    setting: Setting
+
+    @staticmethod
+    def serves(setting: Setting) -> bool:
+        """Whether the cell is naive Bayes on binary attributes, all behind one coin or none."""
+        design, codebook = setting.design, setting.sample.records.codebook
+        if setting.mine["learner"] != "naive-bayes" or set(codebook.shape) != {2}:
+            return False
+        if len(codebook.names) < 2 or set(design.attributes) != set(codebook.names):
+            return False
+        if isinstance(design, Identity):
+            return True
+        if not isinstance(design, UnrelatedQuestion):
+            return False
+        yes = {name: law[1] for name, law in zip(design.attributes, design.w_y, strict=True)}
+        fair_class = yes[setting.sample.target] == 0.5
+        # A biased class needs the law of the predictions: enumerated over at most two bytes.
+        return all(0 < w < 1 for w in yes.values()) and (fair_class or len(yes) <= 17)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Attributes by lane: the class, then the features in the codebook's order."""
+        target = self.setting.sample.target
+        return [target, *(n for n in self.setting.sample.records.codebook.names if n != target)]
+
+    @cached_property
+    def planes(self) -> Words:
+        """True bits, shape (words, lanes)."""
+        records = self.setting.sample.records
+        lanes = -(-len(self.names) // LANES) * LANES
+        planes = np.zeros((-(-len(records) // 64), lanes), np.uint64)
+        for lane, name in enumerate(self.names):
+            planes[:, lane] = pack_plane(records.column(name))
+        return planes
+
+    @cached_property
+    def _masks(self) -> tuple[Words, Words]:
+        train, test = self.setting.sample.parts(self.setting.seed, 0)
+        n = len(self.setting.sample.records)
+        return _mask(train, n), _mask(test, n)
+
+    @cached_property
+    def _cells(self) -> tuple[npt.NDArray[np.uint8], Ints, npt.NDArray[np.int32]]:
+        """Distinct feature patterns, a byte for eight features; test records by class in each."""
+        sample = self.setting.sample
+        features = np.stack([sample.records.column(name) for name in self.names[1:]], axis=1)
+        packed = np.packbits(features.astype(np.uint8), axis=1, bitorder="little")
+        if sample.redrawn:
+            cells, cell_of = np.unique(packed, axis=0, return_inverse=True)
+            return cells, np.zeros((0, 2), np.int64), cell_of.ravel().astype(np.int32)
+        test = sample.parts(self.setting.seed, 0)[1]
+        cells, cell_of = np.unique(packed[test], axis=0, return_inverse=True)
+        classes = np.zeros((len(cells), 2), np.int64)
+        np.add.at(classes, (cell_of.ravel(), sample.records.column(sample.target)[test]), 1)
+        return cells, classes, np.zeros(0, np.int32)
+
+    @cached_property
+    def _personal(self) -> tuple[Ints, npt.NDArray[np.float64], npt.NDArray[np.uint8], Ints]:
+        """Keys, laws and digits of the lanes' personal bits."""
+        design = self.setting.design
+        assert isinstance(design, Mixture)
+        axes = [design.attributes.index(name) for name in self.names]
+        roles = np.array([PERSONAL + axis for axis in axes], np.int64)
+        law = np.array([design.factors[axis][1] for axis in axes])
+        expansions = [binary_digits(exact(float(w))) for w in law]
+        digits = np.zeros((len(law), max(map(len, expansions))), np.uint8)
+        for row, expansion in zip(digits, expansions, strict=True):
+            row[: len(expansion)] = expansion
+        sizes = [FAIR if w == 0.5 else len(e) for w, e in zip(law, expansions, strict=True)]
+        return roles, law, digits, np.array(sizes, np.int64)
+
+    @property
+    def _q(self) -> float:
+        design = self.setting.design
+        assert isinstance(design, Mixture)
+        return design.mixing
+
+    @property
+    def _floor(self) -> float:
+        floor = self.setting.mine.get("floor", "1/n")
+        return 1 / self.setting.sample.n_train if floor == "1/n" else float(floor)
+
+    def run(self, start: int, stop: int, *, disguised_test: bool = True) -> Results:
+        """Results of repeats ``start .. stop - 1``.
+
+        Without the disguised test, and with a fixed split, the test part is not disguised at all;
+        what is left of the results is the same.
+        """
+        setting, sample, q = self.setting, self.setting.sample, self._q
+        roles, law, personal_digits, n_digits = self._personal
+        cells, cell_classes, cell_of = self._cells
+        train, test = self._masks
+        whole = disguised_test or sample.redrawn
+        words = slice(None) if whole else slice(-(-sample.n_train // 64))
+        correct, disguised, floored = (np.zeros(stop - start, np.int64) for _ in range(3))
+        share = np.zeros(stop - start)
+        trials(
+            self.planes[words],
+            q == 1.0,
+            q,
+            binary_digits(exact(q)) if q < 1 else np.zeros(0, np.uint8),
+            roles,
+            law,
+            personal_digits,
+            n_digits,
+            self._floor,
+            len(sample.records),
+            sample.n_test,
+            train[words],
+            test[words],
+            cells,
+            cell_classes,
+            cell_of,
+            sample.redrawn,
+            seed_rows(setting.seed, (setting.key, DISGUISE), start, stop),
+            seed_rows(setting.seed, (sample.split_key, SPLIT), start, stop),
+            disguised_test,
+            correct,
+            disguised,
+            share,
+            floored,
+        )
+        # P(cc) = (P*(cc) - (1 - q) P_Y(cc)) / q, section 2.4 of [ZhanMatwin].
+        accuracy = (disguised / sample.n_test - (1 - q) * share) / q
+        results: dict[str, Any] = {
+            "correct": correct,
+            "correct_disguised": disguised,
+            "accuracy_disguised": accuracy,
+            "floored": floored,
+        }
+        return {name: values.astype(DTYPES[name]) for name, values in results.items()}
+
+    def pair_tables(self, repeat: int) -> list[ContingencyTable]:
+        """The integer counts behind one repeat: class by feature, of the training reports."""
+        setting, q = self.setting, self._q
+        roles, _, personal_digits, n_digits = self._personal
+        reports, coin = np.zeros_like(self.planes), np.empty(len(self.planes), np.uint64)
+        digits = binary_digits(exact(q)) if q < 1 else np.zeros(0, np.uint8)
+        seed = seed_rows(setting.seed, (setting.key, DISGUISE), repeat, repeat + 1)[0]
+        draw_reports(
+            self.planes, q == 1.0, digits, roles, personal_digits, n_digits, seed, reports, coin
+        )
+        train, _ = setting.sample.parts(setting.seed, repeat)
+        ones, both = np.empty(len(roles), np.int64), np.empty(len(roles), np.int64)
+        pair_counts(reports, _mask(train, len(setting.sample.records)), ones, both)
+        n, positive = setting.sample.n_train, ones[0]
+        codebook: Codebook = setting.sample.records.codebook
+        tables = []
+        for name, one, joint in zip(self.names[1:], ones[1:], both[1:], strict=True):
+            counts = [[n - positive - one + joint, one - joint], [positive - joint, joint]]
+            pair = codebook.select((setting.sample.target, name))
+            tables.append(
+                ContingencyTable(
+                    pair, np.array(counts, np.int64), None, setting.design_for(repeat).digest, True
+                )
+            )
+        return tables
+
+
+def _mask(rows: Ints, n: int) -> Words:
+    bits = np.zeros(n, np.uint8)
+    bits[rows] = 1
+    return pack_plane(bits)

@@ -1,0 +1,213 @@
+"""Columns of any pandas dtype, read as canonical texts or as numbers, a column at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+__all__ = [
+    "MissingCodes",
+    "at_least",
+    "at_most",
+    "canonical_text",
+    "factorise",
+    "float_kind",
+    "look_up",
+    "number_text",
+    "plain_number",
+    "read_number",
+    "read_numbers",
+]
+
+
+_PLAIN = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?", re.ASCII)
+
+Floats = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.intp]
+
+
+def canonical_text(value: Any) -> str:
+    """Return the one text of a value, by which it is matched with declared labels.
+
+    Integral floats lose their point, because a missing value turns a whole column of integers
+    into floats: ``3.0`` and ``3`` are both ``"3"``. Strings are taken as they are.
+    """
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if number.is_integer() and abs(number) < 2**53:
+            return str(int(number))
+    try:
+        return str(value)
+    except ValueError:  # Python writes no whole number of more than some thousand digits
+        return hex(value)
+
+
+def number_text(value: float) -> str:
+    """Shortest text that reads back as the number, without the point of an integral one."""
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def factorise(values: pd.Series) -> tuple[Positions, list[str]]:
+    """Distinct texts of a column and, for each value, which of them it is.
+
+    Returns
+    -------
+    positions : array of int, shape (n,)
+        Position in `texts`; -1 for a missing value.
+    texts : list of str
+        In order of first appearance.
+    """
+    import pandas as pd
+
+    if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) != "string":
+        # Python holds 1, 1.0 and True for equal, so mixed columns are made text value by value.
+        missing = values.isna().to_numpy()
+        values = pd.Series(
+            [None if m else canonical_text(v) for m, v in zip(missing, values, strict=True)],
+            dtype=object,
+        )
+    positions, distinct = pd.factorize(values)
+    # An array keeps single precision, in which 0.1 is "0.1", where pandas would hand out doubles.
+    singles = np.asarray(distinct) if distinct.dtype.kind == "f" else distinct
+    return positions, [canonical_text(value) for value in singles]
+
+
+def look_up(
+    positions: Positions, texts: list[str], codes: Mapping[str, int], missing: int
+) -> Positions:
+    """Codes of a factorised column; -1 where a text has none, `missing` where no value is."""
+    table = np.array([*(codes.get(text, -1) for text in texts), missing], dtype=np.intp)
+    return table[positions]
+
+
+def float_kind(values: pd.Series) -> np.dtype[Any]:
+    """Floating type in which a column holds numbers: single or half precision, else double."""
+    kind = getattr(values.dtype, "numpy_dtype", values.dtype)
+    if isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < 8:
+        return kind
+    return np.dtype(np.float64)
+
+
+def at_most(limit: float, kind: np.dtype[Any]) -> float:
+    """Largest double up to which values of a floating type stand for numbers of at most `limit`.
+
+    A value of single precision stands for its shortest decimal as well as for itself: a 2.7 that
+    was stored in single precision, which is 2.7000000477 in double precision, is at most 2.7.
+    """
+    nearest, shortest = _nearest(limit, kind)
+    equal = shortest <= limit or nearest <= limit
+    return nearest if equal else float(np.nextafter(nearest, -np.inf))
+
+
+def at_least(limit: float, kind: np.dtype[Any]) -> float:
+    """Smallest double from which values stand for numbers of at least `limit`; see `at_most`."""
+    nearest, shortest = _nearest(limit, kind)
+    equal = shortest >= limit or nearest >= limit
+    return nearest if equal else float(np.nextafter(nearest, np.inf))
+
+
+def _nearest(number: float, kind: np.dtype[Any]) -> tuple[float, float]:
+    """Nearest value of a floating type, and the double that its shortest decimal spells."""
+    if kind == np.float64:
+        return number, number
+    with np.errstate(over="ignore", under="ignore"):
+        nearest = kind.type(number)
+    return float(nearest), float(str(nearest))
+
+
+@dataclass(frozen=True)
+class MissingCodes:
+    """Values that stand for a missing one, however they are stored.
+
+    Parameters
+    ----------
+    texts : frozenset of str
+    numbers : frozenset of float
+        999, 999.0 and the text ``"999"`` are one code.
+    """
+
+    texts: frozenset[str]
+    numbers: frozenset[float]
+
+    @classmethod
+    def of(cls, codes: Iterable[str | float]) -> Self:
+        """Codes as a codebook lists them."""
+        texts = frozenset(canonical_text(code) for code in codes)
+        numbers = (plain_number(text) for text in texts)
+        return cls(texts, frozenset(number for number in numbers if not math.isnan(number)))
+
+    def holds(self, text: str) -> bool:
+        """Whether a text is one of the codes, or spells one of the numbers among them."""
+        return text in self.texts or plain_number(text) in self.numbers
+
+    def numbers_in(self, values: pd.Series) -> list[float]:
+        """Codes as a column of numbers holds them, which may be in single precision."""
+        kind, found = float_kind(values), []
+        for code in self.numbers:
+            nearest, shortest = _nearest(code, kind)
+            if code in (nearest, shortest):
+                found.append(nearest)
+        return found
+
+
+def plain_number(text: str) -> float:
+    """Return the number that a text writes plainly, NaN if none: "007" is a label, and so is "1e2".
+
+    Examples
+    --------
+    >>> plain_number("-99.0"), plain_number("0099")
+    (-99.0, nan)
+    """
+    return float(text) if _PLAIN.fullmatch(text) else math.nan
+
+
+def read_number(text: str) -> float:
+    """Return the number that a text spells, NaN if it spells none."""
+    try:
+        return float(text) if "_" not in text else math.nan
+    except ValueError:
+        return math.nan
+
+
+def read_numbers(
+    values: pd.Series, missing: MissingCodes | None = None
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Read a column as numbers.
+
+    Parameters
+    ----------
+    values : Series
+        Numbers, booleans, or texts that spell numbers.
+    missing : MissingCodes, optional
+        Values that stand for a missing one.
+
+    Returns
+    -------
+    numbers : array of float, shape (n,)
+        NaN where the value is missing or no number.
+    wrong : array of bool, shape (n,)
+        Where there is a value that is no finite number.
+    """
+    if values.dtype.kind in "iufb":
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        if missing is not None and (codes := missing.numbers_in(values)):
+            numbers = np.where(np.isin(numbers, codes), np.nan, numbers)
+        return numbers, np.isinf(numbers)
+    positions, texts = factorise(values)
+    table = np.array([*map(read_number, texts), math.nan])
+    coded = np.zeros(len(table), bool)
+    if missing is not None:
+        coded[:-1] = [text in missing.texts for text in texts]
+        coded |= np.isin(table, list(missing.numbers))
+    table[coded] = np.nan
+    return table[positions], (~np.isfinite(table) & ~coded)[positions] & (positions >= 0)

@@ -1,0 +1,162 @@
+"""JSON documents that carry a checksum of their own content.
+
+It tells damage and careless edits.  Someone who means to forge a document can make its checksum
+anew: a checksum is no signature.
+
+The form of a JSON document: which keys it must have, and what may stand there.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ppdm_dask.errors import InputError
+
+__all__ = [
+    "MOST_BYTES",
+    "NUMBER",
+    "Form",
+    "misfit",
+    "parse_json",
+    "read_bounded",
+    "read_sealed",
+    "seal",
+]
+
+
+Form: TypeAlias = type | tuple[type, ...] | list[Any] | Mapping[Any, Any]
+"""Types; a list of one form, that of all items; or a table of forms by key, ``...`` for any key."""
+
+NUMBER = (int, float)
+
+
+def misfit(value: Any, form: Form, where: str = "") -> str | None:
+    """The first place at which a value does not have a form; None if it has it everywhere.
+
+    Parameters
+    ----------
+    value : JSON value
+    form : Form
+        Keys that it does not name may stand there too.
+    where : str
+        Dotted path of the value.
+
+    Examples
+    --------
+    >>> misfit({"name": "a", "sizes": [1, "2"]}, {"name": str, "sizes": [int]})
+    'sizes[1]'
+    >>> misfit({"a": {}}, {...: {"name": str}})
+    'a.name'
+    """
+    if isinstance(form, type | tuple):
+        return None if isinstance(value, form) else where
+    if isinstance(form, list):
+        if not isinstance(value, list):
+            return where
+        parts = [(item, form[0], f"{where}[{i}]") for i, item in enumerate(value)]
+    else:
+        if not isinstance(value, dict):
+            return where
+        under = f"{where}." if where else ""
+        named = dict.fromkeys(value, form[...]) if ... in form else form
+        if missing := [key for key in named if key not in value]:
+            return f"{under}{missing[0]}"
+        parts = [(value[key], each, f"{under}{key}") for key, each in named.items()]
+    return next((at for part in parts if (at := misfit(*part)) is not None), None)
+
+
+CHECKSUM = "checksum"
+
+MOST_BYTES = 64 << 20
+"""Size beyond which a document is not read: none of ours comes near it."""
+
+
+def seal(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with its checksum, which replaces the one it had."""
+    return {**content, CHECKSUM: _checksum(content)}
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the content as JSON, its keys sorted, without white space."""
+    rest = {key: value for key, value in content.items() if key != CHECKSUM}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a regular file of at most so many bytes.
+
+    Raises
+    ------
+    OSError
+        With the reason, also for a folder, a device or a pipe, which is not waited for, and for a
+        larger file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is a device or a pipe, no file")
+        if found.st_size > most:
+            what = f"it has {found.st_size:,} bytes; at most {most:,} are expected"
+            raise OSError(errno.EFBIG, what)
+        return file.read(most)
+
+
+def parse_json(content: bytes) -> Any:
+    """JSON in UTF-8; a ValueError where it is none, or nested too deeply."""
+    try:
+        return json.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read_sealed(
+    path: Path, what: str, error: type[InputError] = InputError, *, required: bool = True
+) -> dict[str, Any]:
+    """Read a document that :func:`seal` made; its checksum stays in it.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What it should be, for messages, such as "manifest of a run".
+    error : type
+        Of the errors.
+    required : bool
+        Whether a document without a checksum, of an earlier version, is refused.
+
+    Raises
+    ------
+    FileNotFoundError
+    InputError
+        Of the type `error`: if the file cannot be read, is no such document, or is damaged.
+    """
+    try:
+        found = parse_json(read_bounded(path))
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise error(f"{path}: cannot be read: {problem.strerror}", path) from None
+    except ValueError:
+        raise error(f"{path}: this is no {what}", path) from None
+    if not isinstance(found, dict):
+        raise error(f"{path}: this is no {what}", path)
+    if CHECKSUM not in found:
+        if not required:
+            return found
+        raise error(
+            f"{path}: this is no {what}, or one of an earlier version: it has no checksum", path
+        )
+    if found[CHECKSUM] != _checksum(found):
+        raise error(f"{path}: damaged or edited: its content does not match its checksum", path)
+    return found

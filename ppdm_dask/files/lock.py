@@ -1,0 +1,100 @@
+"""One writer at a time: a file lock that the kernel frees when its process ends."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+from ppdm_dask.errors import RunFolderError
+
+__all__ = ["RunLock"]
+
+
+fcntl: Any
+try:
+    fcntl = importlib.import_module("fcntl")
+except ImportError:  # a system without such locks
+    fcntl = None
+
+
+class RunLock:
+    """Exclusive lock beside a ledger or an output; held from construction to :meth:`release`.
+
+    The file holds the process id of the holder. It is not inherited by worker processes, so a
+    killed driver frees it at once.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file; made if it is not there, removed on release.
+    owner : Path
+        What the lock protects; named in the error.
+
+    Raises
+    ------
+    RunFolderError
+        If another process holds the lock, or the file cannot be written.
+    """
+
+    def __init__(self, path: Path, owner: Path) -> None:
+        self.path = path
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            except OSError as error:
+                raise RunFolderError(
+                    f"{path}: cannot be written ({error.strerror}); a folder that can be "
+                    "written to is needed",
+                    path,
+                ) from None
+            if not _locked(descriptor):
+                holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+                os.close(descriptor)
+                raise RunFolderError(
+                    f"{owner}: in use by process {holder or '(just starting)'}; "
+                    "wait for it to end, or stop it",
+                    path,
+                )
+            if self._is_current(descriptor):
+                break
+            # The former holder removed the file between our opening and our locking it.
+            os.close(descriptor)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor: int | None = descriptor
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Remove the file and free the lock; a second call does nothing."""
+        if self._descriptor is None:
+            return
+        self.path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+        self._descriptor = None
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock a file, or say that somebody else has; without such locks, by the process it names."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+    holder = os.pread(descriptor, 32, 0).strip()
+    if not holder.isdigit():
+        return True
+    try:
+        os.kill(int(holder), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False

@@ -1,0 +1,332 @@
+"""Files that are there whole or not at all, and that leave nothing of what they hold behind.
+
+A file is made in a hidden folder beside its place, ``.<name>.<process>-<token>.part``, which its
+owner alone may enter.  The folder is removed when the file is complete, when writing fails, and
+when SIGINT, SIGTERM or SIGHUP ends the program.  After SIGKILL it stays, until a program writes
+into the same place again: a lock that the kernel frees with its holder tells what is left over from
+what another program is still writing, whatever process has the old number by then.
+
+Cells of a CSV that is written: values as they were, and labels that no spreadsheet runs.
+
+The names under which writers are known to experiments; see :mod:`ppdm_dask.files.writing`.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import re
+import shutil
+import signal
+import stat
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.errors import RunFolderError
+from ppdm_dask.files.columns import read_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+__all__ = [
+    "cell_texts",
+    "ending_cleanly",
+    "lock",
+    "remove_at_end",
+    "remove_left_parts",
+    "replacing",
+    "spreadsheet_safe",
+    "stays",
+    "write_text",
+]
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""Signs at the beginning of a cell that spreadsheets take for that of a formula."""
+
+
+def cell_texts(values: pd.Series) -> list[str]:
+    """Texts of a column: exact numbers, and nothing where a value is missing."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(values.dtype, pd.ArrowDtype) and pa.types.is_floating(values.dtype.pyarrow_dtype):
+        # Single precision has its own shortest text: 0.1, where a double would have 17 digits.
+        kind = values.dtype.pyarrow_dtype.to_pandas_dtype()
+        return [_text(each) for each in values.to_numpy(kind, na_value=np.nan)]
+    return [_text(each) for each in values]
+
+
+def _text(value: Any) -> str:
+    import pandas as pd
+
+    missing = value is None or value is pd.NA or value is pd.NaT or value != value
+    return "" if missing else str(value)
+
+
+def spreadsheet_safe(cells: Iterable[Any]) -> list[Any]:
+    """Cells with an apostrophe before a text that a spreadsheet would take for a formula.
+
+    Numbers, and texts that spell one, stay as they are.
+
+    Examples
+    --------
+    >>> spreadsheet_safe(["=1+1", "yes", -0.02, "-99"])
+    ["'=1+1", 'yes', -0.02, '-99']
+    """
+    return [f"'{cell}" if _is_formula(cell) else cell for cell in cells]
+
+
+def _is_formula(cell: object) -> bool:
+    formula = isinstance(cell, str) and cell.startswith(FORMULAS)
+    return formula and not np.isfinite(read_number(str(cell)))
+
+
+fcntl: Any
+try:
+    fcntl = importlib.import_module("fcntl")
+except ImportError:  # a system without such locks
+    fcntl = None
+
+
+PART = re.compile(r"\..+\.(?P<process>\d+)-[0-9a-f]{12}\.part")
+
+LONGEST = 40
+"""Characters of a file's name that stand in its part's."""
+
+STALE_SECONDS = 3_600.0
+"""Where a file system has no locks, a part is left over if its process is gone and it is so old."""
+
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a program without its leaving any context.  SIGINT raises an exception."""
+
+_open: set[Path] = set()
+_cleaned: set[Path] = set()
+
+
+@contextmanager
+def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> Iterator[Path]:
+    """Give a temporary name; on leaving, sync the file and move it to its place.
+
+    Where anything fails, the temporary file is removed and what stood at `path` still stands.
+
+    Parameters
+    ----------
+    path : Path
+    inputs : iterable of Path
+        Files that the new one is made of, if it may hold something of theirs: whoever may not read
+        all of them may not read it, nor may whoever could not read a file that it replaces.
+    mode : int
+        Permissions beyond which the file gets none.
+
+    Yields
+    ------
+    Path
+        Of the same ending; the file is there, empty, with mode 0600.
+
+    Raises
+    ------
+    RunFolderError
+        If the file cannot be written.
+    """
+    given = tuple(inputs)
+    try:
+        remove_left_parts(path.parent, once=True)
+        with ending_cleanly(), _part(path) as folder:
+            aside, usual = folder / path.name, _usual_mode(folder)
+            os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            yield aside
+            allowed = _narrowest(given if not given else (*given, path), aside)
+            os.chmod(aside, usual & mode & allowed | stat.S_IRUSR)
+            _sync(aside)
+            os.replace(aside, path)
+            with suppress(OSError):  # some systems sync no folders
+                _sync(path.parent)
+    except OSError as error:
+        what = error.strerror or " ".join(str(error).split())
+        raise RunFolderError(f"{path}: cannot be written: {what}", path) from None
+
+
+def write_text(path: Path, text: str, inputs: Iterable[Path] = ()) -> None:
+    """Write a UTF-8 file, whole or not at all; see :func:`replacing`."""
+    with replacing(path, inputs) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _part(path: Path) -> Iterator[Path]:
+    """A folder beside `path` that nobody else may enter, locked while it is in use."""
+    while True:
+        name = f".{path.stem[:LONGEST]}.{os.getpid()}-{os.urandom(6).hex()}.part"
+        folder = path.with_name(name)
+        _open.add(folder)
+        descriptor = None
+        try:
+            folder.mkdir(mode=0o700)
+            # Someone who cleans up may come between making and locking it; then take another.
+            with suppress(FileNotFoundError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            if descriptor is not None:
+                with suppress(OSError):  # no locks here
+                    lock(descriptor, shared=True)
+            if folder.is_dir():
+                yield folder
+                return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            _open.discard(folder)
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def lock(descriptor: int, *, shared: bool = False, wait: bool = True) -> None:
+    """Lock an open file or folder; it is unlocked when it is closed, or its holder ends.
+
+    Raises
+    ------
+    OSError
+        If another holds it and `wait` is false, or there are no locks here.
+    """
+    if fcntl is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(descriptor, how if wait else how | fcntl.LOCK_NB)
+
+
+def _usual_mode(folder: Path) -> int:
+    """The mode that files get here."""
+    # The umask cannot be read without changing it for other threads; a folder shows it.
+    probe = folder / "probe"
+    probe.mkdir()
+    mode = stat.S_IMODE(probe.stat().st_mode)
+    probe.rmdir()
+    return mode & 0o666
+
+
+def _narrowest(inputs: Iterable[Path], aside: Path) -> int:
+    """Permissions that all the files give; those of a group only where it is the new file's."""
+    group, allowed = aside.stat().st_gid, 0o777
+    for path in inputs:
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            mode = stat.S_IMODE(found.st_mode)
+            if found.st_gid != group:
+                mode &= ~0o070 | (mode & 0o007) << 3
+            allowed &= mode
+    return allowed
+
+
+def remove_left_parts(folder: Path, *, once: bool = False) -> bool:
+    """Remove what killed programs were writing into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    once : bool
+        Look only if this process has not yet looked there.
+
+    Returns
+    -------
+    bool
+        Whether other programs that live are writing there.
+    """
+    place = folder.absolute()
+    if once and place in _cleaned:
+        return False
+    _cleaned.add(place)
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return False
+    others = False
+    for name in names:
+        match = PART.fullmatch(name)
+        if match and place / name not in _open:
+            _remove_if_left(place / name, int(match["process"]))
+            others = others or (place / name).is_dir()
+    return others
+
+
+def _remove_if_left(part: Path, process: int) -> None:
+    try:
+        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        try:
+            lock(descriptor, wait=False)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES) or not _is_stale(part, process):
+                return
+        shutil.rmtree(part, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _is_stale(part: Path, process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        with suppress(OSError):
+            return time.time() - part.stat().st_mtime > STALE_SECONDS
+    except OSError:
+        pass
+    return False
+
+
+@contextmanager
+def ending_cleanly() -> Iterator[None]:
+    """Context in which SIGTERM and SIGHUP remove parts, and then end the program as they would.
+
+    A signal that is ignored, or that someone else handles, is left to that.  Python delivers
+    signals to the main thread; in another this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def remove_at_end(path: Path) -> None:
+    """Have a file removed too where a signal ends the program while it writes."""
+    _open.add(path)
+
+
+def stays(path: Path) -> None:
+    """Take back :func:`remove_at_end`."""
+    _open.discard(path)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # No exception: one that comes up in a finalizer or a callback would be lost.
+    for left in list(_open):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

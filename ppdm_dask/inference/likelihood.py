@@ -1,0 +1,190 @@
+"""Maximum likelihood on the simplex: exactly, and by expectation-maximisation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.matching import bound_to
+from ppdm_dask.inference.blocks import along_blocks, check_table
+from ppdm_dask.inference.fit import fit_of_table
+from ppdm_dask.inference.inversion import Estimate
+from ppdm_dask.inference.maximum import MAX_DENSE, channel, maximum, require_possible
+from ppdm_dask.inference.moments import Estimand, check_estimand
+from ppdm_dask.ranges import real, whole
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.inference.tables import ContingencyTable
+
+__all__ = ["LikelihoodEstimate", "em", "mle"]
+
+
+Floats = npt.NDArray[np.float64]
+
+ZERO = 1e-12
+"""Proportion up to which a cell of the exact maximum is 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodEstimate(Estimate):
+    """Joint proportions within the simplex at which the reports are most likely.
+
+    Standard errors are from the observed information, where no cell is 0; at the boundary they
+    fail, and there are none.
+
+    Parameters
+    ----------
+    steps : int
+        Iterations taken; 0 where the maximum has a closed form.
+    converged : bool
+    gap : float
+        No proportions have a log likelihood, per report, greater by more than this.
+    """
+
+    steps: int = 0
+    converged: bool = True
+    gap: float = 0.0
+
+
+def _finish(
+    table: ContingencyTable,
+    design: Design,
+    p: Floats,
+    method: str,
+    estimand: Estimand,
+    steps: int,
+    converged: bool,
+    zero: float = ZERO,
+) -> LikelihoodEstimate:
+    """Gap, negative share of the inversion, and variances where the maximum is inside.
+
+    Cells up to `zero` are on the boundary, as far as can be told.
+    """
+    names, n = table.attributes, table.n
+    observed = table.counts / n
+    law = along_blocks(p, names, design, "apply")
+    ratio = np.divide(observed, law, out=np.zeros_like(law), where=observed > 0)
+    gap = max(float(along_blocks(ratio, names, design, "apply_transposed").max()) - 1, 0.0)
+    inverse = along_blocks(observed, names, design, "invert")
+    zeros = int((p <= zero).sum())
+    variance, reason = None, ""
+    if zeros and p.size > 1:
+        what = (
+            "are 0" if zero == ZERO else f"are below {zero:.2g}, which this tolerance takes for 0"
+        )
+        reason = (
+            f"the maximum is on the boundary ({zeros} of {p.size} cells {what}), where standard "
+            "errors fail; ask for a profile likelihood interval"
+        )
+    elif n < 2:
+        variance = np.full(p.shape, np.nan)
+    elif estimand == "file":
+        reason = "the likelihood is of the population; standard errors of this file are inversion's"
+    elif p.size <= MAX_DENSE:
+        P = channel(table, design)
+        weight = np.divide(observed, law**2, out=np.zeros_like(law), where=observed > 0).ravel()
+        information = P.T @ (weight[:, None] * P)
+        inner = np.linalg.pinv(information, hermitian=True)
+        total = inner.sum(axis=1)
+        diagonal = np.diag(inner) - total**2 / total.sum()
+        variance = np.maximum(diagonal, 0).reshape(p.shape) / n
+    else:
+        square = np.divide(law**2, observed, out=np.zeros_like(law), where=observed > 0)
+        variance = (along_blocks(square, names, design, "invert_squared") - p**2) / n
+    return LikelihoodEstimate(
+        table.codebook,
+        p,
+        variance,
+        n,
+        method,
+        estimand,
+        float((inverse < 0).mean()),
+        reason=reason,
+        steps=steps,
+        converged=converged,
+        gap=gap,
+        tested=partial(fit_of_table, table, design),
+    )
+
+
+def em(
+    table: ContingencyTable,
+    design: Design,
+    *,
+    estimand: Estimand = "population",
+    tolerance: float = 1e-9,
+    max_steps: int = 10_000,
+) -> LikelihoodEstimate:
+    """Expectation-maximisation from uniform proportions: Eq. (3) of [HuangDu]_.
+
+    ``p[j] <- sum_i P*[i] P[i, j] p[j] / sum_l P[i, l] p[l]`` (the printed sum has its letters mixed
+    up).  It stops where no proportion moves by more than the tolerance; `gap` says how far the
+    likelihood may still be from its maximum, which is approached slowly at the boundary.
+
+    Near 0 a step is at most about the square of a proportion, so a cell below the square root of
+    the last step cannot be told from 0: then there are no standard errors.
+
+    Parameters
+    ----------
+    table, design, estimand
+        As in :func:`ppdm_dask.invert`.
+    tolerance : float
+        Largest change of a proportion at the end.
+    max_steps : int
+
+    Returns
+    -------
+    LikelihoodEstimate
+        With the steps taken and whether they converged.
+    """
+    check_estimand(estimand)
+    real("tolerance", tolerance, 0)
+    whole("max_steps", max_steps, 1)
+    design = bound_to(table, design)
+    table = check_table(table, design)
+    names, shape = table.attributes, table.codebook.shape
+    observed = table.counts / table.n
+    p = np.full(shape, 1 / math.prod(shape))
+    converged, steps, moved = False, 0, 1.0
+    while steps < max_steps and not converged:
+        steps += 1
+        law = along_blocks(p, names, design, "apply")
+        require_possible(observed, law)
+        ratio = np.divide(observed, law, out=np.zeros_like(law), where=observed > 0)
+        after = p * along_blocks(ratio, names, design, "apply_transposed")
+        moved = float(np.abs(after - p).max())
+        converged = moved <= tolerance
+        p = after
+    zero = max(math.sqrt(max(moved, tolerance)), ZERO)
+    return _finish(table, design, p / p.sum(), "em", estimand, steps, converged, zero)
+
+
+def mle(
+    table: ContingencyTable, design: Design, *, estimand: Estimand = "population"
+) -> LikelihoodEstimate:
+    """Maximum likelihood on the simplex, exactly.
+
+    It is the inversion where P is square and the inversion lies within the simplex (Theorem 1 of
+    [HuangDu]_, which does not say so); a water level for mixtures; else an interior-point method.
+
+    Parameters
+    ----------
+    table, design, estimand
+        As in :func:`ppdm_dask.invert`.
+
+    Raises
+    ------
+    InputError
+        Where an exact solution would take a dense matrix of more than 2,048 cells.
+    """
+    check_estimand(estimand)
+    design = bound_to(table, design)
+    table = check_table(table, design)
+    p, steps = maximum(table, design)
+    return _finish(table, design, p, "maximum likelihood", estimand, steps, True)

@@ -1,0 +1,235 @@
+"""Records of several owners, each disguised in its own way, in one estimate.  [ZhanDu]_, 4.8."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ppdm_dask.data.records import Records
+from ppdm_dask.designs.base import Design, Floats
+from ppdm_dask.designs.binding import check_fit
+from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
+from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.inference.events import event_weights
+from ppdm_dask.inference.fit import Fit, fit_of_parts
+from ppdm_dask.inference.inversion import Estimate
+from ppdm_dask.inference.laws import law_of_cells, law_of_event, raised, undefined
+from ppdm_dask.inference.moments import check_estimand, mean_variance, standard_error_of
+from ppdm_dask.inference.proportions import estimate_proportions
+from ppdm_dask.inference.uncertainty import Proportion
+from ppdm_dask.shown import given
+
+if TYPE_CHECKING:
+    from ppdm_dask.inference.laws import EventLaw
+    from ppdm_dask.inference.moments import Estimand
+
+__all__ = ["Stratified", "pair_strata"]
+
+
+Strata = tuple[tuple[Records, Design], ...]
+
+
+@dataclass(frozen=True, init=False)
+class Stratified:
+    """Designs of several strata; the event weights of all their reports add.
+
+    An owner that does not disguise is a stratum with the design ``Identity``.
+
+    Parameters
+    ----------
+    designs : iterable of Design
+        One a stratum.
+
+    Examples
+    --------
+    >>> import ppdm_dask as pp
+    >>> book = pp.Codebook((pp.Attribute("sick", ("no", "yes")),))
+    >>> own = pp.Records(np.array([[0], [1], [1], [1]]), book)
+    >>> warner = pp.Warner("sick", theta=0.75)
+    >>> theirs = pp.Reports(np.array([[1], [0]]), book, 0, warner.digest)
+    >>> both = Stratified([pp.Identity("sick", [2]), warner])
+    >>> round(both.proportion([own, theirs], {"sick": "yes"}).value, 6)
+    0.666667
+    """
+
+    designs: tuple[Design, ...]
+
+    def __init__(self, designs: Iterable[Design]) -> None:
+        found = tuple(designs)
+        for design in found:
+            if not isinstance(design, Design):
+                raise DesignError(f"designs: got {given(design)}; designs are needed", design)
+        if not found:
+            raise DesignError("designs: got none; one a stratum is needed", designs)
+        object.__setattr__(self, "designs", found)
+
+    def pair(self, strata: Sequence[Records]) -> Strata:
+        """Each stratum's records with their design, bound to their codebook.
+
+        Raises
+        ------
+        RecordsError
+            If there is not one stratum a design, their codebooks differ, one is empty, or one was
+            made by another design.
+        """
+        if isinstance(strata, Records) or len(strata) != len(self.designs):
+            got = 1 if isinstance(strata, Records) else len(strata)
+            raise RecordsError(
+                f"strata: got {got}; reports for each of {len(self.designs)} designs are needed",
+                strata,
+            )
+        paired = []
+        for h, (records, design) in enumerate(zip(strata, self.designs, strict=True), 1):
+            if not isinstance(records, Records):
+                raise RecordsError(
+                    f"stratum {h}: got {type(records).__name__}; Reports are needed", records
+                )
+            if records.codebook.digest != strata[0].codebook.digest:
+                raise RecordsError(f"stratum {h} has another codebook than stratum 1", records)
+            if not len(records):
+                raise RecordsError(f"stratum {h} has no records; leave it out", records)
+            check_fit(design, records.codebook)
+            bound = bound_to(records, design)
+            require_design(records, bound)
+            require_unweighted(records)
+            paired.append((records, bound))
+        return tuple(paired)
+
+    def proportion(
+        self,
+        strata: Sequence[Records],
+        event: Mapping[str, Any],
+        *,
+        estimand: Estimand = "population",
+    ) -> Proportion:
+        """Estimate the proportion of an event over all strata together.
+
+        ``p = sum_h n_h p_h / n`` with ``SE^2 = sum_h n_h s_h^2 / n^2``, s_h^2 the variance of the
+        weights within stratum h; where few reports carry that, at least what the designs make it.
+
+        Parameters
+        ----------
+        strata : sequence of Records or Reports
+            In the order of the designs.
+        event : mapping of attribute to label or iterable of labels
+        estimand : {"population", "file"}
+        """
+        check_estimand(estimand)
+        n, parts = sum(map(len, strata)), []
+        for records, design in self.pair(strata):
+            weights = event_weights(records, design, event)  # type: ignore[arg-type]
+            n_h = len(weights)
+            mean, square = np.array(math.fsum(weights) / n_h), np.array(math.fsum(weights**2) / n_h)
+            masks, names = records.codebook.masks(event), records.codebook.names
+            law = law_of_event(design, masks, names)
+            moments = None if law is None else law.second_moments(mean, square)
+            spread = mean_variance(mean, square, n_h, estimand)
+            parts.append(_Part(n_h / n, n_h, mean, spread, law, moments))
+        whole = _pooled(parts, estimand)
+        error = float(standard_error_of(whole.variance))
+        moments = whole.moments
+        pair = None if moments is None else (float(moments[0]), float(moments[1]))
+        freedom = float(max(n - len(parts), 1))
+        few = bool(whole.few)
+        return Proportion(float(whole.value), error, n, estimand, pair, n, freedom, few)
+
+    def estimate_proportions(
+        self,
+        strata: Sequence[Records],
+        over: Iterable[str],
+        *,
+        estimand: Estimand = "population",
+    ) -> Estimate:
+        """Estimate the joint proportions of some attributes: inverted by stratum, then added.
+
+        Parameters
+        ----------
+        strata : sequence of Records or Reports
+            In the order of the designs.
+        over : iterable of str
+            Attributes.
+        estimand : {"population", "file"}
+        """
+        names, n = tuple(over), sum(map(len, strata))
+        found, parts = [], []
+        for records, design in self.pair(strata):
+            part = estimate_proportions(records, design, names, estimand=estimand)  # type: ignore[arg-type]
+            law = law_of_cells(design, part.codebook, covering(design, names))
+            assert part.unbiased is not None
+            share = part.n / n
+            parts.append(_Part(share, part.n, part.values, part.unbiased, law, part.moments))
+            found.append(part)
+        whole = _pooled(parts, estimand)
+        return Estimate(
+            found[0].codebook,
+            whole.value,
+            whole.variance,
+            n,
+            "inversion",
+            estimand,
+            float((whole.value < 0).mean()),
+            few=whole.few,
+            unbiased=whole.unbiased,
+            moments=whole.moments,
+            size=n,
+            freedom=float(max(n - len(parts), 1)),
+            tested=partial(_worst_fit, found),
+        )
+
+
+def _worst_fit(parts: Sequence[Estimate]) -> Fit:
+    return fit_of_parts([part.fit for part in parts])
+
+
+class _Part(NamedTuple):
+    """Estimates of one stratum."""
+
+    share: float
+    n: int
+    value: Floats
+    variance: Floats
+    law: EventLaw | None
+    moments: tuple[Floats, Floats] | None
+
+
+class _Pooled(NamedTuple):
+    value: Floats
+    variance: Floats
+    unbiased: Floats
+    few: Any
+    moments: tuple[Floats, Floats] | None
+
+
+def _pooled(parts: Sequence[_Part], estimand: Estimand) -> _Pooled:
+    """Estimates over all strata: shares add, and so do the least variances of the designs."""
+    n = sum(part.n for part in parts)
+    value = np.asarray(sum(part.share * part.value for part in parts))
+    unbiased = np.asarray(sum(part.share**2 * part.variance for part in parts))
+    laws = [part.law for part in parts]
+    moments = [part.moments for part in parts]
+    if any(law is None for law in laws) or any(pair is None for pair in moments):
+        variance, few = undefined(unbiased, n, np.maximum(np.abs(value), 1) ** 2)
+        return _Pooled(value, variance, unbiased, few, None)
+    known = [(part, part.law, part.moments) for part in parts if part.law and part.moments]
+    floor = sum(part.share**2 * law.least / part.n for part, law, _ in known)
+    farthest = np.maximum.reduce([law.farthest(part.value) for part, law, _ in known])
+    exact = np.logical_and.reduce([law.certain | law.told(estimand) for _, law, _ in known])
+    variance, few = raised(unbiased, np.asarray(floor), farthest, n, exact)
+    inside, outside = (
+        np.asarray(sum(part.share * pair[i] for part, _, pair in known)) for i in (0, 1)
+    )
+    return _Pooled(value, variance, unbiased, few, (inside, outside))
+
+
+def pair_strata(design: Design | Stratified, reports: Records | Sequence[Records]) -> Strata:
+    """Strata of a miner's reports: one under a design, several under a stratified one."""
+    if isinstance(design, Stratified):
+        return design.pair(reports)  # type: ignore[arg-type]
+    if not isinstance(reports, Records):
+        raise RecordsError(f"got {type(reports).__name__}; Reports are needed", reports)
+    return Stratified([design]).pair([reports])

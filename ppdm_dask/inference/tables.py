@@ -1,0 +1,302 @@
+"""Contingency tables of reports: a monoid of integer counts, dense or sparse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.designs.matching import bound_to, covering, require_design, require_whole
+from ppdm_dask.errors import RecordsError
+from ppdm_dask.shown import listed, shown
+
+if TYPE_CHECKING:
+    from ppdm_dask.data.codebook import Codebook
+    from ppdm_dask.data.records import Records
+    from ppdm_dask.designs.base import Design
+
+__all__ = ["ContingencyTable", "count", "covering", "require_design", "require_whole"]
+
+
+DENSE_CELLS = 1 << 20
+"""A table of more cells than this is counted sparsely: only the cells that occur."""
+
+MAX_COUNT = (1 << 63) - 1
+"""Records that a table can hold: counts have 64 bits."""
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ContingencyTable:
+    """Counts of records in the joint categories of some attributes.
+
+    Tables over the same attributes add; ``zero`` is the neutral element.  Sums of integers are
+    exact, so partitions may be counted and added in any order.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        The attributes of the table, in the order of its axes.
+    counts : int64 array
+        Shape ``sizes`` if dense; shape (cells that occur,) if sparse.
+    cells : int64 array, optional
+        Sparse only: ascending row-major indices of the cells that occur.
+    design_digest : str
+        Digest of the design behind the reports; empty for undisguised records.
+    simulated : bool
+        True if the reports were drawn from a seed.
+    reported_sizes : tuple of int, optional
+        Reported symbols along each axis, where they are not the categories of the codebook.
+
+    Raises
+    ------
+    RecordsError
+        For counts of another shape or type, below 0, or of 2**63 records or more in all.
+    """
+
+    codebook: Codebook
+    counts: Counts
+    cells: Counts | None = None
+    design_digest: str = ""
+    simulated: bool = False
+    reported_sizes: tuple[int, ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Reported symbols along each axis: categories, where a design has no more of them."""
+        return self.codebook.shape if self.reported_sizes is None else self.reported_sizes
+
+    def __post_init__(self) -> None:
+        expected = self.sizes if self.cells is None else self.cells.shape
+        given: Any = self.counts
+        if not isinstance(given, np.ndarray):
+            kind = type(given).__name__
+            raise RecordsError(f"counts: got {kind}; an array of int64 is needed", given)
+        if given.dtype != np.int64 or given.shape != expected:
+            raise RecordsError(
+                f"counts are {given.dtype} {given.shape}; int64 {expected} is needed", given
+            )
+        if self.counts.size and int(self.counts.min()) < 0:
+            raise RecordsError(
+                f"counts: got {int(self.counts.min())}; 0 or more are needed", self.counts
+            )
+        if self.cells is not None and len(self.cells):
+            # A cell that is there twice, or outside of the table, would be counted elsewhere.
+            inside = int(self.cells[0]) >= 0 and int(self.cells[-1]) < _n_cells(self.sizes)
+            if not inside or (np.diff(self.cells) <= 0).any():
+                raise RecordsError("cells: ascending indices of cells are needed", self.cells)
+        _require_total(self.n)
+
+    @classmethod
+    def zero(
+        cls,
+        codebook: Codebook,
+        design_digest: str = "",
+        reported_sizes: tuple[int, ...] | None = None,
+    ) -> ContingencyTable:
+        """The table without records."""
+        sizes = codebook.shape if reported_sizes is None else reported_sizes
+        counts, cells = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if _n_cells(sizes) <= DENSE_CELLS:
+            return cls(codebook, np.zeros(sizes, np.int64), None, design_digest, False, sizes)
+        return cls(codebook, counts, cells, design_digest, False, sizes)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        return self.codebook.names
+
+    @cached_property
+    def n(self) -> int:
+        """Number of records counted."""
+        counts = self.counts
+        if counts.size * int(counts.max(initial=0)) <= MAX_COUNT:
+            return int(counts.sum())
+        # A sum in 64 bits could wrap.
+        high, low = (counts >> 32).sum(), (counts & 0xFFFFFFFF).sum()
+        return (int(high) << 32) + int(low)
+
+    def __add__(self, other: ContingencyTable) -> ContingencyTable:
+        if not isinstance(other, ContingencyTable):
+            return NotImplemented
+        if other.codebook.digest != self.codebook.digest:
+            raise RecordsError("tables over different attributes or categories do not add", other)
+        if other.design_digest != self.design_digest or other.sizes != self.sizes:
+            raise RecordsError("tables of reports made by different designs do not add", other)
+        _require_total(self.n + other.n)
+        simulated = self.simulated or other.simulated
+        if self.cells is None and other.cells is None:
+            return replace(self, counts=self.counts + other.counts, simulated=simulated)
+        one, two = self.sparse(), other.sparse()
+        assert one.cells is not None and two.cells is not None
+        cells, where = np.unique(np.concatenate([one.cells, two.cells]), return_inverse=True)
+        counts = np.zeros(len(cells), np.int64)
+        np.add.at(counts, where, np.concatenate([one.counts, two.counts]))
+        return replace(one, counts=counts, cells=cells, simulated=simulated)
+
+    def sparse(self) -> ContingencyTable:
+        """The same table as the cells that occur."""
+        if self.cells is not None:
+            return self
+        flat = self.counts.ravel()
+        cells = np.flatnonzero(flat).astype(np.int64)
+        return replace(self, counts=flat[cells], cells=cells)
+
+    def dense(self) -> ContingencyTable:
+        """The same table with every cell.
+
+        Raises
+        ------
+        RecordsError
+            Above 2**20 cells; estimate events or count fewer attributes instead.
+        """
+        if self.cells is None:
+            return self
+        n_cells = _n_cells(self.sizes)
+        if n_cells > DENSE_CELLS:
+            raise RecordsError(
+                f"a table over {listed(self.attributes)} has {n_cells} cells, more than "
+                f"{DENSE_CELLS}; estimate events, or count fewer attributes",
+                self,
+            )
+        flat = np.zeros(n_cells, np.int64)
+        flat[self.cells] = self.counts
+        return replace(self, counts=flat.reshape(self.sizes), cells=None)
+
+    def symbols(self) -> npt.NDArray[np.int64]:
+        """Codes of the cells that occur, shape (cells, attributes), in ascending order."""
+        cells = self.sparse().cells
+        assert cells is not None
+        if not self.sizes:
+            return np.zeros((len(cells), 0), np.int64)
+        return np.stack(np.unravel_index(cells, self.sizes), axis=1)
+
+    def marginal(self, attributes: Iterable[str]) -> ContingencyTable:
+        """Sum over the attributes that are not named; axes in the order given."""
+        names = tuple(attributes)
+        book = self.codebook.select(names)
+        kept = [self.codebook.index(name) for name in names]
+        if self.cells is None:
+            others = tuple(i for i in range(self.counts.ndim) if i not in kept)
+            summed = self.counts.sum(axis=others)
+            order = np.argsort(np.argsort(kept))
+            counts = np.ascontiguousarray(summed.transpose(order))
+            return replace(self, codebook=book, counts=counts, reported_sizes=counts.shape)
+        sizes = tuple(self.sizes[i] for i in kept)
+        symbols = self.symbols()[:, kept]
+        return replace(
+            self, codebook=book, reported_sizes=sizes, **_tally(symbols, sizes, self.counts)
+        )
+
+    def where(self, event: dict[str, Any]) -> ContingencyTable:
+        """The part of the table inside an event; its attributes stay as axes.
+
+        Parameters
+        ----------
+        event : mapping of attribute to label or labels
+        """
+        masks = self.codebook.masks(event)
+        for name in masks:
+            if self.sizes[self.codebook.index(name)] != len(self.codebook[name].categories):
+                raise RecordsError(
+                    f"reports of {shown(name)} have symbols that are no categories; "
+                    "estimate the event instead",
+                    event,
+                )
+        part = self.sparse()
+        assert part.cells is not None
+        symbols = part.symbols()
+        inside = np.ones(len(symbols), bool)
+        for name, mask in masks.items():
+            inside &= mask[symbols[:, self.codebook.index(name)]]
+        part = replace(part, counts=part.counts[inside], cells=part.cells[inside])
+        return part.dense() if self.cells is None else part
+
+
+def _require_total(n: int) -> None:
+    if n > MAX_COUNT:
+        raise RecordsError(f"counts: {n} records in all; at most {MAX_COUNT} can be counted", n)
+
+
+def _n_cells(sizes: tuple[int, ...]) -> int:
+    n_cells = math.prod(sizes)
+    if n_cells >= 1 << 62:
+        raise RecordsError(
+            f"a table over {len(sizes)} attributes has {n_cells} cells; count fewer", sizes
+        )
+    return n_cells
+
+
+def _tally(
+    symbols: npt.NDArray[Any], sizes: tuple[int, ...], multiplicity: Counts | None
+) -> dict[str, Any]:
+    """Fields ``counts`` and ``cells`` of the table of some coded rows."""
+    n_cells = _n_cells(sizes)
+    index = np.zeros(len(symbols), np.int64)
+    for axis, size in enumerate(sizes):
+        index *= size
+        index += symbols[:, axis]
+    if n_cells <= DENSE_CELLS:
+        counts = np.zeros(n_cells, np.int64)
+        if multiplicity is None:
+            counts += np.bincount(index, minlength=n_cells)
+        else:
+            np.add.at(counts, index, multiplicity)
+        return {"counts": counts.reshape(sizes), "cells": None}
+    cells, where = np.unique(index, return_inverse=True)
+    counts = np.zeros(len(cells), np.int64)
+    np.add.at(counts, where, 1 if multiplicity is None else multiplicity)
+    return {"counts": counts, "cells": cells}
+
+
+def count(records: Records, design: Design, over: Iterable[str] | None = None) -> ContingencyTable:
+    """Count reports over some attributes.
+
+    Where a block of the design is not lumpable to the attributes asked for, the whole block is
+    counted: cutting it would lose what its inverse needs.
+
+    Parameters
+    ----------
+    records : Reports, or Records for the undisguised truth under a design that covers nothing of it
+    design : Design
+        The design that made the reports.
+    over : iterable of str, optional
+        Attributes; all by default.
+
+    Raises
+    ------
+    RecordsError
+        If the reports were made by another design, or are undisguised records of attributes that
+        the design disguises.
+    CodebookError
+        If there is no attribute of a name.
+    """
+    design = bound_to(records, design)
+    digest, simulated = require_design(records, design)
+    if records.weights is not None or records.strata is not None:
+        raise RecordsError(
+            "records with survey weights or strata are not counted; estimate from them directly",
+            records,
+        )
+    names = covering(design, records.codebook.names if over is None else over)
+    for block in design.blocks:
+        if block.kind == "set" and block.attributes[0] in names:
+            raise RecordsError(
+                f"reports of {shown(block.attributes[0])} are sets and are not counted; "
+                "sum their event weights (sum_weights, estimate_proportions)",
+                block,
+            )
+    chosen = records.select(names)
+    return ContingencyTable(
+        chosen.codebook,
+        design_digest=digest,
+        simulated=simulated,
+        reported_sizes=chosen.sizes,
+        **_tally(chosen.codes, chosen.sizes, None),
+    )

@@ -1,4 +1,0 @@
-"""Running work on many processes: the only place that imports Dask.
-
-Nothing is imported here; ``ppdm_dask.parallel.runner`` loads Dask only once workers are wanted.
-"""

@@ -1,0 +1,286 @@
+"""Goldens: what a recipe gave once, in a text file for people and programs.
+
+``SHA256SUMS`` beside goldens: a changed digit in one of them must not pass for a drift.
+
+Its lines are those of ``sha256sum``, with names relative to its folder.  A folder without it holds
+goldens of an earlier version, which are believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from ppdm_dask.errors import DataError
+from ppdm_dask.files.documents import Form, misfit, parse_json, read_bounded
+from ppdm_dask.files.writing import write_text
+from ppdm_dask.reproduce.fingerprint import Fingerprint
+from ppdm_dask.reproduce.summary import Figure, Summary, Value
+from ppdm_dask.shown import cut, given, shown
+
+__all__ = ["SCHEMA", "SUMS", "Golden", "as_json", "check_sum", "golden_path", "write_sum"]
+
+
+SUMS = "SHA256SUMS"
+
+
+def check_sum(path: Path, content: bytes) -> None:
+    """Raise DataError unless a golden's content is what the list of its folder says."""
+    sums = path.parent.parent / SUMS
+    known = _read(sums)
+    if known is None:
+        return
+    name = _name(path)
+    if name not in known:
+        what = f"{path}: not listed in {sums}; remove the golden and renew it"
+        raise DataError(what, path)
+    if known[name] != _sha256(content):
+        raise DataError(f"{path}: damaged or edited: it is not the file that {sums} lists", path)
+
+
+def write_sum(path: Path, content: bytes) -> None:
+    """Put a golden that was written on the list, which begins with all that are there."""
+    folder = path.parent.parent
+    known = _read(folder / SUMS)
+    if known is None:
+        there = {_name(each): each for each in folder.glob("*/*.json")}
+        known = {
+            name: hashlib.sha256(each.read_bytes()).hexdigest() for name, each in there.items()
+        }
+    known[_name(path)] = hashlib.sha256(content).hexdigest()
+    write_text(folder / SUMS, "".join(f"{known[name]}  {name}\n" for name in sorted(known)))
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def _read(sums: Path) -> dict[str, str] | None:
+    try:
+        lines = read_bounded(sums).decode("utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{sums}: cannot be read: {error.strerror}", sums) from None
+    except UnicodeDecodeError:
+        raise DataError(f"{sums}: this is no list of checksums", sums) from None
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+SCHEMA = "ppdm golden 1"
+
+KEYS = {
+    "schema",
+    "recipe",
+    "grade",
+    "recipe_digest",
+    "digest",
+    "history",
+    "fingerprint",
+    "version",
+    "variables",
+}
+
+FORM: Form = {
+    "recipe": str,
+    "grade": str,
+    "recipe_digest": str,
+    "digest": str,
+    "version": str,
+    "fingerprint": {...: (str, list)},
+    "history": [{"date": str, "digest": str, "reason": str}],
+    "variables": {...: {"units": str, "kind": str, "digest": str, "cells": {...: dict}}},
+}
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The result of a recipe at a grade, and what it was computed with.
+
+    Parameters
+    ----------
+    recipe, grade : str
+    recipe_digest : str
+        Digest of the recipe at that grade.
+    digest : str
+        SHA-256 of the result.
+    fingerprint : mapping
+        As of :func:`~ppdm_dask.reproduce.fingerprint.fingerprint`.
+    version : str
+        The package's version.
+    summaries : mapping of str to Summary
+        By variable.
+    history : tuple of mapping
+        One entry a renewal, the newest last: ``date``, ``reason`` and ``digest``.
+    """
+
+    recipe: str
+    grade: str
+    recipe_digest: str
+    digest: str
+    fingerprint: Fingerprint
+    version: str
+    summaries: Mapping[str, Summary]
+    history: tuple[Mapping[str, str], ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a golden.
+
+        Raises
+        ------
+        DataError
+            If there is none, or the file is something else than its folder's ``SHA256SUMS`` says.
+        """
+        try:
+            content = read_bounded(path)
+        except FileNotFoundError:
+            raise DataError(
+                f"{path}: there is no such golden; "
+                '`ppdm reproduce --renew "why"` makes those that are missing',
+                path,
+            ) from None
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
+        check_sum(path, content)
+        try:
+            found = parse_json(content)
+        except ValueError as error:
+            what = " ".join(str(error).split())
+            raise DataError(f"{path}: this is no golden: {what}", path) from None
+        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            got = found.get("schema") if isinstance(found, dict) else type(found).__name__
+            raise DataError(f"{path}: schema: got {given(got)}; {SCHEMA!r} is needed", path)
+        if wrong := sorted(KEYS.symmetric_difference(found)):
+            what = "is missing" if wrong[0] in KEYS else "is not known"
+            raise DataError(f"{path}: {cut(wrong[0])}: this key of a golden {what}", path)
+        if (at := misfit(found, FORM)) is not None:
+            raise DataError(f"{path}: this golden is damaged ({cut(at)})", path)
+        try:
+            summaries = {name: _summary(name, each) for name, each in found["variables"].items()}
+            history = tuple({k: str(entry[k]) for k in HISTORY} for entry in found["history"])
+            return cls(
+                recipe=str(found["recipe"]),
+                grade=str(found["grade"]),
+                recipe_digest=str(found["recipe_digest"]),
+                digest=str(found["digest"]),
+                fingerprint=dict(found["fingerprint"]),
+                version=str(found["version"]),
+                summaries=summaries,
+                history=history,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = cut(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            raise DataError(f"{path}: this golden is damaged ({what})", path) from None
+
+    def write(self, path: Path) -> None:
+        """Write the golden, a line a row of cells, so that a diff shows which of them moved.
+
+        Its checksum goes into ``SHA256SUMS`` of the folder of goldens.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "\n".join(self._lines()) + "\n"
+        write_text(path, text)
+        write_sum(path, text.encode())
+
+    def _lines(self) -> Iterator[str]:
+        yield "{"
+        head = {
+            "schema": SCHEMA,
+            "recipe": self.recipe,
+            "grade": self.grade,
+            "recipe_digest": self.recipe_digest,
+            "digest": self.digest,
+        }
+        for key, value in head.items():
+            yield f"  {_text(key)}: {_text(value)},"
+        yield '  "history": ['
+        yield from _list([_text({k: entry[k] for k in HISTORY}) for entry in self.history], 4)
+        yield "  ],"
+        yield '  "fingerprint": {'
+        yield from _list([f"{_text(k)}: {_text(v)}" for k, v in self.fingerprint.items()], 4)
+        yield "  },"
+        yield f'  "version": {_text(self.version)},'
+        yield '  "variables": {'
+        for i, summary in enumerate(self.summaries.values()):
+            yield f"    {_text(summary.name)}: {{"
+            yield f'      "units": {_text(summary.units)}, "kind": {_text(summary.kind)},'
+            yield f'      "digest": {_text(summary.digest)},'
+            yield '      "cells": {'
+            yield from _list([f"{_text(k)}: {_text(v)}" for k, v in _rows(summary).items()], 8)
+            yield "      }"
+            yield "    }" + ("," if i + 1 < len(self.summaries) else "")
+        yield "  }"
+        yield "}"
+
+
+HISTORY = ("date", "digest", "reason")
+
+
+def golden_path(folder: Path, recipe: str, grade: str) -> Path:
+    """Return the file of a golden in a folder of goldens."""
+    return folder / recipe / f"{grade}.json"
+
+
+def as_json(value: Value) -> Value:
+    """Return a value as JSON has it: infinities as texts, which are not part of the standard."""
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _list(items: list[str], indent: int) -> Iterator[str]:
+    for i, item in enumerate(items):
+        yield " " * indent + item + ("," if i + 1 < len(items) else "")
+
+
+def _rows(summary: Summary) -> dict[str, dict[str, Any]]:
+    """Cells by the last part of their labels, below the rest of them."""
+    rows: dict[str, dict[str, Any]] = {}
+    for label, figure in summary.cells.items():
+        row, _, last = label.rpartition(" ")
+        rows.setdefault(row, {})[last] = _figure(figure)
+    return rows
+
+
+def _figure(figure: Figure) -> Any:
+    value = as_json(figure.value)
+    return [value, figure.se, figure.n] if figure.n else value
+
+
+def _summary(name: str, found: Mapping[str, Any]) -> Summary:
+    kind: Literal["mean", "value"] = "mean" if found["kind"] == "mean" else "value"
+    cells = {
+        f"{row} {last}" if row else last: _read_figure(each)
+        for row, figures in found["cells"].items()
+        for last, each in figures.items()
+    }
+    return Summary(name, str(found["units"]), kind, str(found["digest"]), cells)
+
+
+def _read_figure(found: Any) -> Figure:
+    if isinstance(found, list):
+        value, se, n = found
+        return Figure(_read_value(value), None if se is None else float(se), int(n))
+    return Figure(_read_value(found))
+
+
+def _read_value(found: Any) -> Value:
+    if found in ("inf", "-inf"):
+        return float(found)
+    if found is not None and not isinstance(found, str | int | float):
+        raise TypeError(f"{shown(found)} is no value of a cell")
+    return found
