@@ -10,8 +10,9 @@ import pytest
 from small_recipe import CONFIG, changed
 
 import ppdm_dask
+from ppdm_dask.engine.environment import code_version
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.folder import RunFolder, code_version, run_id
+from ppdm_dask.experiments.folder import RunFolder, run_id
 from ppdm_dask.experiments.sweep.recipe import Recipe
 
 INPUTS = {"cancer": {"data": "d", "codebook": "c"}, "first-300": {"data": "d", "codebook": "e"}}

@@ -6,9 +6,13 @@ import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ppdm_dask.cli.output import print_json, print_lines, print_table
 from ppdm_dask.errors import PPDMError
+
+if TYPE_CHECKING:
+    from ppdm_dask.engine.cells import Cell, Work
 
 __all__ = ["check_cluster", "make_certificate_folder"]
 
@@ -27,7 +31,7 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
         prefix="ppdm-cluster-", dir=near, ignore_cleanup_errors=True
     ) as folder:
         try:
-            findings = inspect_cluster(profile, Path(folder))
+            findings = inspect_cluster(profile, Path(folder), _real_job)
         except PPDMError as error:
             raise _with_log(error, Path(folder)) from None
     if as_json:
@@ -41,6 +45,13 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
         rows = [[each.subject, each.found, "yes" if each.ok else "no"] for each in findings]
         print_table(plain_table(["checked", "found", "ok"], rows))
     return 0 if all(each.ok for each in findings) else 1
+
+
+def _real_job(repeats: int) -> tuple[Work, Cell]:
+    from ppdm_dask.experiments.kinds import load_recipe, make_plan
+
+    plan = make_plan(load_recipe("electronic-surveys").with_changes(repeats=repeats))
+    return plan.work, plan.cells[-1]
 
 
 def _with_log(error: PPDMError, folder: Path) -> PPDMError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ BATCH_SECONDS = 120.0
 MOST_CLOCK_SECONDS = 30.0
 
 
+Job = Callable[[int], tuple[Work, Cell]]
+
+
 @dataclass(frozen=True)
 class Finding:
     """One line of what was looked at.
@@ -55,7 +58,7 @@ class Finding:
     ok: bool
 
 
-def inspect_cluster(profile: Profile, folder: Path) -> list[Finding]:
+def inspect_cluster(profile: Profile, folder: Path, job: Job) -> list[Finding]:
     """Start what a profile says with one worker, or reach what is there, and look it over.
 
     Parameters
@@ -64,6 +67,8 @@ def inspect_cluster(profile: Profile, folder: Path) -> list[Finding]:
         Where to compute.
     folder : Path
         For logs.
+    job : callable
+        Gives, for a number of repeats, the work and a cell of a real job, which is then done.
 
     Raises
     ------
@@ -77,7 +82,7 @@ def inspect_cluster(profile: Profile, folder: Path) -> list[Finding]:
                 _wait_for_worker(pool)
                 elapsed = time.monotonic() - began
                 check_peers(pool.client, profile.source)
-                return [_reached(pool, elapsed), *_look(profile, pool)]
+                return [_reached(pool, elapsed), *_look(profile, pool, job)]
         except PoolLost as loss:
             raise ClusterUnreachable(f"{profile.source}: {loss}", profile) from loss
 
@@ -95,7 +100,7 @@ def _reached(pool: Pool, seconds: float) -> Finding:
     return Finding("scheduler", f"{address}, a worker after {seconds:.1f} s", True)
 
 
-def _look(profile: Profile, pool: Pool) -> Iterator[Finding]:
+def _look(profile: Profile, pool: Pool, job: Job) -> Iterator[Finding]:
     yield Finding("versions", ", ".join(f"{k} {v}" for k, v in own_versions().items()), True)
     info: Any = pool.client.scheduler_info(n_workers=-1)
     workers = info["workers"]
@@ -103,7 +108,7 @@ def _look(profile: Profile, pool: Pool) -> Iterator[Finding]:
         there = f"{len(workers)} of {profile.workers}"
         yield Finding("workers there", there, len(workers) >= profile.workers)
     yield _encryption(profile, pool, [info["address"], *workers])
-    yield _batch(pool, list(workers))
+    yield _batch(pool, list(workers), job)
     limits = {about["memory_limit"] for about in workers.values()}
     shown = ", ".join(show_size(limit) if limit else "none" for limit in limits)
     yield Finding("memory limit", f"{shown} a worker", limits == {profile.memory})
@@ -143,9 +148,9 @@ def _accepts_strangers(dask_worker: Any) -> bool:
     return accepts_strangers(dask_worker.address)
 
 
-def _batch(pool: Pool, workers: list[str]) -> Finding:
+def _batch(pool: Pool, workers: list[str], job: Job) -> Finding:
     """Have each worker do a batch of a published experiment, and do it here as well."""
-    work, cell = _real_job()
+    work, cell = job(REPEATS)
     name = plugin_name(pool.client)
     log = None if pool.remote or pool.log is None else str(pool.log)
     pool.client.register_plugin(WorkPlugin(work, [cell], name, log, compare=pool.remote), name=name)
@@ -192,13 +197,6 @@ def _send(pool: Pool, name: str, workers: list[str]) -> list[Result]:
             raise ClusterError(f"{pool.source}: a worker cannot do a batch: {what}", answer)
         answers.append(answer)
     return answers
-
-
-def _real_job() -> tuple[Work, Cell]:
-    from ppdm_dask.experiments.kinds import load_recipe, make_plan
-
-    plan = make_plan(load_recipe("electronic-surveys").with_changes(repeats=REPEATS))
-    return plan.work, plan.cells[-1]
 
 
 def describe_worker() -> dict[str, Any]:

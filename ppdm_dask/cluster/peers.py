@@ -20,8 +20,8 @@ from distributed import Client
 from distributed.versions import get_versions
 
 from ppdm_dask.engine.batches import summarise
+from ppdm_dask.engine.environment import code_version
 from ppdm_dask.errors import ClusterError
-from ppdm_dask.experiments.folder import code_version
 
 __all__ = [
     "accepts_strangers",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ppdm_dask.data.records import Records, Reports
 from ppdm_dask.designs.binding import require_labels
@@ -14,7 +14,6 @@ from ppdm_dask.shown import listed, quoted, shown
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.inference.tables import ContingencyTable
 
 __all__ = [
     "bound_to",
@@ -24,6 +23,15 @@ __all__ = [
     "require_unweighted",
     "require_whole",
 ]
+
+
+class Coded(Protocol):
+    """Reports, or a table of them: what has a codebook."""
+
+    @property
+    def codebook(self) -> Codebook:
+        """Declares the attributes and categories."""
+        ...  # pragma: no cover
 
 
 def covering(design: Design, over: Iterable[str]) -> tuple[str, ...]:
@@ -41,7 +49,7 @@ def _orders(design: Design, codebook: Codebook) -> dict[str, tuple[str, ...]]:
     return {n: codebook[n].categories for n in design.attributes if n in codebook.names}
 
 
-def bound_to(source: Records | ContingencyTable, design: Design) -> Design:
+def bound_to(source: Coded, design: Design) -> Design:
     """The design in the order of the categories of reports or a table, by label.
 
     Blocks whose labels are not stated stay as they are: :func:`require_design` and
@@ -55,7 +63,7 @@ def bound_to(source: Records | ContingencyTable, design: Design) -> Design:
     return design.in_order(_orders(design, source.codebook))
 
 
-def require_order(source: Records | ContingencyTable, design: Design) -> None:
+def require_order(source: Coded, design: Design) -> None:
     """Raise DesignError where reports would be read by position.
 
     Only simulated reports may be, if they say that this design made them: nobody's answers are

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-__all__ = ["environment"]
+__all__ = ["code_version", "environment"]
 
 
 PACKAGES = (
@@ -52,3 +55,15 @@ def environment() -> dict[str, Any]:
         "cpu_features": [*simd.get("baseline", []), *simd.get("found", [])],
         "blas": blas or [build.get("Build Dependencies", {}).get("blas", {}).get("name")],
     }
+
+
+@cache
+def code_version() -> str:
+    """SHA-256 of the package's Python sources: relative names, sorted, each with its bytes."""
+    package = Path(__file__).resolve().parent.parent
+    sha = hashlib.sha256()
+    sources = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    for name in sorted(sources):
+        content = sources[name].read_bytes()
+        sha.update(f"{name}\n{len(content)}\n".encode() + content)
+    return sha.hexdigest()

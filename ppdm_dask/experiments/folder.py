@@ -8,18 +8,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from ppdm_dask.engine.environment import environment
+from ppdm_dask.engine.environment import code_version, environment
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
 from ppdm_dask.files.documents import Form, misfit, read_sealed, seal
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.shown import cut
 
-__all__ = ["RunFolder", "code_version", "now", "read_manifest", "run_id"]
+__all__ = ["RunFolder", "now", "read_manifest", "run_id"]
 
 
 TEXT = (str, type(None))
@@ -40,18 +39,6 @@ FORM: Form = {
 FORM_OF_RESULT: Form = {"bytes": int, "sha256": str}
 
 Status = Literal["running", "partial", "finished"]
-
-
-@cache
-def code_version() -> str:
-    """SHA-256 of the package's Python sources: relative names, sorted, each with its bytes."""
-    package = Path(__file__).resolve().parent.parent
-    sha = hashlib.sha256()
-    sources = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
-    for name in sorted(sources):
-        content = sources[name].read_bytes()
-        sha.update(f"{name}\n{len(content)}\n".encode() + content)
-    return sha.hexdigest()
 
 
 def run_id(recipe: AnyRecipe) -> str:

@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from ppdm_dask.files.reader import DataFile
 
 __all__ = [
     "arrow_batches",
@@ -30,7 +27,6 @@ __all__ = [
     "open_parquet",
     "plain_type",
     "reading_parquet",
-    "require_same_types",
     "unreadable",
 ]
 
@@ -203,26 +199,3 @@ def _nullable() -> dict[pa.DataType, Any]:
         for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
     }
     return {**whole, pa.bool_(): pd.BooleanDtype()}
-
-
-def require_same_types(files: Sequence[DataFile], columns: Sequence[str]) -> None:
-    """Raise DataError unless a column has one type in all parts of a data set.
-
-    A part whose values are all missing may have no type.
-    """
-    import pyarrow as pa
-
-    for name in columns:
-        first: tuple[pa.DataType, Path] | None = None
-        for file in files:
-            kind = plain_type(file.types.get(name, pa.string()))
-            if pa.types.is_null(kind):
-                continue
-            if first is None:
-                first = kind, file.path
-            elif kind != first[0]:
-                raise DataError(
-                    f"{file.path}: column {shown(name)} holds {str(kind)[:60]}, and "
-                    f"{str(first[0])[:60]} in {first[1]}; write all parts with one type",
-                    name,
-                )

@@ -405,3 +405,26 @@ def _frame(rows: list[list[str]], columns: list[str], places: list[int]) -> pd.D
         for name, place in zip(columns, places, strict=True)
     }
     return pd.DataFrame(values, index=range(len(rows)), columns=columns)
+
+
+def require_same_types(files: Sequence[DataFile], columns: Sequence[str]) -> None:
+    """Raise DataError unless a column has one type in all parts of a data set.
+
+    A part whose values are all missing may have no type.
+    """
+    import pyarrow as pa
+
+    for name in columns:
+        first: tuple[pa.DataType, Path] | None = None
+        for file in files:
+            kind = plain_type(file.types.get(name, pa.string()))
+            if pa.types.is_null(kind):
+                continue
+            if first is None:
+                first = kind, file.path
+            elif kind != first[0]:
+                raise DataError(
+                    f"{file.path}: column {shown(name)} holds {str(kind)[:60]}, and "
+                    f"{str(first[0])[:60]} in {first[1]}; write all parts with one type",
+                    name,
+                )

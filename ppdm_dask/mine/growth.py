@@ -19,35 +19,20 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.kernels.ties import ENTROPY_TIE
 from ppdm_dask.mine.signed_cells import ROUNDING, SignedCells, signed_cells
-from ppdm_dask.mine.tree import Tree, check_depth
+from ppdm_dask.mine.tree import Tree, check_depth, mean_entropy
 from ppdm_dask.rounding import sum_rounding
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Conditions, Evidence
 
-__all__ = ["Rules", "grow", "mean_entropy", "split_z", "sum_variance"]
+__all__ = ["Rules", "grow", "split_z"]
 
 
 Floats = npt.NDArray[np.float64]
 
 DEGENERATE = 1e-10
 """Directions whose variance is a smaller share of the largest do not vary: a category is empty."""
-
-
-def sum_variance(total: Floats, square: Floats, n: int) -> Floats:
-    """Variance of a sum of n weights, for the population behind the reports.
-
-    Parameters
-    ----------
-    total, square : array
-        Sum of the weights and of their squares.
-    n : int
-        Reports of one stratum; variances of strata add.  NaN for fewer than two.
-    """
-    if n < 2:
-        return np.full(np.shape(total), np.nan)
-    return np.maximum(square - total**2 / n, 0.0) * (n / (n - 1))
 
 
 def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates: int) -> float:
@@ -244,30 +229,6 @@ class EventCounter:
 def conditions_of(path: Ints) -> dict[int, int]:
     """Conditions of a node: columns with their codes, from codes by column (-1: none)."""
     return {int(c): int(path[c]) for c in np.flatnonzero(path >= 0)}
-
-
-def mean_entropy(counts: Counts) -> Floats:
-    """Mean entropy of the class over the categories: sum_v n_v H_v / sum_v n_v, in nats.
-
-    Parameters
-    ----------
-    counts : array, shape (..., categories, classes)
-        Signed counts; negative ones count as 0.
-
-    Returns
-    -------
-    array, shape (...)
-        Infinite where no count is positive.
-    """
-    from scipy.special import xlogy
-
-    clipped = np.maximum(counts, 0).astype(np.float64)
-    size = clipped.sum(axis=-1)
-    parts = xlogy(size, size) - xlogy(clipped, clipped).sum(axis=-1)
-    total = size.sum(axis=-1)
-    score: Floats = np.full(total.shape, np.inf)
-    np.divide(parts.sum(axis=-1), total, out=score, where=total > 0)
-    return score
 
 
 def first_best(scores: Counts, tie: int | float, *, largest: bool) -> Ints:

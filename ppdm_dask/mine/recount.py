@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.moments import standard_error_of
 from ppdm_dask.inference.uncertainty import Proportion
-from ppdm_dask.mine.growth import sum_variance
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
+from ppdm_dask.mine.tree import sum_variance
 
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Evidence, Stratum

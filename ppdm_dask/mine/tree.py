@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.mine.evidence import Evidence
 
-__all__ = ["Tree", "check_depth", "draw", "export_text", "to_dict"]
+__all__ = [
+    "Tree",
+    "check_depth",
+    "draw",
+    "export_text",
+    "mean_entropy",
+    "sum_variance",
+    "to_dict",
+]
 
 
 def check_depth(max_depth: Any) -> None:
@@ -295,8 +303,6 @@ class Tree:
 
         From counts clipped at 0, so that it may be negative.
         """
-        from ppdm_dask.mine.growth import mean_entropy
-
         result: Floats = (mean_entropy(self.counts[:, None, :]) - self.score) / np.log(2)
         return result
 
@@ -306,8 +312,6 @@ class Tree:
 
         Computed when first asked for.
         """
-        from ppdm_dask.mine.recount import standard_errors
-
         return standard_errors(self)
 
     def children(self, node: int) -> range:
@@ -358,3 +362,42 @@ class Tree:
     def draw(self, path: str | Path, max_depth: int | None = 4) -> None:
         """Draw the tree to a file, down to a depth."""
         draw(self, path, max_depth)
+
+
+def sum_variance(total: Floats, square: Floats, n: int) -> Floats:
+    """Variance of a sum of n weights, for the population behind the reports.
+
+    Parameters
+    ----------
+    total, square : array
+        Sum of the weights and of their squares.
+    n : int
+        Reports of one stratum; variances of strata add.  NaN for fewer than two.
+    """
+    if n < 2:
+        return np.full(np.shape(total), np.nan)
+    return np.maximum(square - total**2 / n, 0.0) * (n / (n - 1))
+
+
+def mean_entropy(counts: npt.NDArray[Any]) -> Floats:
+    """Mean entropy of the class over the categories: sum_v n_v H_v / sum_v n_v, in nats.
+
+    Parameters
+    ----------
+    counts : array, shape (..., categories, classes)
+        Signed counts; negative ones count as 0.
+
+    Returns
+    -------
+    array, shape (...)
+        Infinite where no count is positive.
+    """
+    from scipy.special import xlogy
+
+    clipped = np.maximum(counts, 0).astype(np.float64)
+    size = clipped.sum(axis=-1)
+    parts = xlogy(size, size) - xlogy(clipped, clipped).sum(axis=-1)
+    total = size.sum(axis=-1)
+    score: Floats = np.full(total.shape, np.inf)
+    np.divide(parts.sum(axis=-1), total, out=score, where=total > 0)
+    return score

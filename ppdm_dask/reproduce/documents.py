@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ppdm_dask.engine.environment import code_version
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.folder import code_version, now
+from ppdm_dask.experiments.folder import now
 from ppdm_dask.files.documents import read_sealed, seal
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.reproduce.fingerprint import fingerprint

@@ -10,7 +10,36 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ppdm_dask.claims.calculations import guo, huang_du, zhan_du, zhan_matwin
+from ppdm_dask.claims.calculations.guo import (
+    aibr_histogram,
+    aibr_reach,
+    joint_distribution,
+    sample_counts,
+)
+from ppdm_dask.claims.calculations.huang_du import (
+    best_estimate,
+    combinations,
+    extreme_matrices,
+    inverse_as_mle,
+    least_posterior,
+    schemes,
+    theorem_6,
+)
+from ppdm_dask.claims.calculations.zhan_du import (
+    adversary_s_guess,
+    coefficient_matrices,
+    half,
+    hint,
+    record_counts,
+    solved_equations,
+    whole_record,
+)
+from ppdm_dask.claims.calculations.zhan_matwin import (
+    conjunction,
+    mixture,
+    printed_pse,
+    pse_symmetry,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -19,8 +48,34 @@ __all__ = ["CALCULATIONS", "calculate"]
 
 CALCULATIONS: Mapping[str, Callable[[], dict[str, float]]] = {
     function.__name__.replace("_", "-"): function
-    for module in (zhan_matwin, zhan_du, guo, huang_du)
-    for function in (getattr(module, name) for name in module.__all__)
+    for function in (
+        # [ZhanMatwin]_
+        conjunction,
+        mixture,
+        printed_pse,
+        pse_symmetry,
+        # [ZhanDu]_
+        adversary_s_guess,
+        coefficient_matrices,
+        half,
+        hint,
+        record_counts,
+        solved_equations,
+        whole_record,
+        # [Guo]_
+        aibr_histogram,
+        aibr_reach,
+        joint_distribution,
+        sample_counts,
+        # [HuangDu]_
+        best_estimate,
+        combinations,
+        extreme_matrices,
+        inverse_as_mle,
+        least_posterior,
+        schemes,
+        theorem_6,
+    )
 }
 """Calculations by name."""
 

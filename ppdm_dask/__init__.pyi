@@ -1,0 +1,43 @@
+from . import datasets as datasets
+from . import perturb as perturb
+from . import privacy as privacy
+from . import resources as resources
+from .data.attribute import Attribute as Attribute
+from .data.codebook import Codebook as Codebook
+from .data.records import Records as Records
+from .data.records import Reports as Reports
+from .designs import Design as Design
+from .designs import Identity as Identity
+from .designs import KaryResponse as KaryResponse
+from .designs import MultiGroup as MultiGroup
+from .designs import Product as Product
+from .designs import RRMatrix as RRMatrix
+from .designs import UnrelatedQuestion as UnrelatedQuestion
+from .designs import Warner as Warner
+from .designs import design_from_config as design_from_config
+from .errors import InputError as InputError
+from .errors import NotInvertible as NotInvertible
+from .errors import NotLumpable as NotLumpable
+from .errors import PPDMError as PPDMError
+from .experiments.run import run as run
+from .experiments.sweep.recipe import Recipe as Recipe
+from .inference import Estimate as Estimate
+from .inference import em as em
+from .inference import event_interval as event_interval
+from .inference import invert as invert
+from .inference import mle as mle
+from .inference.events import event_weights as event_weights
+from .inference.proportions import estimate_proportions as estimate_proportions
+from .inference.proportions import proportion as proportion
+from .inference.stratified import Stratified as Stratified
+from .inference.tables import ContingencyTable as ContingencyTable
+from .inference.tables import count as count
+from .inference.uncertainty import Proportion as Proportion
+from .mine import ID3 as ID3
+from .mine import NaiveBayes as NaiveBayes
+from .randomness import Stream as Stream
+from .search.front import chosen_design as chosen_design
+from .search.optimize import optimize as optimize
+
+__version__: str
+__all__: list[str]

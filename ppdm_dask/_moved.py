@@ -1,0 +1,101 @@
+"""Modules under the names of earlier versions; each says its new name when it is imported."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["MOVED", "install", "new_name"]
+
+MOVED = {
+    "attribute": "data.attribute",
+    "binning": "data.binning",
+    "certainty": "audit.certainty",
+    "codebook": "data.codebook",
+    "designs.registry": "designs.base",
+    "designs.stratified": "inference.stratified",
+    "designs.two_sample": "inference.two_sample",
+    "estimate": "inference",
+    "events": "inference.events",
+    "experiments.recipe": "experiments.sweep.recipe",
+    "experiments.reproduce": "reproduce",
+    "hints": "privacy.hints",
+    "matching": "designs.matching",
+    "parallel": "cluster",
+    "parallel.ledger": "engine.ledger",
+    "parallel.profiles": "cluster.kinds",
+    "records": "data.records",
+    "report.html": "report",
+    "tables": "inference.tables",
+    "uncertainty": "inference.uncertainty",
+}
+"""New names by old ones, both below the package; what lies below an old name went along."""
+
+PACKAGE = "ppdm_dask"
+
+
+def new_name(name: str) -> str | None:
+    """New full name of a module; None for one that has not moved."""
+    package, _, rest = name.partition(".")
+    if package != PACKAGE:
+        return None
+    old = rest
+    while old:
+        if old in MOVED:
+            return f"{PACKAGE}.{MOVED[old]}{rest[len(old) :]}"
+        old = old.rpartition(".")[0]
+    return None
+
+
+class _Finder:
+    """Finds modules by their old names, where no file has that name any more."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if new_name(name) is None:
+            return None
+        # Anything may have lain below; whatever did not is not found by its new name either.
+        return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+
+class _Loader:
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        return None
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        name = new_name(module.__name__)
+        assert name is not None
+        try:
+            found = import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            raise ModuleNotFoundError(
+                f"No module named {module.__name__!r}", name=module.__name__
+            ) from None
+        warnings.warn(
+            f"{module.__name__} is {name} now; the old name goes with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+        def forward(attribute: str) -> Any:
+            return getattr(found, attribute)
+
+        module.__dict__["__getattr__"] = forward
+        module.__doc__ = found.__doc__
+
+
+def install() -> None:
+    """Make old names known to the import system, after everything that is there."""
+    if not any(finder is _Finder for finder in sys.meta_path):
+        sys.meta_path.append(_Finder)
