@@ -4,7 +4,7 @@
     python tools/house.py --json
     python tools/house.py --list lonely
 
-What is counted: modules and lines of `ppdm_dask`; circles between modules; imports of our own inside
+What is counted: modules and lines of the package; circles between modules; imports of our own in
 functions; modules with one importer; floors (the longest way down by imports); pairs of rooms that
 import each other; and lines that were once copied from file to file.
 """

@@ -1,6 +1,7 @@
 """Unbiased joint proportions from disguised counts, by inverting the design; and named repairs.
 
-Inverting a contingency table sums event weights (:mod:`ppdm_dask.inference.events`), grouped by cell.
+Inverting a contingency table sums event weights (:mod:`ppdm_dask.inference.events`), grouped by
+cell.
 
 Repairs of estimates that leave the simplex; each is asked for by name.
 """
