@@ -4,8 +4,8 @@ from . import privacy as privacy
 from . import resources as resources
 from .data.attribute import Attribute as Attribute
 from .data.codebook import Codebook as Codebook
-from .data.records import Records as Records
-from .data.records import Reports as Reports
+from .data.codebook import Records as Records
+from .data.codebook import Reports as Reports
 from .designs import Design as Design
 from .designs import Identity as Identity
 from .designs import KaryResponse as KaryResponse

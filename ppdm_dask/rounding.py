@@ -7,9 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
+
 __all__ = ["EPS", "sum_rounding", "to_scale"]
 
-Floats = npt.NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 

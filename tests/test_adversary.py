@@ -13,9 +13,8 @@ from small_recipe import TREES, changed, many
 from strategies import SEEDS, designs, kron, make_codebook
 
 from ppdm_dask import Identity, MultiGroup, Product, RRMatrix, UnrelatedQuestion, Warner
-from ppdm_dask.audit.adversary import disclose, learn
-from ppdm_dask.audit.posteriors import MAX_REPORTS, Population
-from ppdm_dask.data.records import Records
+from ppdm_dask.audit.adversary import MAX_REPORTS, Population, disclose, learn
+from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs import Flip, RandomGroups
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.results import empty_arrays

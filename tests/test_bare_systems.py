@@ -14,7 +14,7 @@ import pytest
 
 from ppdm_dask.cli import main
 from ppdm_dask.cluster import surroundings
-from ppdm_dask.cluster.guarded import private_folder
+from ppdm_dask.cluster.security import private_folder
 from ppdm_dask.cluster.surroundings import usable_cores
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.files import lock
@@ -32,7 +32,7 @@ access = os.access
 os.access = lambda path, mode: not mode & os.W_OK and access(path, mode)
 import numpy as np
 import ppdm_dask.kernels
-from ppdm_dask.kernels.ties import {name}
+from ppdm_dask.kernels import {name}
 import ppdm_dask.kernels.id3
 print("imported")
 """

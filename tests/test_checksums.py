@@ -18,8 +18,7 @@ import ppdm_dask as pp
 from ppdm_dask.cli import main
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.inference import sum_weights
-from ppdm_dask.survey.about import KEY, About
-from ppdm_dask.survey.checksums import EMPTY, PLACE, seal, sealed
+from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, seal, sealed
 from ppdm_dask.survey.counts import count_files, exact_sum, open_sources, write_counts
 from ppdm_dask.survey.disguise import disguise_file
 from ppdm_dask.survey.estimate import Question, estimate_files, sum_files

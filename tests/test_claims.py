@@ -14,9 +14,15 @@ import xarray as xr
 from ppdm_dask import resources
 from ppdm_dask.claims.calculations import CALCULATIONS
 from ppdm_dask.claims.claim import Claim, Paper, load_papers, paper_from_config
-from ppdm_dask.claims.judge import claims_of, judge, papers_of, same_experiment
+from ppdm_dask.claims.judge import (
+    claims_of,
+    judge,
+    papers_of,
+    read_summary,
+    reproduction_page,
+    same_experiment,
+)
 from ppdm_dask.claims.rules import RULES
-from ppdm_dask.claims.summary import read_summary, reproduction_page
 from ppdm_dask.claims.verdict import STATUSES, number
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.experiments.kinds import load_recipe, recipe_from_config

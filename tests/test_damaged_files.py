@@ -25,9 +25,8 @@ from ppdm_dask.engine.batches import Batch, Quarantined
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import DataError, InputError, PPDMError, RunFolderError
-from ppdm_dask.experiments.folder import read_manifest
+from ppdm_dask.experiments.folder import read_manifest, read_run
 from ppdm_dask.experiments.results import digest, read_netcdf, write_netcdf
-from ppdm_dask.experiments.stored import read_run
 from ppdm_dask.files.documents import read_sealed, seal
 from ppdm_dask.reproduce.documents import write_json
 from ppdm_dask.reproduce.golden import SUMS, Golden, golden_path

@@ -276,7 +276,7 @@ def test_wheel_carries_recipes_and_data(root: Path, tmp_path: Path) -> None:
         "from ppdm_dask import resources\n"
         "print(*resources.recipes())\nprint(resources.recipe_path('electronic-surveys'))\n"
         "from ppdm_dask.claims.claim import load_papers\n"
-        "from ppdm_dask.report.view import errata_of\n"
+        "from ppdm_dask.report.pages import errata_of\n"
         "print(len(errata_of([paper.key for paper in load_papers()])))"
     )
     done = run(sys.executable, "-c", code, cwd=tmp_path)

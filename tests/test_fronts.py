@@ -27,7 +27,7 @@ from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.report.alternatives import describe
-from ppdm_dask.report.view import undefined_cells
+from ppdm_dask.report.pages import undefined_cells
 from ppdm_dask.search import methods as checkpoints
 from ppdm_dask.search.checkpoints import read_checkpoint
 from ppdm_dask.search.limit import Limit

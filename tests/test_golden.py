@@ -19,7 +19,7 @@ from ppdm_dask.experiments.kinds import load_recipe, recipe_from_config
 from ppdm_dask.experiments.run import run
 from ppdm_dask.reproduce.fingerprint import differences, fingerprint, short
 from ppdm_dask.reproduce.golden import Golden, golden_path
-from ppdm_dask.reproduce.grades import GRADES, default_folder, read_grade
+from ppdm_dask.reproduce.reproduce import GRADES, default_folder, read_grade
 from ppdm_dask.reproduce.summary import Figure, Summary, summarise
 from ppdm_dask.resources import recipes
 

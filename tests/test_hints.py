@@ -21,7 +21,7 @@ from ppdm_dask import (
 )
 from ppdm_dask.designs import Flip, Mangat, SubsetSelection, UnaryEncoding
 from ppdm_dask.errors import DesignError, InputError
-from ppdm_dask.privacy.hints import hint_attack
+from ppdm_dask.privacy import hint_attack
 
 BLOCK = RRMatrix(
     ["a", "b", "c"],

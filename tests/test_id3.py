@@ -44,7 +44,8 @@ from ppdm_dask import (
 )
 from ppdm_dask.errors import CodebookError, RecordsError
 from ppdm_dask.inference.proportions import proportion
-from ppdm_dask.mine import recount, signed_cells
+from ppdm_dask.mine import signed_cells
+from ppdm_dask.mine import tree as recount
 from ppdm_dask.mine.classifier import score_disguised
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import split_z

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ppdm_dask as pp
-from ppdm_dask.data.records import Records
-from ppdm_dask.designs.random_groups import RandomGroups
+from ppdm_dask.data.codebook import Records
+from ppdm_dask.designs.multigroup import RandomGroups
 from ppdm_dask.experiments.sweep.id3 import BinaryID3
 from ppdm_dask.experiments.sweep.trials import DISGUISE, PlainEngine, Sample, Setting
 from ppdm_dask.kernels.flips import butterfly, spread

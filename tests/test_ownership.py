@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from ppdm_dask.cli import main
-from ppdm_dask.cli.ownership import own, release_all
 from ppdm_dask.cli.survey_files import require_new
 from ppdm_dask.errors import InputError, RunFolderError
+from ppdm_dask.files.lock import own, release_all
 
 BOOK = '[[attribute]]\nname = "a"\ncategories = ["x", "y"]\n'
 DESIGN = 'id = "warner"\nattribute = "a"\ntheta = 0.75\n'
 HOLD = """
 import sys, time
 from pathlib import Path
-from ppdm_dask.cli.ownership import own
+from ppdm_dask.files.lock import own
 own(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -19,6 +19,7 @@ from ppdm_dask.cli import main
 from ppdm_dask.cli.output import print_result
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RecipeError
+from ppdm_dask.experiments.folder import read_run
 from ppdm_dask.experiments.grid import moments
 from ppdm_dask.experiments.kinds import (
     check_recipe,
@@ -32,7 +33,6 @@ from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS, stream_key
 from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
-from ppdm_dask.experiments.stored import read_run
 from ppdm_dask.files.documents import seal
 from ppdm_dask.perturb import AIBR, disclosure, distortion
 from ppdm_dask.randomness import SimulationStream

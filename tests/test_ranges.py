@@ -16,17 +16,17 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask import PPDMError, designs, perturb, privacy
+from ppdm_dask import privacy as hints
 from ppdm_dask.data import binning
 from ppdm_dask.designs import Flip
 from ppdm_dask.inference import association_test, bootstrap, estimate_joint, project_simplex
 from ppdm_dask.perturb import metrics
-from ppdm_dask.privacy import hints
 from ppdm_dask.randomness import SimulationStream
 
 MODULES = (
     "ppdm_dask",
     "ppdm_dask.privacy",
-    "ppdm_dask.privacy.hints",
+    "ppdm_dask.privacy",
     "ppdm_dask.perturb",
     "ppdm_dask.perturb.metrics",
     "ppdm_dask.perturb.metrics",

@@ -10,7 +10,7 @@ import pytest
 from strategies import make_codebook
 
 from ppdm_dask import Records, Reports, Stream, Warner
-from ppdm_dask.data.records import code_dtype
+from ppdm_dask.data.codebook import code_dtype
 from ppdm_dask.errors import CodebookError, RecordsError
 
 BOOK = make_codebook(["a", "b", "c"], [2, 3, 300], target="a")

@@ -23,7 +23,7 @@ from ppdm_dask.experiments.results import read_netcdf
 from ppdm_dask.experiments.run import run
 from ppdm_dask.files.documents import seal
 from ppdm_dask.report import write_report, write_reproduction
-from ppdm_dask.report.view import errata_of
+from ppdm_dask.report.pages import errata_of
 
 KINDS = ("answers", "groups", "numbers", "fronts", "own", "claims")
 VOID = {"meta", "link", "img", "source", "br", "hr", "input", "wbr"}
@@ -238,7 +238,7 @@ def test_errata_are_those_of_the_paper_and_html_in_them_is_text(
     assert errata_of(["Nobody"]) == []
     page = tmp_path / "errata.md"
     page.write_text("# E\n\n## Mine\n\n1. <script>alert(1)</script> **x**\n")
-    monkeypatch.setattr("ppdm_dask.report.view.errata_path", lambda: page)
+    monkeypatch.setattr("ppdm_dask.report.pages.errata_path", lambda: page)
     (mine,) = errata_of(["Mine"])
     assert "<script>" not in mine["html"]
     assert "<strong>x</strong>" in mine["html"]
@@ -333,7 +333,7 @@ def test_what_is_no_run_is_refused_in_one_line(
 
 
 def test_claims_are_judged_on_finished_runs_of_the_package_s_recipes(tmp_path: Path) -> None:
-    from ppdm_dask.claims.summary import write_reproduction_page
+    from ppdm_dask.claims.judge import write_reproduction_page
 
     page = make_page(CONFIG, tmp_path, "small")
     with pytest.raises(InputError, match="small is not the package's recipe of that name"):

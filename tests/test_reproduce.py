@@ -273,7 +273,7 @@ def test_user_errors_are_one_line(site, capsys, monkeypatch):
     before = set(site.out.rglob("*"))
     assert "there is no such golden" in refused(site, capsys)
     assert set(site.out.rglob("*")) == before
-    grades = import_module("ppdm_dask.reproduce.grades")
+    grades = import_module("ppdm_dask.reproduce.reproduce")
     monkeypatch.setattr(grades, "FILE", "absent.toml")
     from ppdm_dask.cli import main
 

@@ -255,7 +255,7 @@ def at_equal_epsilon() -> str:
 
 def hints() -> str:
     from ppdm_dask.designs import Flip, MultiGroup
-    from ppdm_dask.privacy.hints import hint_attack
+    from ppdm_dask.privacy import hint_attack
 
     names = ["a", "b", "c", "d"]
     prior = np.full((2,) * 4, 1 / 16)

@@ -153,6 +153,7 @@ def floors(edges: dict[str, set[str]]) -> int:
 
 
 ROOMS = (
+    "arrays",
     "errors",
     "shown",
     "ranges",

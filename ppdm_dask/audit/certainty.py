@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixture import Mixture
@@ -67,8 +68,6 @@ __all__ = [
     "worst_of",
 ]
 
-
-Floats = npt.NDArray[np.float64]
 
 Labels = Mapping[str, Sequence[str]]
 Degree = Literal["certain", "nearly", "likely", "ruled out"]

@@ -9,11 +9,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DesignError, InputError
-from ppdm_dask.privacy import amplified, check_prior
-from ppdm_dask.privacy.hints import hint_attack
+from ppdm_dask.privacy import amplified, check_prior, hint_attack
 from ppdm_dask.shown import cut, listed
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Subject", "audit", "epsilon_of"]
 
-
-Floats = npt.NDArray[np.float64]
 
 MAX_JOINT = 1 << 16
 """Joint categories of a block above which its joint measures are not computed."""

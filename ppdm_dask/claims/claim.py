@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.files.fields import Table, read_toml
 
 if TYPE_CHECKING:
-    from ppdm_dask.claims.rule import Rule
+    from ppdm_dask.claims.rules import Rule
 
 __all__ = ["Claim", "Paper", "load_papers", "read_paper"]
 

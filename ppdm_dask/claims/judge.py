@@ -1,20 +1,40 @@
-"""Judge claims on results: the status is computed, whatever anybody expects."""
+"""Judge claims on results: the status is computed, whatever anybody expects.
+
+Verdicts on all claims, kept as JSON, and the page that is written from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.claims.claim import Claim, Paper, load_papers
 from ppdm_dask.claims.quantity import Unjudged
-from ppdm_dask.claims.verdict import Verdict
+from ppdm_dask.claims.verdict import STATUSES, Verdict, number
+from ppdm_dask.errors import InputError
+from ppdm_dask.files.documents import parse_json, read_bounded
+from ppdm_dask.files.writing import write_text
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ppdm_dask.experiments.folder import StoredRun
     from ppdm_dask.experiments.kinds import AnyRecipe
 
-__all__ = ["claims_of", "judge", "judge_all", "papers_of", "same_experiment"]
+__all__ = [
+    "claims_of",
+    "judge",
+    "judge_all",
+    "papers_of",
+    "read_summary",
+    "reproduction_page",
+    "same_experiment",
+    "summarise",
+    "write_reproduction_page",
+]
 
 
 def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:
@@ -77,3 +97,198 @@ def claims_of(recipe: AnyRecipe) -> tuple[Claim, ...]:
     return tuple(
         claim for paper in papers for claim in paper.claims if claim.recipe in (recipe.name, None)
     )
+
+
+Summary = dict[str, Any]
+
+
+def write_reproduction_page(runs: Iterable[str | Path], page: str | Path) -> tuple[Path, Path]:
+    """Judge all claims on runs, and write the page of them with the summary it is written from.
+
+    Parameters
+    ----------
+    runs : iterable of str or Path
+        Folders of finished runs, one a recipe of the package.
+    page : str or Path
+        A Markdown file; the summary goes beside it, as JSON.
+
+    Raises
+    ------
+    InputError
+        If a run is not finished or not one of the package's recipes, or two are of one recipe.
+    RunFolderError
+        If a folder is no run's, or a file cannot be written.
+    """
+    from ppdm_dask.experiments.folder import read_run
+
+    page = Path(page)
+    summary = summarise([read_run(run) for run in runs])
+    stored = page.with_suffix(".json")
+    text = reproduction_page(summary)
+    write_text(stored, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    write_text(page, text)
+    return page, stored
+
+
+def summarise(runs: Sequence[StoredRun]) -> Summary:
+    """Judge all claims on finished runs; no time, path or version enters."""
+    results = {}
+    described = []
+    for run in runs:
+        recipe = run.folder.recipe
+        if not run.finished:
+            raise InputError(f"{run.folder.path}: the run is not finished", run.folder.path)
+        if not same_experiment(recipe):
+            raise InputError(
+                f"{run.folder.path}: {recipe.name} is not the package's recipe of that name, "
+                "on which claims are judged",
+                run.folder.path,
+            )
+        if recipe.name in results:
+            raise InputError(f"{run.folder.path}: a second run of {recipe.name}", run.folder.path)
+        results[recipe.name] = run.dataset
+        described.append(
+            {
+                "recipe": recipe.name,
+                "repeats": recipe.sweep.repeats,
+                "seed": recipe.sweep.seed,
+                "digest": run.manifest["digest"],
+            }
+        )
+    verdicts = judge_all(load_papers(), results)
+    return {
+        "schema": "ppdm claims 1",
+        "runs": sorted(described, key=lambda each: str(each["recipe"])),
+        "claims": {name: _plain(verdict) for name, verdict in verdicts.items()},
+    }
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "status": verdict.status,
+        "measured": verdict.measured,
+        "figure": _rounded(verdict.figure),
+        "error": _rounded(verdict.error),
+        "of": verdict.of,
+        "cells": verdict.cells,
+        "against": verdict.against,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    """Ten digits: the last bits of a float are the machine's."""
+    return None if value is None else float(f"{value:.10g}")
+
+
+def read_summary(path: str | Path) -> Summary:
+    """Read a summary as :func:`write_reproduction_page` writes it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is no such summary.
+    """
+    path = Path(path)
+    try:
+        found = parse_json(read_bounded(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}", path) from None
+    except ValueError:
+        raise InputError(f"{path}: this is no JSON", path) from None
+    if not isinstance(found, dict) or found.get("schema") != "ppdm claims 1":
+        raise InputError(f"{path}: this is no summary of claims", path)
+    return found
+
+
+def reproduction_page(summary: Summary) -> str:
+    """Write the page of all claims as Markdown, from a summary and the claims' own files."""
+    papers = load_papers()
+    judged = summary["claims"]
+    total = Counter(each["status"] for each in judged.values())
+    testable = sum(n for status, n in total.items() if status != "not testable")
+    lines = [
+        "# Reproduction of the papers",
+        "",
+        f"{testable} claims of {_word(len(papers))} papers that can be tested, and "
+        f"{total['not testable']} that cannot. The statuses are computed from results by the rules "
+        "of [pipelines/claims](../pipelines/claims/README.md); nothing on this page is typed in "
+        "but the explanations of what differs. `ppdm report RUN... --claims docs/reproduction.md` "
+        "wrote it.",
+        "",
+        "| paper | " + " | ".join(STATUSES) + " |",
+        "|---" * (len(STATUSES) + 1) + "|",
+    ]
+    for paper in papers:
+        counts = Counter(judged[claim.id]["status"] for claim in paper.claims)
+        cells = [str(counts[status] or "") for status in STATUSES]
+        lines.append(f"| [{paper.key}](#{paper.key.lower()}) | " + " | ".join(cells) + " |")
+    cells = [str(total[status] or "") for status in STATUSES]
+    lines += ["| all | " + " | ".join(cells) + " |", ""]
+    lines += _runs(summary["runs"])
+    for paper in papers:
+        lines += _paper(paper, judged)
+    return "\n".join(lines) + "\n"
+
+
+def _word(n: int) -> str:
+    return {2: "two", 3: "three", 4: "four", 5: "five"}.get(n, str(n))
+
+
+def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
+    lines = ["The results:", "", "| run | repeats | digest |", "|---|--:|---|"]
+    lines += [
+        f"| `ppdm run {run['recipe']}` | {run['repeats']:,} | `{run['digest']}` |" for run in runs
+    ]
+    return [
+        *lines,
+        "",
+        "Figures have their standard errors over repeats behind ±; those without one are exact. Of "
+        "several comparisons the one that speaks least for the claim is named.",
+        "",
+    ]
+
+
+def _paper(paper: Paper, judged: dict[str, Any]) -> list[str]:
+    lines = [f"## {paper.key}", "", f"{paper.authors}: {paper.title}.", ""]
+    lines += ["| claim | status | figure ± standard error | test |", "|---|---|---|---|"]
+    testable = [claim for claim in paper.claims if claim.untestable is None]
+    lines += [_row(claim, judged[claim.id]) for claim in testable]
+    differing = [c for c in testable if judged[c.id]["status"] == "differs" and c.differs]
+    if differing:
+        lines += ["", "Why results differ:", ""]
+        lines += [f"- `{claim.id}`: {_inline(claim.differs or '')}" for claim in differing]
+    rest = [claim for claim in paper.claims if claim.untestable is not None]
+    if rest:
+        lines += ["", "Not testable:", ""]
+        lines += [
+            f"- {_inline(claim.says)} ({claim.where}) {_inline(claim.untestable or '')}"
+            for claim in rest
+        ]
+    return [*lines, ""]
+
+
+def _row(claim: Claim, found: dict[str, Any]) -> str:
+    printed = f" Paper: {_cell(claim.printed)}." if claim.printed else ""
+    test = (claim.test or "").split("::")
+    return (
+        f"| `{claim.id}`<br>{_cell(claim.says)}{printed} ({_cell(claim.where)}) "
+        f"| {found['status']} "
+        f"| {_figure(found)}{_cell(found['measured'])} "
+        f"| [{test[-1]}](../{test[0]}) |"
+    )
+
+
+def _figure(found: dict[str, Any]) -> str:
+    if found["figure"] is None:
+        return ""
+    of = "" if found["of"] == "value" else f"{found['of']} "
+    return f"{of}**{number(found['figure'], found['error'] or 0.0)}**<br>"
+
+
+def _inline(text: str) -> str:
+    """Text as Markdown shows it: what looks like a mark is none."""
+    return "".join(f"\\{sign}" if sign in "\\`*_[]<>" else sign for sign in text)
+
+
+def _cell(text: str) -> str:
+    return _inline(text).replace("|", "\\|").replace("\n", " ")

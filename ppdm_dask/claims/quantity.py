@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.experiments.grid import FEWEST
 from ppdm_dask.files.fields import Scalar, Table
@@ -31,8 +32,6 @@ __all__ = [
     "read_number",
 ]
 
-
-Floats = npt.NDArray[np.float64]
 
 BARE = ("data", "case", "setting", "method", "classifier")
 """Axes whose values speak for themselves in a label."""

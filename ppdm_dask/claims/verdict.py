@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ppdm_dask.experiments.grid import ERRORS
 
 __all__ = ["STATUSES", "Comparison", "Row", "Verdict", "decide", "number"]
 
-Floats = npt.NDArray[np.float64]
 
 STATUSES = ("reproduced", "differs", "undecided", "not judged", "not testable")
 

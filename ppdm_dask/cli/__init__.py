@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ppdm_dask.cli.ownership import release_all
+from ppdm_dask.files.lock import release_all
 
 __all__ = ["main"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.cli.output import print_json, print_table, say
-from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.lock import own
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -11,8 +11,8 @@ import numpy as np
 
 from ppdm_dask.cli.names import named
 from ppdm_dask.cli.output import print_json, print_lines, print_table, say
-from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.lock import own
 from ppdm_dask.files.reader import DataFile, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.shown import shown

@@ -13,7 +13,7 @@ __all__ = ["write_pages"]
 
 def write_pages(sources: Sequence[Path], claims: Path | None, *, as_json: bool) -> None:
     """Write the page of each run or reproduction, or with `claims` that of all claims."""
-    from ppdm_dask.claims.summary import write_reproduction_page
+    from ppdm_dask.claims.judge import write_reproduction_page
     from ppdm_dask.report import write_report, write_reproduction
 
     for source in sources:

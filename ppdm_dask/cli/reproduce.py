@@ -13,10 +13,9 @@ from ppdm_dask.cli.output import print_json, print_lines, print_table
 if TYPE_CHECKING:
     from ppdm_dask.experiments.kinds import AnyRecipe
     from ppdm_dask.reproduce.compare import Drift
-    from ppdm_dask.reproduce.grades import Grade
     from ppdm_dask.reproduce.notify import Notice
     from ppdm_dask.reproduce.renew import Renewed
-    from ppdm_dask.reproduce.reproduce import Reproduced
+    from ppdm_dask.reproduce.reproduce import Grade, Reproduced
 
 __all__ = ["renew_goldens", "reproduce_recipes"]
 
@@ -101,7 +100,7 @@ def renew_goldens(
 
 
 def _grade(against: Path | None, grade: str, recipes: Sequence[str]) -> Grade:
-    from ppdm_dask.reproduce.grades import default_folder, read_grade
+    from ppdm_dask.reproduce.reproduce import default_folder, read_grade
 
     return read_grade(default_folder() if against is None else against, grade, recipes)
 

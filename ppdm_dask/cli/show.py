@@ -11,8 +11,8 @@ __all__ = ["draw_run", "show_run"]
 
 def show_run(path: Path, *, as_json: bool) -> None:
     """Print the tables of a run, and how it stands."""
+    from ppdm_dask.experiments.folder import read_run
     from ppdm_dask.experiments.kinds import findings
-    from ppdm_dask.experiments.stored import read_run
     from ppdm_dask.experiments.sweep.tables import as_json as plain
 
     run = read_run(path)
@@ -41,7 +41,7 @@ def show_run(path: Path, *, as_json: bool) -> None:
 
 def draw_run(path: Path, *, as_json: bool) -> None:
     """Draw the figures of a run into its folder, and print the files."""
-    from ppdm_dask.experiments.stored import read_run
+    from ppdm_dask.experiments.folder import read_run
     from ppdm_dask.experiments.sweep.figures import draw_figures
 
     run = read_run(path)

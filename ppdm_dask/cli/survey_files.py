@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppdm_dask.cli.ownership import own
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.lock import own
 from ppdm_dask.files.regular import ending
 
 if TYPE_CHECKING:

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """A pool of worker processes on this machine, by Dask, that other users cannot reach.
 
 It listens on the loopback interface, with certificates that are made for it and forgotten with it.
@@ -19,9 +18,8 @@ import dask
 from distributed import Client, SpecCluster
 from distributed.system import MEMORY_LIMIT
 
-from ppdm_dask.cluster.guarded import GuardedScheduler
 from ppdm_dask.cluster.nanny import PromptNanny, close_cluster, halt_all, mend_cluster
-from ppdm_dask.cluster.security import Certificates, make_certificates
+from ppdm_dask.cluster.security import Certificates, GuardedScheduler, make_certificates
 from ppdm_dask.cluster.surroundings import (
     PROCESS_NAME,
     check_semaphores,
@@ -30,7 +28,7 @@ from ppdm_dask.cluster.surroundings import (
     logging_to,
     main_hidden,
 )
-from ppdm_dask.engine.perform import THREAD_VARIABLES
+from ppdm_dask.engine.batches import THREAD_VARIABLES
 from ppdm_dask.errors import InputError
 
 __all__ = ["Pool", "borrowed_pool", "local_pool"]

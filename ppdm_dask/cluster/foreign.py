@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """A pool behind a scheduler that runs somewhere and was not started by this process."""
 
 from __future__ import annotations

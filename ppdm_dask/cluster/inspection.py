@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """Looking a cluster over before a run: one worker, its surroundings, and a batch of a real job."""
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from ppdm_dask.cluster.losses import PoolLost, describe_absence, lost_with_conne
 from ppdm_dask.cluster.peers import accepts_strangers, check_peers, own_versions, parts
 from ppdm_dask.cluster.sizes import show_size
 from ppdm_dask.cluster.worker import Failure, WorkPlugin, perform_batch
+from ppdm_dask.engine.batches import Performer, Result
 from ppdm_dask.engine.cells import Cell, Work
 from ppdm_dask.engine.environment import environment
-from ppdm_dask.engine.perform import Performer, Result
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 
 __all__ = ["Finding", "inspect_cluster"]

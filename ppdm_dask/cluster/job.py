@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """A worker as the one program of a batch job: it ends before the job does, and with the scheduler.
 
 Started as ``python -m ppdm_dask.cluster.job SCHEDULER --name NAME ...`` by the job's script.
@@ -91,8 +90,8 @@ async def _serve(given: argparse.Namespace) -> None:
 
 def _nanny(given: argparse.Namespace) -> Any:
     from ppdm_dask.cluster.client import ENVIRONMENT
-    from ppdm_dask.cluster.guarded import GuardedSecurity
     from ppdm_dask.cluster.nanny import PromptNanny
+    from ppdm_dask.cluster.security import GuardedSecurity
 
     return PromptNanny(
         given.scheduler,

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """dask-jobqueue's cluster and job, changed where many jobs with a common end ask for it."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """How workers, and the way to them, are lost, and how that is told.
 
 Plugins on a shared scheduler: named after the client that brought them, and freed if it died.

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """Nannies, which start worker processes and start them anew, with an end that takes a second.
 
 What is done alike with every cluster that Dask keeps to a list of workers, its SpecCluster.
@@ -15,7 +14,7 @@ from weakref import WeakSet
 from distributed import Nanny, SpecCluster
 from distributed.core import Status
 
-from ppdm_dask.cluster.guarded import GuardedWorker, private_folder
+from ppdm_dask.cluster.security import GuardedWorker, private_folder
 
 __all__ = ["PromptNanny", "close_cluster", "halt_all", "mend_cluster"]
 

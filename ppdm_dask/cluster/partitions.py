@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """Record data in partitions: disguise and count in one task each, then a tree of sums.
 
 Raw records stay inside the task that reads them, which plays the respondents' side; what leaves it
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-    from ppdm_dask.data.records import Reports
+    from ppdm_dask.data.codebook import Reports
 
 __all__ = [
     "FAN_IN",

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """Comparing scheduler and workers with this process before they are given work.
 
 Addresses of schedulers and workers, and which of them stay on one machine.

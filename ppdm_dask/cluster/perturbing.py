@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """Continuous data in partitions: AIBR's edges from a tree of summaries, then a task a partition.
 
 Edges come from the smallest and largest value of the whole, and draws are keyed by a record's

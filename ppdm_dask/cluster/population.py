@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """A search's populations on workers, where a user's objective is worth it.
 
 Having the workers of one pool evaluate the chunks of a stack.
@@ -20,9 +19,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from distributed import Future, KilledWorker, get_worker
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.cluster.client import Pool
 from ppdm_dask.cluster.losses import (
     WorkerWatch,
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkSession", "PopulationMap", "cut", "population_map"]
 
-
-Floats = npt.NDArray[np.float64]
 
 # Dask has annotated few of its functions.
 

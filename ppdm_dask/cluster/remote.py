@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """A scheduler or a worker's nanny on another machine; it lives as long as its standard input does.
 
 Started over SSH as ``python -m ppdm_dask.cluster.remote``.  The first line of its standard input
@@ -61,8 +60,8 @@ async def _serve(spec: dict[str, Any]) -> None:
 
 
 def _make(spec: dict[str, Any]) -> Any:
-    from ppdm_dask.cluster.guarded import GuardedScheduler, GuardedSecurity
     from ppdm_dask.cluster.nanny import PromptNanny
+    from ppdm_dask.cluster.security import GuardedScheduler, GuardedSecurity
 
     where = {"interface": spec["interface"]} if spec["interface"] else {"host": _own_address()}
     common = {

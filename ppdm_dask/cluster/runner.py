@@ -14,11 +14,10 @@ from ppdm_dask.cluster.client import Pool
 from ppdm_dask.cluster.losses import PoolLost
 from ppdm_dask.cluster.session import Session
 from ppdm_dask.cluster.surroundings import usable_cores
-from ppdm_dask.engine.batches import TrialError, summarise
+from ppdm_dask.engine.batches import Performer, TrialError, summarise
 from ppdm_dask.engine.cells import Cell, Work
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.ledger import Ledger
-from ppdm_dask.engine.perform import Performer
 from ppdm_dask.engine.planner import Outcome, Suspects, Tally
 from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import ClusterUnreachable, InputError, PPDMError, RunInterrupted

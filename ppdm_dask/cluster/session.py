@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """Sending batches to one pool of workers in a sliding window, and taking what comes back."""
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from ppdm_dask.cluster.losses import (
     plugin_name,
 )
 from ppdm_dask.cluster.worker import Failure, Unfit, WorkPlugin, perform_batch
-from ppdm_dask.engine.batches import Batch, TrialError
+from ppdm_dask.engine.batches import Batch, Result, TrialError
 from ppdm_dask.engine.cells import Work
 from ppdm_dask.engine.interrupt import Interruption, Stopped
-from ppdm_dask.engine.perform import Result
 from ppdm_dask.engine.planner import Suspects, Tally
 from ppdm_dask.errors import ClusterError
 

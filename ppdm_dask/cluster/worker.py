@@ -1,4 +1,3 @@
-# mypy: allow-untyped-calls
 """What happens in a worker process: the work arrives as a plugin, batches as three numbers."""
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from distributed import WorkerPlugin, get_worker
 from distributed.protocol import pickle as by_value
 
 from ppdm_dask.cluster.peers import difference, own_versions
-from ppdm_dask.engine.batches import summarise
+from ppdm_dask.engine.batches import Performer, Result, summarise
 from ppdm_dask.engine.cells import Cell, Work
-from ppdm_dask.engine.perform import Performer, Result
 from ppdm_dask.errors import InputError, PPDMError
 
 __all__ = ["Carrier", "Failure", "Unfit", "WorkPlugin", "perform_batch"]

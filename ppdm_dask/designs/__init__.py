@@ -1,18 +1,16 @@
 """Randomization designs: one family a file, one contract, one registry."""
 
 from ppdm_dask.designs.base import Design, design_from_config, families, register
-from ppdm_dask.designs.crosswise import Crosswise
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.forced import ForcedResponse
 from ppdm_dask.designs.identity import Identity
-from ppdm_dask.designs.kary import KaryResponse, Warner
+from ppdm_dask.designs.kary import Crosswise, KaryResponse, Warner
 from ppdm_dask.designs.kuk import Kuk
 from ppdm_dask.designs.matrix import RRMatrix
-from ppdm_dask.designs.multigroup import MultiGroup
+from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups, scheme_from_config
 from ppdm_dask.designs.onesided import Mangat, Triangular
 from ppdm_dask.designs.pram import InvariantPRAM, two_stage
 from ppdm_dask.designs.product import Product
-from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
 from ppdm_dask.designs.sets import SetDesign
 from ppdm_dask.designs.subset import SubsetSelection
 from ppdm_dask.designs.unary import UnaryEncoding

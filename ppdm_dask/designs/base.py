@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask import privacy as formulas
-from ppdm_dask.data.records import Records, Reports, code_dtype
+from ppdm_dask.arrays import Floats
+from ppdm_dask.data.codebook import Records, Reports, code_dtype
 from ppdm_dask.designs.binding import Binding, check_fit, require_labels
 from ppdm_dask.designs.labels import Orders
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
@@ -56,9 +57,6 @@ __all__ = [
     "row_major",
     "thresholds",
 ]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def row_major(codes: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,7 @@
-"""k-ary randomized response: the truth with probability p, else another category, all alike."""
+"""k-ary randomized response: the truth with probability p, else another category, all alike.
+
+The crosswise model: Warner's design without a device.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,15 @@ import numpy as np
 
 from ppdm_dask.designs.base import Codes, Floats, register
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import (
-    check_keys,
-    nonnegative,
-    one_attribute,
-    probability,
-    whole,
-)
+from ppdm_dask.designs.parameters import check_keys, nonnegative, one_attribute, probability, whole
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
-__all__ = ["KaryResponse", "Warner"]
+__all__ = ["Crosswise", "KaryResponse", "Warner"]
+
 
 KEEP, OTHER = 0, 1
 
@@ -158,4 +156,33 @@ class Warner(KaryResponse):
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
         check_keys(cls.id, parameters, {"attribute", "theta"})
+        return cls(**parameters)
+
+
+@register
+@dataclass(frozen=True, eq=False, init=False)
+class Crosswise(KaryResponse):
+    """Report 1 if both the trait and an unrelated statement apply or neither does, else 0.
+
+    Its P is that of Warner's design with theta = p.
+
+    Parameters
+    ----------
+    attribute : str
+        Binary; category 1 is the trait, but calling the other so gives the same law.
+    p : float
+        Probability that the unrelated statement applies, in [0, 1]; at 1/2 there is no inverse.
+    """
+
+    id = "crosswise"
+
+    def __init__(self, attribute: str, p: float) -> None:
+        super().__init__(attribute, 2, probability("p", p))
+
+    def config(self) -> dict[str, Any]:
+        return {"id": self.id, "attribute": self.attributes[0], "p": self.p}
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        check_keys(cls.id, parameters, {"attribute", "p"})
         return cls(**parameters)

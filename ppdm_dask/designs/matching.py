@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from ppdm_dask.data.records import Records, Reports
+from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.binding import require_labels
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.errors import DesignError, NotLumpable, RecordsError

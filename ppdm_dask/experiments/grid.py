@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -81,7 +83,6 @@ ERRORS = 4.0
 FEWEST = 30
 """Repeats below which a standard error is itself too uncertain to base a finding on."""
 
-Floats = npt.NDArray[np.float64]
 
 # How much of the truth the reports tell, by axis: more at a larger number.
 TOLD: dict[str, Callable[[float], float]] = {

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ppdm_dask.data.codebook import Codebook
-from ppdm_dask.data.records import Records
+from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.errors import CodebookError, DataError, RecipeError
 from ppdm_dask.experiments.parts import DataEntry
 from ppdm_dask.files.reader import open_data

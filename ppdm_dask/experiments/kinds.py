@@ -134,11 +134,11 @@ def make_plan(recipe: AnyRecipe) -> Plan:
 def findings(ds: xr.Dataset) -> list[str]:
     """Sentences that a reader of a result must know."""
     if ds.attrs.get("experiment") == "perturbation":
-        from ppdm_dask.experiments.perturbation.findings import perturbation_findings
+        from ppdm_dask.experiments.perturbation.tables import perturbation_findings
 
         return perturbation_findings(ds)
     if ds.attrs.get("experiment") == "front":
-        from ppdm_dask.experiments.fronts.findings import front_findings
+        from ppdm_dask.experiments.fronts.tables import front_findings
 
         return front_findings(ds)
     from ppdm_dask.experiments import results

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -32,7 +34,6 @@ __all__ = [
 
 _PLAIN = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?", re.ASCII)
 
-Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.blocks import check_table, solve_blocks
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Association", "association_test", "independence_test"]
 
-
-Floats = npt.NDArray[np.float64]
 
 DEGENERATE = 1e-12
 """Directions whose variance is a smaller share of the largest do not vary."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import require_order, require_whole
 from ppdm_dask.errors import RecordsError
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from ppdm_dask.inference.tables import ContingencyTable
 
 __all__ = ["along_blocks", "check_table", "solve_blocks"]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to, require_design, require_whole
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.data.records import Records, Reports
+    from ppdm_dask.data.codebook import Codebook, Records, Reports
     from ppdm_dask.designs.base import Design
 
 __all__ = ["answers_of", "combined_masks", "event_weights", "mask_weights", "touched_part"]
 
 
-Floats = npt.NDArray[np.float64]
 Masks = Mapping[str, npt.NDArray[np.bool_]]
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.maximum import MAX_DENSE, maximum, whole_mixture
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ALARM", "Fit", "fit_of_parts", "fit_of_sums", "fit_of_table"]
 
-
-Floats = npt.NDArray[np.float64]
 
 ALARM = 0.01
 """p-value below which reports are said to contradict the design or the answers."""

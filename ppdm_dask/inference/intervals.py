@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.blocks import along_blocks, check_table
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Interval", "event_interval", "feldman_cousins", "profile_deviance"]
 
-
-Floats = npt.NDArray[np.float64]
 
 ROUNDING = 1e-12
 """Relative error that a breakpoint of the ordering may have; ends move outwards by it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.events import combined_masks, event_weights, mask_weights
@@ -19,13 +20,10 @@ from ppdm_dask.ranges import reals
 from ppdm_dask.rounding import EPS, to_scale
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.records import Reports
+    from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs.base import Design
 
 __all__ = ["JointEstimate", "estimate_joint"]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from functools import reduce, singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Bools, Floats
 from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.mixture import Mixture
@@ -44,9 +44,6 @@ __all__ = [
     "undefined",
 ]
 
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 Range = tuple[Floats, Floats]
 

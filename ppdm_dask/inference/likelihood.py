@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.fit import fit_of_table
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LikelihoodEstimate", "em", "mle"]
 
-
-Floats = npt.NDArray[np.float64]
 
 ZERO = 1e-12
 """Proportion up to which a cell of the exact maximum is 0."""

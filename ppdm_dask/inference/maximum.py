@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.blocks import along_blocks
@@ -26,8 +26,6 @@ __all__ = [
     "whole_mixture",
 ]
 
-
-Floats = npt.NDArray[np.float64]
 
 STEPS = 200
 GAP = 1e-17

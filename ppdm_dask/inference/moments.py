@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real
 from ppdm_dask.shown import given
@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 
-Floats = npt.NDArray[np.float64]
 Estimand = Literal["population", "file"]
 
 ROUNDING = 1e-14

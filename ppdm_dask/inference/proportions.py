@@ -19,7 +19,7 @@ from ppdm_dask.inference.tables import count
 from ppdm_dask.inference.uncertainty import Proportion
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.records import Reports
+    from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs.base import Design
 
 __all__ = ["estimate_proportions", "proportion"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.inversion import invert
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from ppdm_dask.inference.tables import ContingencyTable
 
 __all__ = ["Bootstrap", "bootstrap"]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

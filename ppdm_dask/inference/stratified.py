@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ppdm_dask.data.records import Records
+from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs.base import Design, Floats
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Bools, Floats
 from ppdm_dask.designs.base import row_major
 from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import InputError, RecordsError
@@ -39,8 +40,7 @@ from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.rounding import EPS, sum_rounding, to_scale
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.data.records import Reports
+    from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs.base import Design
     from ppdm_dask.designs.sets import SetDesign
 
@@ -61,9 +61,6 @@ __all__ = [
 ]
 
 
-Floats = npt.NDArray[np.float64]
-
-Bools = npt.NDArray[np.bool_]
 Masks = Mapping[str, Bools]
 
 

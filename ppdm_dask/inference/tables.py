@@ -16,8 +16,7 @@ from ppdm_dask.errors import RecordsError
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.data.records import Records
+    from ppdm_dask.data.codebook import Codebook, Records
     from ppdm_dask.designs.base import Design
 
 __all__ = ["ContingencyTable", "count", "covering", "require_design", "require_whole"]

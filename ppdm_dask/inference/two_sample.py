@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.data.records import Records, Reports
+from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.parameters import attribute_names, probability
 from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
 from ppdm_dask.inference.uncertainty import Proportion

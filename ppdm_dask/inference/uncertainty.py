@@ -1,17 +1,160 @@
-"""Estimated proportions of events with what is known of their errors."""
+"""Estimated proportions of events with what is known of their errors.
+
+Score intervals of means of event weights: Wilson's, for reports instead of answers.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
+from ppdm_dask.arrays import Floats
+from ppdm_dask.errors import InputError
 from ppdm_dask.inference.fit import Fit, fit_of_sums
-from ppdm_dask.inference.moments import Estimand
-from ppdm_dask.inference.score import IntervalMethod, intervals_of
+from ppdm_dask.inference.moments import Estimand, normal_quantile
+from ppdm_dask.shown import given
 
-__all__ = ["Proportion"]
+__all__ = [
+    "METHODS",
+    "IntervalMethod",
+    "Proportion",
+    "intervals_of",
+    "quantile_of",
+    "score_interval",
+]
+
+
+IntervalMethod = Literal["score", "wald"]
+
+METHODS = ("score", "wald")
+
+
+def quantile_of(level: float, freedom: float | None) -> float:
+    """Half width of a two-sided interval in standard errors: Student's t, or the normal's.
+
+    Parameters
+    ----------
+    level : float in (0, 1)
+    freedom : float or None
+        Degrees of freedom of the standard error, 1 or more; None for a normal quantile.
+    """
+    half = normal_quantile(level)
+    if freedom is None:
+        return half
+    from scipy.stats import t
+
+    return float(t.ppf(0.5 + level / 2, max(freedom, 1.0)))
+
+
+def score_interval(
+    value: Floats,
+    inside: Floats,
+    outside: Floats,
+    size: Floats,
+    quantile: float,
+    estimand: Estimand,
+) -> tuple[Floats, Floats]:
+    """All proportions p with ``|value - p| <= quantile sqrt(V(p) / size)``.
+
+    V is the variance that a weight has where the proportion is p: its second moment is
+    ``p inside + (1 - p) outside``, from which p^2 is taken for the population behind the records
+    and p for these records.  Undisguised (1 and 0) it is Wilson's interval, and for two-valued
+    reports Wilson's, mapped.  It may leave [0, 1], as the estimate may, and holds the estimate.
+
+    Parameters
+    ----------
+    value : array
+        Mean weights.
+    inside, outside : arrays
+        Second moments of the weight in and outside of the event.
+    size : array
+        Effective numbers of reports.
+    quantile : float
+
+    References
+    ----------
+    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of
+    the American Statistical Association 22, 1927.
+    """
+    c = quantile**2 / size
+    quadratic, linear = np.ones_like(c), inside - outside - 1
+    if estimand == "population":
+        quadratic, linear = 1 + c, inside - outside
+    middle = value + c * linear / 2
+    root = np.sqrt(np.maximum(middle**2 - quadratic * (value**2 - c * outside), 0))
+    # An end beyond the estimate is rounding.
+    lower = np.minimum((middle - root) / quadratic, value)
+    upper = np.maximum((middle + root) / quadratic, value)
+    return lower, upper
+
+
+def intervals_of(
+    value: Any,
+    variance: Any,
+    moments: tuple[Any, Any] | None,
+    size: float,
+    *,
+    level: float,
+    freedom: float | None,
+    estimand: Estimand,
+    method: str,
+    surveyed: bool,
+    few: Any = False,
+) -> tuple[Floats, Floats]:
+    """Ends of the intervals of some proportions; not numbers where there is none.
+
+    Parameters
+    ----------
+    value, variance : arrays
+    moments : pair of arrays or None
+        Second moments of the weights in and outside of the events; without them score intervals
+        are Wald's.
+    size : float
+        Effective reports.
+    level : float
+    freedom : float or None
+    estimand : {"population", "file"}
+    method : {"score", "wald"}
+    surveyed : bool
+        Whether variances are of weighted or conditional sums: then a score interval counts as many
+        reports as would have this variance, as for other designs of surveys.
+
+    few : bool or array of bool
+        Where few reports carry the variance.  There counts are so discrete that a score interval
+        alone may fall short; its ends reach at least as far as Wald's.
+
+    References
+    ----------
+    E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected number of
+    positive counts estimated from survey data", Survey Methodology 24, 1998.
+    """
+    if method not in METHODS:
+        raise InputError(f"method: got {given(method)}; 'score' or 'wald' is needed", method)
+    quantile = quantile_of(level, freedom)
+    value, variance = np.asarray(value, float), np.asarray(variance, float)
+    known = variance >= 0
+    half = quantile * np.sqrt(np.where(known, variance, np.nan))
+    if method == "wald" or moments is None or size < 2:
+        return value - half, value + half
+    inside, outside = moments
+    reports = np.full(value.shape, float(size))
+    wider = np.asarray(few) & known
+    if surveyed:
+        taken = value**2 if estimand == "population" else value
+        spread = value * inside + (1 - value) * outside - taken
+        usable = known & (variance > 0) & (spread > 0) & ~np.asarray(few)
+        reports = np.where(usable, spread / np.where(usable, variance, 1.0), reports)
+        # Within a disguised condition a ratio may leave 0 and 1 where the event itself is not
+        # disguised.  No count of reports of that event has this variance.
+        wider = wider | (known & (spread <= 0))
+    lower, upper = score_interval(value, inside, outside, reports, quantile, estimand)
+    return (
+        np.where(wider, np.minimum(lower, value - half), lower),
+        np.where(wider, np.maximum(upper, value + half), upper),
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +205,7 @@ class Proportion:
             both are Wald's.
 
             *score*: the proportions under which an estimate as far away is not rare, their own
-            variance taken (:func:`ppdm_dask.inference.score.score_interval`); good for few
+            variance taken (:func:`ppdm_dask.inference.uncertainty.score_interval`); good for few
             reports and near 0 and 1.  *wald*: the estimate and its standard errors; good from about
             300 effective reports, away from 0 and 1.
         """

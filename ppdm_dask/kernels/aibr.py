@@ -7,11 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.kernels import kernel
 
 __all__ = ["locate_plain", "perturb_column", "perturb_column_plain"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @kernel

@@ -11,16 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.kernels import kernel
 
 __all__ = ["descend", "inverse_trace", "measure", "mutate", "repair", "slope", "swap_columns"]
 
-
-Floats = npt.NDArray[np.float64]
-
-Ints = npt.NDArray[np.int64]
 
 SINGULAR = 1e-11
 """Pivots below this, of matrices whose entries are about 1, count as zero."""

@@ -22,17 +22,16 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.kernels import kernel
+from ppdm_dask.arrays import Floats, Ints
+from ppdm_dask.kernels import FLOOR_ROUNDING, SCORE_TIE, kernel
 from ppdm_dask.kernels.planes import draw_bernoulli, popcount
 from ppdm_dask.kernels.sampling import draw_test_plane
 from ppdm_dask.kernels.seeding import absorb, extend, sfc64_start
-from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
 
 __all__ = ["draw_reports", "pair_counts", "personal_planes", "trials"]
 
 
 Words = npt.NDArray[np.uint64]
-Ints = npt.NDArray[np.int64]
 
 BLOCK_WORDS = 1024  # LOGICAL_BLOCK / 64
 
@@ -115,9 +114,6 @@ def draw_reports(
             keep = coin[first + i]
             for lane in range(part.shape[1]):
                 part[i, lane] = (planes[first + i, lane] & keep) | (part[i, lane] & ~keep)
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @kernel

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from ppdm_dask.data.records import Records, Reports, code_dtype
+from ppdm_dask.arrays import Floats
+from ppdm_dask.data.codebook import Records, Reports, code_dtype
 from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
 from ppdm_dask.errors import InputError, RecordsError
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Classifier", "check_inputs", "score_disguised", "score_strata"]
 
 
-Floats = npt.NDArray[np.float64]
 Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
 
 ENUMERATED = 1 << 20

@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.designs.matching import require_countable
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.data.records import Records
+    from ppdm_dask.data.codebook import Codebook, Records
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
 __all__ = ["Evidence", "Stratum", "merge_rows", "one_hot", "row_keys"]
 
-
-Ints = npt.NDArray[np.int64]
 
 Rows = npt.NDArray[Any]
 
@@ -64,7 +62,6 @@ def merge_rows(codes: Rows, weights: Rows, shape: Sequence[int]) -> tuple[Rows, 
     return codes[first[kept]], totals[kept]
 
 
-Floats = npt.NDArray[np.float64]
 Conditions = Mapping[int, int]
 Masks = Mapping[int, npt.NDArray[np.bool_]]
 

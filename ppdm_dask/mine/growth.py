@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Bools, Floats, Ints
 from ppdm_dask.errors import InputError
-from ppdm_dask.kernels.ties import ENTROPY_TIE
+from ppdm_dask.kernels import ENTROPY_TIE
 from ppdm_dask.mine.signed_cells import ROUNDING, SignedCells, signed_cells
 from ppdm_dask.mine.tree import Tree, check_depth, mean_entropy
 from ppdm_dask.rounding import sum_rounding
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rules", "grow", "split_z"]
 
-
-Floats = npt.NDArray[np.float64]
 
 DEGENERATE = 1e-10
 """Directions whose variance is a smaller share of the largest do not vary: a category is empty."""
@@ -111,8 +110,6 @@ def _covariance(parts: Sequence[tuple[Floats, Floats, int]]) -> Floats:
 
 
 Counts = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

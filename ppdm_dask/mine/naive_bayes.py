@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ppdm_dask.data.records import Records, Reports, require_categories
+from ppdm_dask.arrays import Floats
+from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference import Estimate, estimate_proportions, invert
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.uncertainty import Proportion
-from ppdm_dask.kernels.ties import FLOOR_ROUNDING, SCORE_TIE
+from ppdm_dask.kernels import FLOOR_ROUNDING, SCORE_TIE
 from ppdm_dask.mine.classifier import (
     Classifier,
     Correct,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
 __all__ = ["NaiveBayes", "first_largest"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def first_largest(scores: Floats) -> npt.NDArray[np.int64]:

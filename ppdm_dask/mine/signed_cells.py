@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.designs.flip import Flip, IntegerWeights
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.kary import KaryResponse
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["MAX_CELLS", "SignedCells", "images", "signed_cells"]
 
 Rows = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Flips = list[tuple[IntegerWeights, list[int]]]
 
 MAX_CELLS = 1 << 21

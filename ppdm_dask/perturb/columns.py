@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
 from ppdm_dask.randomness import LOGICAL_BLOCK
 from ppdm_dask.shown import listed, shown
@@ -57,9 +58,6 @@ def uniforms(stream: Stream, columns: int, n: int, offset: int) -> npt.NDArray[n
 def choose_one(word: int, n: int) -> int:
     """One of ``0 .. n - 1`` from a uniform 64-bit word (bias under n / 2**64)."""
     return word * n >> 64
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:

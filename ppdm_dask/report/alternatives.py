@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.experiments.fronts.figures import LOWER, NAMES
 from ppdm_dask.experiments.fronts.tables import is_attained, mean_line
 from ppdm_dask.experiments.perturbation.figures import settings_of
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ppdm_dask.experiments.sweep.recipe import Figure
 
 __all__ = ["describe"]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def describe(ds: xr.Dataset, recipe: AnyRecipe, figure: Any) -> str:

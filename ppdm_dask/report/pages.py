@@ -1,22 +1,317 @@
-"""Write the page of a run, and that of a reproduction of all recipes."""
+"""Write the page of a run, and that of a reproduction of all recipes.
+
+All that the page of a run shows, as plain values for the template.
+
+The errata of papers, from the page that the project keeps of them.
+
+Figures for a page: drawn for a wide and a narrow screen, embedded, and told in words.
+
+The tables of a result for a page: those that the terminal shows.
+"""
 
 from __future__ import annotations
 
+import base64
+import re
+import shlex
+import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.claims.verdict import STATUSES
+from ppdm_dask.claims.claim import Claim
+from ppdm_dask.claims.judge import claims_of, judge, papers_of
+from ppdm_dask.claims.verdict import STATUSES, Verdict, number
+from ppdm_dask.drawing import style
 from ppdm_dask.errors import InputError
+from ppdm_dask.experiments.sweep.figures import draw_figures
 from ppdm_dask.files.documents import NUMBER, Form, misfit, read_sealed
 from ppdm_dask.files.writing import write_text
+from ppdm_dask.report.alternatives import describe
+from ppdm_dask.resources import errata_path
 from ppdm_dask.shown import cut
 
 if TYPE_CHECKING:
+    import xarray as xr
     from jinja2 import Environment
+    from rich.console import RenderableType
+    from rich.table import Table
 
-__all__ = ["write_report", "write_reproduction"]
+    from ppdm_dask.experiments.folder import StoredRun
+    from ppdm_dask.experiments.kinds import AnyRecipe
+
+__all__ = [
+    "embed_figures",
+    "errata_of",
+    "result_tables",
+    "undefined_cells",
+    "view_claim",
+    "view_run",
+    "write_report",
+    "write_reproduction",
+]
+
+
+def errata_of(papers: Iterable[str]) -> list[dict[str, Any]]:
+    """The errata of papers by their keys, as HTML: what there is.
+
+    The page is Markdown; any HTML in it is shown as text.
+    """
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    text = errata_path().read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    return [
+        {"paper": key, "html": Markup(_scrolling(markdown.render(sections[key]), key))}
+        for key in papers
+        if key in sections
+    ]
+
+
+def _scrolling(html: str, key: str) -> str:
+    """Put wide parts into regions that scroll by themselves and can be reached by keyboard."""
+    what = f"Part of the errata of {key}"
+    region = f'<div class="scroll" role="region" tabindex="0" aria-label="{what}">'
+    html = re.sub(r"(<table>.*?</table>)", rf"{region}\1</div>", html, flags=re.DOTALL)
+    return re.sub(r"(<pre>.*?</pre>)", rf"{region}\1</div>", html, flags=re.DOTALL)
+
+
+def embed_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[dict[str, Any]]:
+    """Draw the figures of a recipe into a folder, and return them for a page.
+
+    Returns
+    -------
+    list of dict
+        Of each figure ``id``, ``title``, ``alt`` (what it shows, with numbers), and ``wide`` and
+        ``narrow``: pictures as data URLs.  An SVG within a page's ``img`` can run nothing and load
+        nothing.
+    """
+    draw_figures(ds, recipe, folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        with style.styled(narrow=True):
+            draw_figures(ds, recipe, Path(scratch))
+        return [
+            {
+                "id": figure.id,
+                "title": figure.title,
+                "alt": describe(ds, recipe, figure),
+                "wide": _url(folder / f"{figure.id}.svg"),
+                "narrow": _url(Path(scratch) / f"{figure.id}.svg"),
+            }
+            for figure in recipe.figures
+        ]
+
+
+def _url(path: Path) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def result_tables(ds: xr.Dataset) -> list[dict[str, Any]]:
+    """Caption, header, rows and alignment of every table of a result."""
+    kind = ds.attrs.get("experiment")
+    if kind == "perturbation":
+        from ppdm_dask.experiments.perturbation.tables import perturbation_tables
+
+        return [_plain(caption, table) for caption, table in perturbation_tables(ds)]
+    if kind == "front":
+        from ppdm_dask.experiments.fronts.tables import front_tables
+
+        return [_plain(caption, table) for caption, table in front_tables(ds)]
+    from ppdm_dask.experiments.sweep.tables import entry_heading, entry_table
+
+    found = []
+    for i in range(ds.sizes["data"]):
+        found += _grouped(entry_heading(ds, i), entry_table(ds, i))
+    return found
+
+
+def undefined_cells(ds: xr.Dataset) -> list[str]:
+    """Which cells are undefined, and why."""
+    kind = ds.attrs.get("experiment")
+    if kind == "front":
+        from ppdm_dask.experiments.fronts.tables import undefined_cases
+
+        return undefined_cases(ds)
+    if kind == "perturbation":
+        return []  # a setting that an entry does not ask for is no cell
+    from ppdm_dask.experiments.sweep.tables import undefined_notes
+
+    return [note.removeprefix("undefined ") for note in undefined_notes(ds)]
+
+
+def _grouped(caption: str, group: RenderableType) -> list[dict[str, Any]]:
+    """Tables of a group, each below the values of the outer axes that stand before it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    found, where = [], ""
+    for part in getattr(group, "renderables", [group]):
+        if isinstance(part, Text):
+            where = part.plain.strip()
+        elif isinstance(part, Table):
+            found.append(_plain(f"{caption}\n{where}" if where else caption, part))
+    return found
+
+
+def _plain(caption: str, table: Table) -> dict[str, Any]:
+    columns = [[str(cell) for cell in column.cells] for column in table.columns]
+    header = [" ".join(str(column.header).split()) for column in table.columns]
+    # In a terminal "clean test:" stands once above two columns.
+    for i in range(1, len(header)):
+        before = header[i - 1].split(": ")
+        if header[i] == "variance" and len(before) == 2:
+            header[i] = f"{before[0]}: variance"
+    return {
+        "caption": caption.split("\n"),
+        "header": header,
+        "right": [column.justify == "right" for column in table.columns],
+        "rows": [list(row) for row in zip(*columns, strict=True)],
+    }
+
+
+def view_run(run: StoredRun, key: str) -> dict[str, Any]:
+    """Gather what a page says of a run; its figures are drawn into its folder.
+
+    Parameters
+    ----------
+    run : StoredRun
+    key : str
+        Prefix of the ids of its parts, unique on the page.
+    """
+    from ppdm_dask.experiments.kinds import findings
+
+    recipe, manifest, ds = run.folder.recipe, run.manifest, run.dataset
+    claims = [view_claim(claim, judge(claim, {recipe.name: ds})) for claim in claims_of(recipe)]
+    figures: list[dict[str, Any]] = embed_figures(ds, recipe, run.folder.figures)
+    shown: dict[str, str] = {}
+    for figure in figures:
+        own = [claim for claim in claims if figure["id"] in claim["figures"]]
+        # A claim on several figures stands at the first of them; the others point there.
+        figure["claims"] = [claim for claim in own if claim["id"] not in shown]
+        figure["pointers"] = [
+            {**claim, "place": shown[claim["id"]]} for claim in own if claim["id"] in shown
+        ]
+        shown |= {claim["id"]: f"{key}-{figure['id']}" for claim in figure["claims"]}
+    drawn = {figure["id"] for figure in figures}
+    papers = papers_of(recipe)
+    return {
+        "key": key,
+        "name": recipe.name,
+        "title": recipe.about.title,
+        "notes": " ".join((recipe.about.notes or "").split()),
+        "references": list(recipe.about.references),
+        "papers": [{"key": p.key, "title": p.title, "authors": p.authors} for p in papers],
+        "finished": run.finished,
+        "status": manifest["status"],
+        "repeats": recipe.sweep.repeats,
+        "findings": manifest["findings"] if run.finished else findings(ds),
+        "quarantined": manifest.get("quarantined", []),
+        "figures": figures,
+        "claims": claims,
+        "other_claims": [claim for claim in claims if drawn.isdisjoint(claim["figures"])],
+        "tables": result_tables(ds),
+        "undefined": undefined_cells(ds),
+        "errata": errata_of([paper.key for paper in papers]),
+        "provenance": _provenance(run),
+        "cost": _cost(run),
+    }
+
+
+def view_claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
+    """What a page says of a claim; the explanation of a difference only where there is one."""
+    return {
+        "id": claim.id,
+        "paper": claim.paper,
+        "where": claim.where,
+        "says": claim.says,
+        "printed": claim.printed,
+        "figures": claim.figures,
+        "status": verdict.status,
+        "measured": verdict.measured,
+        "rule": claim.rule.words if claim.rule else None,
+        "basis": claim.recipe or claim.calculation,
+        "why": claim.differs if verdict.status == "differs" else None,
+        "test": claim.test,
+        "rows": [
+            {
+                "label": row.label,
+                "printed": f"{row.printed:g}",
+                "ours": number(row.ours, row.error),
+                "tolerance": f"{row.tolerance:g}",
+            }
+            for row in (verdict.rows if len(verdict.rows) > 1 else ())
+        ],
+    }
+
+
+def _provenance(run: StoredRun) -> dict[str, Any]:
+    manifest = run.manifest
+    environment = manifest.get("environment", {})
+    return {
+        "command": _command(run.folder.recipe),
+        "digest": manifest.get("digest"),
+        "run_id": manifest["run_id"],
+        "seed": manifest.get("seed"),
+        "recipe_digest": manifest.get("recipe_digest"),
+        "code_version": manifest.get("code_version"),
+        "inputs": [
+            {"entry": entry, **{key: given.get(key) for key in ("data", "codebook")}}
+            for entry, given in manifest["inputs"].items()
+        ],
+        "versions": list(environment.get("versions", {}).items()),
+        "machine": " ".join(
+            str(environment[key]) for key in ("system", "machine") if key in environment
+        ),
+        "cpu_features": ", ".join(environment.get("cpu_features", [])),
+        "blas": "; ".join(map(_blas, environment.get("blas", []))),
+    }
+
+
+def _blas(found: object) -> str:
+    return " ".join(map(str, found.values())) if isinstance(found, dict) else str(found)
+
+
+def _command(recipe: AnyRecipe) -> str:
+    """The command line that makes the run again."""
+    from ppdm_dask.claims.judge import same_experiment
+    from ppdm_dask.experiments.kinds import load_recipe
+
+    if not same_experiment(recipe):
+        return shlex.join(["ppdm", "run", str(Path(recipe.base) / f"{recipe.name}.toml")])
+    own, words = load_recipe(recipe.name), ["ppdm", "run", recipe.name]
+    for option in ("repeats", "seed"):
+        value = getattr(recipe.sweep, option)
+        if value != getattr(own.sweep, option):
+            words += [f"--{option}", str(value)]
+    return shlex.join(words)
+
+
+def _cost(run: StoredRun) -> dict[str, Any]:
+    """Time of the run, from its ledger, which knows of all sessions that worked on it."""
+    from ppdm_dask.engine.ledger import Ledger
+    from ppdm_dask.errors import RunFolderError
+
+    found: dict[str, Any] = {
+        "started": run.manifest["started"],
+        "finished": run.manifest.get("finished"),
+        "seconds": None,
+    }
+    try:
+        with Ledger(run.folder.ledger, readonly=True) as ledger:
+            seconds, repeats, batches = ledger.work()
+    except RunFolderError:
+        return found  # a result that was copied without its ledger
+    each = f"{1e3 * seconds / repeats:.3g} ms" if repeats else None
+    return found | {
+        "seconds": f"{seconds:,.1f}",
+        "repeats": f"{repeats:,}",
+        "batches": f"{batches:,}",
+        "each": each,
+    }
 
 
 def write_report(run: str | Path) -> Path:
@@ -39,8 +334,7 @@ def write_report(run: str | Path) -> Path:
     InputError
         If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
     """
-    from ppdm_dask.experiments.stored import read_run
-    from ppdm_dask.report.view import view_run
+    from ppdm_dask.experiments.folder import read_run
 
     stored = read_run(run)
     path = stored.folder.path / "report.html"
@@ -66,8 +360,7 @@ def write_reproduction(document: str | Path) -> Path:
         If a run's folder or the page cannot be written.
     """
     from ppdm_dask.errors import RunFolderError
-    from ppdm_dask.experiments.stored import read_run
-    from ppdm_dask.report.view import view_run
+    from ppdm_dask.experiments.folder import read_run
 
     path = Path(document)
     found = _read(path)

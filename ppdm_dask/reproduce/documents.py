@@ -18,8 +18,7 @@ from ppdm_dask.experiments.folder import now
 from ppdm_dask.files.documents import read_sealed, seal
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.reproduce.fingerprint import fingerprint
-from ppdm_dask.reproduce.grades import Grade
-from ppdm_dask.reproduce.reproduce import Reproduced
+from ppdm_dask.reproduce.reproduce import Grade, Reproduced
 
 __all__ = [
     "DRIFT",

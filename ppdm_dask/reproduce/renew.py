@@ -12,8 +12,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.kinds import AnyRecipe
 from ppdm_dask.reproduce.fingerprint import Fingerprint, fingerprint
 from ppdm_dask.reproduce.golden import Golden, golden_path
-from ppdm_dask.reproduce.grades import Grade
-from ppdm_dask.reproduce.reproduce import Finished, compute, own_folder
+from ppdm_dask.reproduce.reproduce import Finished, Grade, compute, own_folder
 
 __all__ = ["Renewed", "check_reason", "renew"]
 

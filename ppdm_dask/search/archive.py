@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.search.objectives import Objectives
 
 __all__ = ["Omega", "nondominated", "require_form"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 NUMBERS = ("privacy", "worst", "mse")
 

@@ -26,8 +26,8 @@ import math
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.cone import run_solver
 from ppdm_dask.search.problem import Problem
@@ -35,8 +35,6 @@ from ppdm_dask.search.rays import Certificate, thinned
 
 __all__ = ["BalancedProgram"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Found = tuple[float, Floats, Ints, Certificate]  # gap, weights, which rays, certificate
 
 TOLERANCES = (1e-11, 1e-10, 1e-9, 1e-8)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.balanced import BalancedProgram
 from ppdm_dask.search.objectives import evaluate
@@ -27,8 +28,6 @@ from ppdm_dask.search.rays import Certificate, list_rays, thinned
 
 __all__ = ["Certificate", "Designer", "Level", "certify"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 VIOLATION = 1e-8
 """Relative violation of a ray's constraint below which no ray is added."""

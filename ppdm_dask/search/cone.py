@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import PPDMError
 
 __all__ = ["Dual", "Solution", "run_solver", "solve_dual"]
-
-Floats = npt.NDArray[np.float64]
 
 
 ATTEMPTS = ((1.0, 1e-10), (1.7, 1e-10), (0.6, 1e-9), (3.0, 1e-8))

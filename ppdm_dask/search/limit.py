@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.search.bound import ROUNDING, Designer, Level
 from ppdm_dask.search.problem import NEAREST, Problem
@@ -22,7 +23,6 @@ from ppdm_dask.search.rays import Certificate, listable
 
 __all__ = ["AT_LEVEL", "SHARES", "Limit", "least_mse", "levels", "levels_with"]
 
-Floats = npt.NDArray[np.float64]
 
 SHARES: Floats = np.round(np.arange(2, 100) / 100, 2)
 """f: levels lie at ``a = p_max + f (delta - p_max)``; 98 of them."""

@@ -12,8 +12,8 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.archive import nondominated
@@ -84,7 +84,6 @@ class Keeper:
             self._last = monotonic()
 
 
-Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 METHODS = ("spea2", "memetic", "bound")

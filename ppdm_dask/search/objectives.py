@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import channels
 from ppdm_dask.search.problem import Problem
@@ -29,8 +30,6 @@ __all__ = [
     "meet_bound",
 ]
 
-
-Floats = npt.NDArray[np.float64]
 
 SWEEPS = 25
 """Sweeps of the repair before a matrix is mixed with a constant one."""

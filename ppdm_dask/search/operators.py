@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.kernels import channels
 from ppdm_dask.kernels.spea2 import assign_two, select_two
 from ppdm_dask.randomness import SimulationStream
@@ -27,10 +27,6 @@ __all__ = [
     "select",
     "tournament",
 ]
-
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class Fitness(NamedTuple):

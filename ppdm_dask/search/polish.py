@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.kernels.channels import descend
 from ppdm_dask.search.archive import require_form
 from ppdm_dask.search.bound import Level
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from ppdm_dask.search.spea2 import Evolution
 
 __all__ = ["POLISH", "Polisher", "keep_to", "merged", "polish"]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def merged(

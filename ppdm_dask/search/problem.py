@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.shown import given
 
@@ -66,8 +67,6 @@ class Settings:
             if not isinstance(value, int | float) or not 0 < value <= 1:
                 raise InputError(f"{name}: got {given(value)}; a number in (0, 1] is needed", value)
 
-
-Floats = npt.NDArray[np.float64]
 
 SMALLEST = 1e-6
 """The rarest category: the MSE of rarer ones is lost in the rounding of tr J^-1."""

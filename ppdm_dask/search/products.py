@@ -34,8 +34,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.randomness import exact
 from ppdm_dask.search.bound import Level
@@ -43,9 +43,6 @@ from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import Certificate
 
 __all__ = ["Expansion", "Products", "Relaxation", "certify_products"]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 class Expansion(NamedTuple):

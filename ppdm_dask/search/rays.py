@@ -19,13 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import exact
 
 __all__ = ["MOST_RAYS", "Certificate", "count_rays", "list_rays", "listable", "thinned"]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def thinned(A: Floats, weights: Floats) -> Floats:

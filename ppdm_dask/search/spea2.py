@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.archive import Omega, require_form
@@ -22,7 +23,6 @@ from ppdm_dask.search.toolbox import make_toolbox, mapped
 
 __all__ = ["Evolution", "Settings", "most_bytes"]
 
-Floats = npt.NDArray[np.float64]
 FIRST = 20
 """The first population is larger by this factor: what it lacks is not easily found later."""
 

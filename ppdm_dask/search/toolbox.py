@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from deap import base, creator
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.search import operators
 from ppdm_dask.search.objectives import Objectives, evaluate, meet_bound
 from ppdm_dask.search.operators import assign_fitness, select
@@ -16,7 +16,6 @@ from ppdm_dask.search.problem import Problem
 
 __all__ = ["individuals", "make_toolbox"]
 
-Floats = npt.NDArray[np.float64]
 
 # DEAP keeps created classes in one module, under names that must not be created twice.
 if not hasattr(creator, "RRTradeoff"):

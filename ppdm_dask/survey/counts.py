@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.data.codebook import Codebook
-from ppdm_dask.data.records import Reports
+from ppdm_dask.data.codebook import Codebook, Reports
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.files.parquet import arrow_frame, reading_parquet
@@ -23,8 +22,7 @@ from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.tables import ContingencyTable, count
 from ppdm_dask.shown import listed, shown
-from ppdm_dask.survey.about import KEY, About
-from ppdm_dask.survey.checksums import EMPTY, PLACE, seal
+from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, seal
 from ppdm_dask.survey.reports import (
     about_file,
     read_reports,

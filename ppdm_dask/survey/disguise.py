@@ -24,8 +24,7 @@ from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import cell_texts, replacing, write_text
 from ppdm_dask.shown import quoted, shown
-from ppdm_dask.survey.about import KEY, About
-from ppdm_dask.survey.checksums import EMPTY, PLACE, file_checksum, seal
+from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, file_checksum, seal
 from ppdm_dask.survey.marker import NOTHING, Answers, Remembered
 from ppdm_dask.survey.reports import beside, is_made, reported_labels, set_sizes
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from ppdm_dask.data.records import Reports
+    from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs import Design
     from ppdm_dask.randomness import Stream
 

@@ -19,14 +19,13 @@ from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.inference import Fit, em, event_interval, invert, mle, sum_weights
 from ppdm_dask.inference.inversion import Estimate
 from ppdm_dask.inference.moments import check_estimand, normal_quantile, standard_error_of
-from ppdm_dask.inference.score import METHODS, IntervalMethod
+from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import Sources, count_files, weighted_cells
 from ppdm_dask.survey.reports import read_reports
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.data.records import Reports
+    from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs import Design
     from ppdm_dask.inference import WeightSums
     from ppdm_dask.inference.moments import Estimand

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppdm_dask.data.records import Reports
+from ppdm_dask.data.codebook import Reports
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
@@ -79,7 +79,7 @@ def about_file(path: Path) -> About:
     DataError
         If there is no such file, it does not say, or it is not as it was written.
     """
-    from ppdm_dask.survey.checksums import file_checksum, sealed
+    from ppdm_dask.survey.about import file_checksum, sealed
 
     require_file(path)
     if ending(path) == ".csv":

@@ -13,16 +13,14 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from ppdm_dask import RRMatrix, datasets
 from ppdm_dask.claims.claim import load_papers
-from ppdm_dask.claims.judge import judge
-from ppdm_dask.claims.summary import read_summary
+from ppdm_dask.claims.judge import judge, read_summary
 from ppdm_dask.designs import MultiGroup
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.experiments.kinds import load_recipe
 from ppdm_dask.experiments.run import run
 from ppdm_dask.experiments.sweep.trials import draw_test
 from ppdm_dask.perturb import AIBR, KCG, disclosure
-from ppdm_dask.privacy import map_privacy
-from ppdm_dask.privacy.hints import hint_attack
+from ppdm_dask.privacy import hint_attack, map_privacy
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.methods import evolve, settings_for, warner_matrices
 from ppdm_dask.search.objectives import evaluate

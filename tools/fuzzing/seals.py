@@ -17,13 +17,13 @@ def seal_again(path: Path) -> None:
     # What is damaged beyond that is sealed by nobody.
     with suppress(OSError, ValueError, TypeError, KeyError, AssertionError, RecursionError):
         if path.suffix == ".parquet":
-            from ppdm_dask.survey.checksums import seal
+            from ppdm_dask.survey.about import seal
 
             seal(path)
         elif path.suffix == ".json":
             _seal_document(path, {})
         elif (about := path.with_name(path.name + ABOUT)).exists():
-            from ppdm_dask.survey.checksums import file_checksum
+            from ppdm_dask.survey.about import file_checksum
 
             _seal_document(about, {"data_checksum": file_checksum(path)})
 
@@ -33,7 +33,7 @@ def _seal_document(path: Path, changes: dict[str, Any]) -> None:
     if "checksum" not in content:
         return
     if path.name.endswith(ABOUT):
-        from ppdm_dask.survey.checksums import checksum_of
+        from ppdm_dask.survey.about import checksum_of
 
         rest = {key: value for key, value in content.items() if key != "checksum"}
         content["checksum"] = checksum_of(rest)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe, Prior
 from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FrontPlan", "FrontWork", "iterate", "iterative_mse"]
 
-
-Floats = npt.NDArray[np.float64]
 
 STEPS = 1_000
 CLOSE = 1e-7

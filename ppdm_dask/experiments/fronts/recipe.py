@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.parts import About, Part, RecipeBase, read_each, read_id
 from ppdm_dask.files.fields import Table
@@ -20,8 +20,6 @@ from ppdm_dask.shown import listed, shown
 
 __all__ = ["FrontFigure", "FrontRecipe", "FrontSweep", "Prior", "PriorSpec", "SearchSpec"]
 
-
-Floats = npt.NDArray[np.float64]
 
 LAWS = ("normal", "gamma", "uniform")
 

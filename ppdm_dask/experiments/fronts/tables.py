@@ -1,4 +1,7 @@
-"""Results of searches as tables of text, and as plain values for JSON."""
+"""Results of searches as tables of text, and as plain values for JSON.
+
+What a reader of fronts must know: where a search falls behind Warner's matrices.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.experiments.sweep.tables import plain_table, plain_value
+from ppdm_dask.search.limit import SHARES
 from ppdm_dask.search.rays import listable
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
+    "front_findings",
     "front_json",
     "front_notes",
     "front_tables",
@@ -25,10 +30,44 @@ __all__ = [
 ]
 
 
+WORSE = 1e-9
+"""Relative excess over Warner's MSE that is no rounding."""
+
+
+def front_findings(ds: xr.Dataset) -> list[str]:
+    """Sentences on levels at which Warner's best matrix beats a search, and on missing priors."""
+    return [*_behind_warner(ds), *_dropped(ds)]
+
+
+def _behind_warner(ds: xr.Dataset) -> Iterator[str]:
+    methods = [str(name) for name in ds["method"].to_numpy()]
+    warner = ds["mse"].isel(method=methods.index("warner"))
+    for i, case in enumerate(ds["case"].to_numpy()):
+        for m, method in enumerate(methods):
+            if method == "warner":
+                continue
+            for repeat in range(ds.sizes["repeat"]):
+                own = ds["mse"].to_numpy()[i, m, repeat]
+                other = warner.to_numpy()[i, repeat]
+                both = np.isfinite(own) & np.isfinite(other)
+                worse = both & (own > other * (1 + WORSE))
+                if worse.any():
+                    most = float((own[worse] / other[worse]).max())
+                    at = ", ".join(f"{f:g}" for f in SHARES[worse])
+                    yield (
+                        f"{case}: in repeat {repeat} {method} is behind Warner's matrices at "
+                        f"f = {at}, by a factor of up to {most:.4f}."
+                    )
+
+
+def _dropped(ds: xr.Dataset) -> Iterator[str]:
+    for case, count in zip(ds["case"].to_numpy(), ds["dropped"].to_numpy(), strict=True):
+        if count > 0:
+            yield f"{case}: {count} bins in which no value lies were left out."
+
+
 SHOWN = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 """Levels f in the tables."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def front_json(ds: xr.Dataset) -> dict[str, Any]:

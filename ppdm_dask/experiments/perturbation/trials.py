@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.data.codebook import Codebook
-from ppdm_dask.data.records import Records
+from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.designs import Identity
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.sweep.trials import Sample

@@ -130,8 +130,6 @@ MEASURES = {
     "posterior": "largest posterior probability of a value",
 }
 
-Floats = npt.NDArray[np.float64]
-
 
 def draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     """Draw mean accuracy over two axes in numbers, shaded by what is lost; a panel a data entry."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Bools
 from ppdm_dask.experiments.grid import ERRORS, FEWEST, MORE_DISGUISE, Line, lines_of, moments
 from ppdm_dask.experiments.variables import ADVERSARIES
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["ERRORS", "FEWEST", "findings", "trends"]
-
-
-Bools = npt.NDArray[np.bool_]
 
 
 def trends(ds: xr.Dataset) -> list[str]:

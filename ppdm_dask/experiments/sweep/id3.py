@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Ints
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.identity import Identity
-from ppdm_dask.designs.random_groups import RandomGroups
+from ppdm_dask.designs.multigroup import RandomGroups
 from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, GROUPS, SPLIT, Results, Setting
-from ppdm_dask.kernels.id3_trials import trials
+from ppdm_dask.kernels.id3 import trials
 from ppdm_dask.kernels.planes import pack_plane
 from ppdm_dask.kernels.seeding import seed_rows
 from ppdm_dask.randomness import binary_digits, exact
@@ -21,7 +22,6 @@ from ppdm_dask.randomness import binary_digits, exact
 __all__ = ["BinaryID3"]
 
 
-Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 MAX_GROUPS = 6

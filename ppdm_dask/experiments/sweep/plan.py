@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask import privacy
-from ppdm_dask.audit.adversary import disclose
-from ppdm_dask.audit.posteriors import Population
-from ppdm_dask.data.records import Records
+from ppdm_dask.audit.adversary import Population, disclose
+from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs import Design, Identity, design_from_config
-from ppdm_dask.designs.random_groups import RandomGroups, scheme_from_config
+from ppdm_dask.designs.multigroup import RandomGroups, scheme_from_config
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.inputs import Prepared, declared_codebook

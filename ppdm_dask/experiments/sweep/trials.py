@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.data.records import Records
-from ppdm_dask.designs.random_groups import RandomGroups
+from ppdm_dask.data.codebook import Records
+from ppdm_dask.designs.multigroup import RandomGroups
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.records import Reports
+    from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs.base import Design
     from ppdm_dask.experiments.inputs import Prepared
     from ppdm_dask.inference.uncertainty import Proportion

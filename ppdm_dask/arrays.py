@@ -1,0 +1,14 @@
+"""Types of arrays, by what is in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Bools", "Floats", "Ints"]
+
+Floats = npt.NDArray[np.float64]
+
+Bools = npt.NDArray[np.bool_]
+
+Ints = npt.NDArray[np.int64]
