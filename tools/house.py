@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 PACKAGE = "ppdm_dask"
-COPIED = ("Floats =", "# mypy: allow-untyped-calls", "object.__setattr__")
+COPIED = ("\nFloats =", "# mypy: allow-untyped-calls", "object.__setattr__")
 
 
 class Module:

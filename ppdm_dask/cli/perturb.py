@@ -20,8 +20,9 @@ from ppdm_dask.shown import shown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ppdm_dask.arrays import Floats
     from ppdm_dask.perturb import Perturbation
-    from ppdm_dask.perturb.columns import ColumnSummary, Floats
+    from ppdm_dask.perturb.columns import ColumnSummary
     from ppdm_dask.randomness import Stream
 
 __all__ = ["perturb_file"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats, register
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import Codes, Design, register
 from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary

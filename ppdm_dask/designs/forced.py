@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Floats, register
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import register
 from ppdm_dask.designs.binding import needed_line
 from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, Orders, read_categories

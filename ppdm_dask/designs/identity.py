@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Codes, Floats, register
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import Codes, register
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import attribute_names, check_keys, shape_of
 

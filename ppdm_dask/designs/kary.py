@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Codes, Floats, register
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import Codes, register
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import check_keys, nonnegative, one_attribute, probability, whole
 from ppdm_dask.errors import DesignError

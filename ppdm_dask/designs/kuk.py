@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
-from ppdm_dask.designs.base import MAX_CONDITION, Codes, Floats, condition, register
+from ppdm_dask.designs.base import MAX_CONDITION, Codes, condition, register
 from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.parameters import (

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
 from ppdm_dask.designs.base import (
     MAX_CONDITION,
     Codes,
     Design,
-    Floats,
     condition,
     drawn,
     left_inverse,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats, drawn, thresholds
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import Codes, Design, drawn, thresholds
 from ppdm_dask.designs.labels import same_law
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import MAX_DENSE, Design, Floats, design_from_config, register
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import MAX_DENSE, Design, design_from_config, register
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
 from ppdm_dask.designs.product import Product

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ppdm_dask.designs.base import Floats, register
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import register
 from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.mixture import Mixture

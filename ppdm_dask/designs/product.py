@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
-from ppdm_dask.designs.base import Codes, Design, Floats, design_from_config, register
+from ppdm_dask.designs.base import Codes, Design, design_from_config, register
 from ppdm_dask.designs.labels import Categories, Orders
 from ppdm_dask.designs.mixture import MAX_JOINT
 from ppdm_dask.designs.parameters import attribute_names, check_keys

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Codes, Design, Floats
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import Codes, Design
 from ppdm_dask.errors import DesignError, RecordsError
 
 if TYPE_CHECKING:

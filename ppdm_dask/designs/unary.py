@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.base import Floats, register
+from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import register
 from ppdm_dask.designs.parameters import (
     check_keys,
     inverse_name,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records
-from ppdm_dask.designs.base import Design, Floats
+from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
 from ppdm_dask.errors import DesignError, RecordsError

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, Floats, column_words
+from ppdm_dask.perturb.columns import ColumnSummary, column_words
 from ppdm_dask.randomness import Stream
 
 __all__ = ["AIBR"]

@@ -23,7 +23,7 @@ from ppdm_dask.randomness import Stream
 from ppdm_dask.shown import given, listed, shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.perturb.columns import Floats
+    from ppdm_dask.arrays import Floats
 
 __all__ = ["Perturbation", "methods", "perturbation_from_config", "register"]
 

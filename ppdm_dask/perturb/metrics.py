@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.perturb.columns import Floats, read_matrix
+from ppdm_dask.perturb.columns import read_matrix
 from ppdm_dask.ranges import real, reals
 from ppdm_dask.shown import shown
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.experiments.grid import moments
@@ -30,7 +31,7 @@ from ppdm_dask.experiments.perturbation.trials import (
 from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.sweep.trials import draw_sample
 from ppdm_dask.perturb import perturbation_from_config
-from ppdm_dask.perturb.columns import ColumnSummary, Floats
+from ppdm_dask.perturb.columns import ColumnSummary
 from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.designs import Identity
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.sweep.trials import Sample
 from ppdm_dask.perturb import disclosure, distortion, perturbation_from_config
-from ppdm_dask.perturb.columns import Floats
 from ppdm_dask.randomness import SimulationStream
 
 __all__ = [
