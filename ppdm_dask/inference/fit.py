@@ -62,9 +62,8 @@ class Fit:
 
     References
     ----------
-    E. Susko, "Likelihood ratio tests with boundary constraints using data-dependent degrees of
-    freedom", Biometrika 100, 2013: counting the constraints that hold at the maximum keeps the
-    level, whatever the true proportions are.
+    [Susko]_: counting the constraints that hold at the maximum keeps the level, whatever the true
+    proportions are.
     """
 
     p_value: float

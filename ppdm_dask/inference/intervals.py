@@ -54,8 +54,7 @@ def feldman_cousins(
 
     References
     ----------
-    G. J. Feldman, R. D. Cousins, "Unified approach to the classical statistical analysis of small
-    signals", Physical Review D 57, 1998.
+    [FeldmanCousins]_
     """
     normal_quantile(level)
     a, b = if_false, if_true

@@ -76,8 +76,7 @@ def score_interval(
 
     References
     ----------
-    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of
-    the American Statistical Association 22, 1927.
+    [Wilson]_
     """
     c = quantile**2 / size
     quadratic, linear = np.ones_like(c), inside - outside - 1
@@ -128,8 +127,7 @@ def intervals_of(
 
     References
     ----------
-    E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected number of
-    positive counts estimated from survey data", Survey Methodology 24, 1998.
+    [KornGraubard]_
     """
     if method not in METHODS:
         raise InputError(f"method: got {given(method)}; 'score' or 'wald' is needed", method)
