@@ -123,7 +123,7 @@ def check_prior(design: Channel, prior: Prior) -> Floats:
     if p.size != design.n_true:
         raise DesignError(
             f"prior: {p.size} categories; {design.n_true} are needed for "
-            f"{', '.join(design.attributes)}",
+            f"{listed(design.attributes)}",
             prior,
         )
     if not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-9:

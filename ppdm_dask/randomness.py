@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import whole
+from ppdm_dask.shown import given
 
 __all__ = [
     "LOGICAL_BLOCK",
@@ -61,7 +62,7 @@ def exact(probability: float | str | Fraction) -> Fraction:
         return Fraction(text)
     except (TypeError, ValueError, ZeroDivisionError):
         raise InputError(
-            f"probability: got {probability!r}; a number is needed", probability
+            f"probability: got {given(probability)}; a number is needed", probability
         ) from None
 
 
@@ -108,11 +109,12 @@ class Source:
         The bits of the uniform are compared with the digits of the probability until every lane of
         a word is decided, so the probability is met to 2**-256.
         """
-        given: Any = probability
-        rational = isinstance(given, Rational) and not isinstance(given, bool)
-        if not rational or not 0 <= given <= 1:
+        value: Any = probability
+        rational = isinstance(value, Rational) and not isinstance(value, bool)
+        if not rational or not 0 <= value <= 1:
             raise InputError(
-                f"probability: got {probability!r}; a Fraction from 0 to 1 is needed", probability
+                f"probability: got {given(probability)}; a Fraction from 0 to 1 is needed",
+                probability,
             )
         n_words = -(-whole("n", n, 0) // 64)
         if probability == 1:

@@ -6,10 +6,13 @@ import unicodedata
 from collections.abc import Iterable, Sized
 from typing import Any
 
-__all__ = ["LONGEST", "cut", "given", "listed", "printable", "quoted", "shown"]
+__all__ = ["LONGEST", "cut", "given", "listed", "located", "printable", "quoted", "shown"]
 
 LONGEST = 60
 """Characters of a value that a message shows."""
+
+LONGEST_PATH = 200
+"""Characters of a path."""
 
 MOST_NAMES = 12
 """Names that a message lists."""
@@ -92,6 +95,11 @@ def given(parameter: object) -> str:
 def cut(text: str, most: int = LONGEST) -> str:
     """Return the beginning of a text that is too long to show."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def located(path: object) -> str:
+    """A path that a file names, for a message; a system takes none of more than 4,096 bytes."""
+    return printable(cut(str(path), LONGEST_PATH))
 
 
 def listed(names: Iterable[Any], most: int = MOST_NAMES) -> str:

@@ -13,7 +13,8 @@ from ppdm_dask.engine.batches import Batch, Quarantined
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.inference.laws import EventLaw, lift
+from ppdm_dask.inference import tables
+from ppdm_dask.inference.laws import NOTHING, EventLaw, lift, undefined
 from ppdm_dask.inference.proportions import proportion
 
 WARNER = Warner("a", 0.8)
@@ -56,6 +57,22 @@ def test_what_was_given_up_is_told_in_the_order_of_repeats(tmp_path: Path) -> No
     assert found == [(2, 5), (7, 8)]
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_table_is_dense_up_to_the_limit_and_not_beyond(limit, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "DENSE_CELLS", limit)
+    fits = limit >= 2  # "a" has two cells
+    counted = count(reports(), WARNER)
+    zero = tables.ContingencyTable.zero(counted.codebook, WARNER.digest)
+    assert (counted.cells is None, zero.cells is None) == (fits, fits)
+    assert counted.counts.tolist() == [2, 4]
+    assert zero.counts.tolist() == ([0, 0] if fits else [])
+    if fits:
+        assert counted.sparse().dense().counts.tolist() == [2, 4]
+    else:
+        with pytest.raises(RecordsError, match=f"has 2 cells, more than {limit};"):
+            counted.dense()
+
+
 @pytest.mark.parametrize("size", [1.0, 1.25, 4.0, 30.0])
 def test_the_floor_of_a_variance_is_that_of_one_report_over_their_effective_number(size) -> None:
     # Warner's weights 4/3 and -1/3: E[w^2 | x] - E[w | x]^2 = .8 .2 / .6^2 for either truth.
@@ -70,3 +87,17 @@ def test_the_floor_of_a_variance_is_that_of_one_report_over_their_effective_numb
         assert bool(few) is not carried
         expected = variance if carried else max(variance, least / size)
         assert float(lifted) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("times", [1.0, 8.0, 1024.0])
+def test_what_is_rounding_does_not_depend_on_the_unit_of_weights(times: float) -> None:
+    size = 50.0
+    rounding = np.array([0.0, 0.5, 0.98, 1.02, 4.0, 1e6]) * NOTHING / size
+    found, none = lift(rounding * times**2, np.full(6, -times), None, size)
+    assert none.tolist() == np.isnan(found).tolist() == [True, True, True, False, False, False]
+    assert found[3:].tolist() == (rounding[3:] * times**2).tolist()
+    # No variance is none, even of weights without size.
+    assert undefined(np.zeros(1), size, 0.0)[1].tolist() == [True]
+    # What is exact is 0 for certain.
+    exact, _ = lift(np.zeros(2), np.full(2, times), None, size, np.array([True, False]))
+    assert (exact[0], np.isnan(exact[1])) == (0.0, True)

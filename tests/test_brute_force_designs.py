@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -24,6 +26,8 @@ from ppdm_dask.designs import (
     unary,
 )
 from ppdm_dask.designs.base import condition, left_inverse
+from ppdm_dask.designs.mixture import Mixture
+from ppdm_dask.designs.parameters import shape_of
 from ppdm_dask.designs.pram import two_stage
 from ppdm_dask.errors import DesignError
 from ppdm_dask.inference.events import answers_of
@@ -70,6 +74,16 @@ def test_the_left_inverse_of_an_almost_singular_tall_matrix(distance: float) -> 
         assert np.abs(found @ P - np.eye(3)).max() < 20 * 2.0**-52 * condition(P, p0)
 
 
+@pytest.mark.parametrize("p0", [None, (0.25, 0.75), (0.875, 0.125)])
+def test_the_column_of_a_symbol_that_cannot_occur_is_the_prior(p0) -> None:
+    P = np.array([[0.5, 0.1], [0.0, 0.0], [0.3, 0.2], [0.2, 0.7]])
+    prior = [0.5, 0.5] if p0 is None else p0
+    B = left_inverse(P, None if p0 is None else np.array(p0))
+    occurring = exact_left_inverse(P[[0, 2, 3]], [Fraction(value) for value in prior])
+    assert B[:, 1] == pytest.approx(np.array(prior), abs=1e-14)
+    assert B[:, [0, 2, 3]] == pytest.approx(occurring, abs=1e-13)
+
+
 def test_a_condition_number_is_told_up_to_the_largest_dense_matrix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,6 +123,24 @@ def test_a_report_of_two_answers_that_mostly_means_the_other(reversed_answer: bo
     }
     assert {each.labels for each in found} == {("no",), ("yes",)}
     assert {each.degree for each in found} == {"likely"}
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("q", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_sets_of_sure_bits_say_something_where_a_report_excludes_an_answer(k, p, q) -> None:
+    def chance(bits: tuple[int, ...], truth: int) -> float:
+        said = [p if x == truth else q for x in range(k)]
+        return math.prod(s if bit else 1 - s for bit, s in zip(bits, said, strict=True))
+
+    reports = [
+        [chance(bits, truth) for truth in range(k)] for bits in itertools.product((0, 1), repeat=k)
+    ]
+    excludes = any(max(law) > 0 and min(law) == 0 for law in reports)
+    certain = any(sorted(law)[-2] == 0 < max(law) for law in reports)
+    found = certainties(UnaryEncoding("a", k, p, q), {"a": [f"l{x}" for x in range(k)]})
+    assert bool(found) is excludes
+    assert any(each.degree == "certain" for each in found) is certain
 
 
 Key = tuple[int, ...]
@@ -155,6 +187,40 @@ def test_no_two_draws_of_a_design_share_their_randomness(design: Design) -> None
         reports = design.disguise(records, Stream.from_seed(0))
         design.sample_inverse(answers_of(reports, design.attributes, design), stream)
         assert len(set(keys)) == len(keys)
+
+
+MIXTURES = [
+    each
+    for examples in checks.EXAMPLES.values()
+    for design in examples
+    for each in design.blocks
+    if isinstance(each, Mixture) and each.n_true <= 64
+]
+
+
+@pytest.mark.parametrize("design", MIXTURES, ids=lambda design: design.id)
+def test_what_a_mixture_reports_in_place_of_the_truth_has_a_law(design: Mixture) -> None:
+    assert [law.shape for law in design.factors] == [(k,) for k in design.shape]
+    for law in design.factors:
+        assert (law >= 0).all()
+        assert law.sum() == pytest.approx(1, abs=1e-12)
+    joint = [
+        math.prod(each) for each in itertools.product(*(law.tolist() for law in design.factors))
+    ]
+    plain = [
+        [design.mixing * (x == y) + (1 - design.mixing) * joint[y] for x in range(design.n_true)]
+        for y in range(design.n_true)
+    ]
+    assert np.asarray(design.unrelated) == pytest.approx(np.array(joint), abs=1e-15)
+    assert design.matrix() == pytest.approx(np.array(plain), abs=1e-15)
+
+
+def test_the_most_categories_and_combinations_that_are_possible() -> None:
+    for sizes in ([2] * 62, [2**20, 2**20, 2**20, 4], [2**20]):
+        assert shape_of(sizes, len(sizes)) == tuple(sizes)
+    for sizes in ([2] * 61 + [3], [2] * 63, [2**20 + 1]):
+        with pytest.raises(DesignError, match="at most 1,048,576 categories and 2\\^62"):
+            shape_of(sizes, len(sizes))
 
 
 def test_labels_are_texts() -> None:

@@ -9,11 +9,15 @@ import pytest
 from strategies import codebook_of, make_codebook, random_records
 
 from ppdm_dask import Product, Records, Reports, RRMatrix, Stream, UnrelatedQuestion, Warner
-from ppdm_dask.designs import Kuk
-from ppdm_dask.inference import mle, sum_event
+from ppdm_dask.designs import Design, Identity, Kuk
+from ppdm_dask.inference import invert, mle, sum_event, sum_weights
+from ppdm_dask.inference.association import association_test
 from ppdm_dask.inference.blocks import solve_blocks
+from ppdm_dask.inference.maximum import _polish
 from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference.resampling import Bootstrap
 from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.sums import proportion_of
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.randomness import LOGICAL_BLOCK
@@ -46,6 +50,21 @@ def test_standard_errors_of_a_maximum_are_of_the_information_within_the_simplex(
         assert there < counts @ np.log(law)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_face_of_the_simplex_is_kept_only_where_it_is_as_likely(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    P, p, f = rng.dirichlet(np.ones(5), 4).T, rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(5))
+    # Of some categories it is said that they are at 0, whether or not the maximum is there.
+    z = p * rng.choice([0.1, 10], 4)
+    found = _polish(P, f, np.ones((1, 4)), p, z)
+    assert f @ np.log(P @ found) >= f @ np.log(P @ p) - 1e-12
+    assert found.sum() == pytest.approx(1, abs=1e-12)
+    assert (found >= 0).all()
+    halves = np.repeat(np.eye(2), 2, axis=1)
+    found = _polish(P, f, halves, p, z)
+    assert f @ np.log(P @ found) >= f @ np.log(P @ p) - 1e-12
+
+
 @pytest.mark.parametrize("over", [c for r in (1, 2) for c in itertools.permutations("abc", r)])
 def test_some_attributes_of_a_block_that_is_kept_whole(over: tuple[str, ...]) -> None:
     design = RRMatrix(["a", "b", "c"], EACH, [2, 3, 2])
@@ -75,6 +94,53 @@ def test_one_stratum_has_the_moments_of_the_plain_estimate() -> None:
     assert one.moments == pytest.approx(plain.moments, rel=1e-12)
 
 
+@pytest.mark.parametrize("event", [{"a": "1"}, {"a": "1", "b": "0"}])
+def test_moments_of_strata_count_by_their_shares(event: dict[str, str]) -> None:
+    designs = [UnrelatedQuestion(["a", "b"], q) for q in (0.6, 0.35, 0.8)]
+    book, sizes = make_codebook(["a", "b"], [2, 2]), (200, 60, 40)
+    parts = [
+        design.disguise(random_records(book, n, n), Stream.from_seed(n))
+        for design, n in zip(designs, sizes, strict=True)
+    ]
+    owners = Stratified(designs)
+    plain = [proportion(part, design, event) for part, design in zip(parts, designs, strict=True)]
+    expected = [
+        sum(n / 300 * p.moments[i] for n, p in zip(sizes, plain, strict=True)) for i in (0, 1)
+    ]
+    assert owners.proportion(parts, event).moments == pytest.approx(expected, rel=1e-12)
+    cells = owners.estimate_proportions(parts, list(event))
+    at = (1, 0)[: len(event)]
+    assert [pair[at] for pair in cells.moments] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("p", [0.55, 0.8, 0.99, 1.0])
+def test_moments_are_known_unless_the_condition_is_disguised(p: float) -> None:
+    design = Product([Warner("a", 0.8), Warner("b", p)])
+    book = make_codebook(["a", "b", "c"], [2, 2, 2])
+    reports = design.disguise(random_records(book, 300, 2), Stream.from_seed(1))
+    for where, known in (({"b": "1"}, p == 1), ({"c": "1"}, True), ({}, True)):
+        single = proportion_of(sum_event(reports, design, {"a": "1"}, where), "population")
+        cells = sum_weights(reports, design, ["a"], where).estimate()
+        assert (single.moments is not None, cells.moments is not None) == (known, known)
+
+
+@pytest.mark.parametrize("base", [0.0, 0.05, -0.3, 1.0, -40.0])
+def test_resamples_that_differ_by_rounding_do_not_differ(base: float) -> None:
+    design = Warner("a", 0.8)
+    found = invert(table_of(design, np.array([3, 5])), design)
+    rounding = 1e-12 * max(abs(base), 1)
+    steps = np.array([0.0, 0.2, 0.5, 0.9])[:, None]
+    values = base + rounding * np.hstack([steps, 4 * steps])
+    each = Bootstrap(found, values)
+    lower, upper = each.interval(0.999)
+    for ends in (each.standard_error, lower, upper):
+        assert np.isnan(ends).tolist() == [True, False]
+    # The proportion of the only category is 1 for certain.
+    single = Identity("a", [1])
+    sure = Bootstrap(invert(table_of(single, np.array([8])), single), np.ones((4, 1)))
+    assert sure.standard_error.tolist() == [0.0]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_weights_that_do_not_vary_have_a_variance_of_0(seed: int) -> None:
     design, rng = Warner("a", 0.7), np.random.default_rng(seed)
@@ -93,6 +159,16 @@ def test_reports_of_more_symbols_than_another_block_has() -> None:
     # 700 cards, .7 or .4 of them red: 490 +- 12 or 280 +- 13.
     assert sorted(mean) == pytest.approx([280, 490])
     assert (np.abs(found - mean[records.codes[:, 0]]) < 80).all()
+
+
+@pytest.mark.parametrize("first", [Identity("a", [2]), Warner("a", 0.8)])
+@pytest.mark.parametrize("cell", range(4))
+def test_reports_that_are_all_alike_say_nothing_of_association(first: Design, cell: int) -> None:
+    design = Product([first, Warner("b", 0.7)])
+    counts = np.eye(4, dtype=np.int64)[cell].reshape(2, 2) * 50
+    table = ContingencyTable(codebook_of(design), counts, None, design.digest, True)
+    found = association_test(table, design, "a", "b")
+    assert (found.statistic, found.freedom, found.p_value) == (0.0, 0, 1.0)
 
 
 def test_a_product_of_symbols_is_drawn_as_one() -> None:

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import binarise_attribute, cut_labels, fit_attribute, group_labels
-from ppdm_dask.data.codebook import Attribute, Codebook, Records
+from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.errors import CodebookError, InputError
 
 AGE = Attribute("age", ("young", "middle", "old"), cuts=(30, 60), range=(0, 120))

@@ -26,8 +26,8 @@ from ppdm_dask.search import methods as checkpoints
 from ppdm_dask.search.checkpoints import MAGIC, DamagedCheckpoint, read_checkpoint, write_checkpoint
 from ppdm_dask.search.limit import levels
 from ppdm_dask.search.methods import evolve, refine
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.spea2 import Evolution, Settings
+from ppdm_dask.search.problem import Problem, Settings
+from ppdm_dask.search.spea2 import Evolution
 
 PROBLEM = Problem([0.2, 0.5, 0.3], 1_000, 0.8)
 TINY = Settings(generations=4, population=6, archive=6, slots=20)

@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 
 from ppdm_dask import datasets
+from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import fit_attribute
-from ppdm_dask.data.codebook import Attribute, Codebook
+from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.resources import pipelines_dir
 

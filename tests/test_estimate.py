@@ -41,10 +41,11 @@ from ppdm_dask import (
     event_weights,
     invert,
 )
+from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, RecordsError
 from ppdm_dask.inference import estimate_proportions, project_simplex
 from ppdm_dask.inference.proportions import proportion
-from ppdm_dask.inference.tables import ContingencyTable, covering
+from ppdm_dask.inference.tables import ContingencyTable
 
 TOLERANCE = 1e-12
 JOINT = RRMatrix(["a", "b"], checks.JOINT_SKEWED, [2, 2])

@@ -19,8 +19,8 @@ from ppdm_dask.search.methods import refine, warner_matrices
 from ppdm_dask.search.objectives import Objectives, evaluate
 from ppdm_dask.search.operators import Draws
 from ppdm_dask.search.polish import Polisher, keep_to, polish
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.spea2 import Evolution, Settings
+from ppdm_dask.search.problem import Problem, Settings
+from ppdm_dask.search.spea2 import Evolution
 from ppdm_dask.search.toolbox import individuals, make_toolbox
 
 PROBLEM = Problem([0.4, 0.3, 0.2, 0.1], 1_000, 0.8)

@@ -218,6 +218,22 @@ def test_a_grade_changes_values_of_recipes(folder):
         ('"it is slow"', '""', 'small.second.left_out: got ""; the reason is needed'),
         ('left_out = "it is slow"', "", "no recipe is called 'second'"),
         ('"it is slow"', '"it is slow"\nsweep.repeats = 2', "small.second.sweep: .* no such key"),
+        (
+            '"first.toml"',
+            '"/dev/zero"',
+            r"grades\.toml: small\.first\.file: /dev/zero: .* a device",
+        ),
+        (
+            '"first.toml"',
+            '"none.toml"',
+            r"grades\.toml: small\.first\.file: .*none\.toml: there is",
+        ),
+        ("small.first", 'small."../first"', r"small\.\.\./first: got .*; the name of a recipe"),
+        (
+            "small.first",
+            f"small.{'a' * 3_000}",
+            r"small\.a{57}\.\.\.: got .*; the name of a recipe",
+        ),
         ("[small.", "[tiny.", r"small: got nothing; a table \[small\]"),
     ],
 )

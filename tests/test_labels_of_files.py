@@ -133,6 +133,24 @@ LINES = [
 ]
 
 
+@pytest.mark.parametrize(("first", "second"), [("x", "y"), ("y", "x")])
+def test_who_gets_a_single_number_is_said(first: str, second: str) -> None:
+    """The label that the message names is the one that gets the number where its line is added."""
+    text = 'id = "unrelated"\nattributes = ["a"]\nq = 0.5\nw_y = 0.1\n'
+    book = codebook("a", first, second)
+    with pytest.raises(DesignError) as caught:
+        read_design(write("d.toml", text), book)
+    said = f"0.1 is the probability of the last label of 'a', which would be {second!r}"
+    assert str(caught.value).endswith(said)
+    design = read_design(write("d.toml", f'{text}categories = ["{first}", "{second}"]\n'), book)
+    # With probability 1 - q the report is the answer to the other question, whose law is w_y.
+    assert design.matrix()[1, 0] == pytest.approx(0.5 * 0.1)
+    # A list of numbers shows its order, and each says whose it is.
+    listed = text.replace("0.1", f'{{ "{first}" = 0.1, "{second}" = 0.9 }}')
+    design = read_design(write("d.toml", listed), book)
+    assert design.matrix()[0, 1] == pytest.approx(0.5 * 0.1)
+
+
 @pytest.mark.parametrize(("text", "line"), LINES)
 def test_the_line_to_add_is_accepted(text: str, line: str) -> None:
     book = codebook("a", "x", "y")

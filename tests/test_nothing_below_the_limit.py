@@ -18,8 +18,8 @@ from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.limit import Limit, levels
 from ppdm_dask.search.methods import evolve, optimal_designs, refine, warner_matrices
 from ppdm_dask.search.objectives import evaluate, meet_bound
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.spea2 import Evolution, Settings
+from ppdm_dask.search.problem import Problem, Settings
+from ppdm_dask.search.spea2 import Evolution
 
 ROUNDING = 1e-9
 """Of an MSE, relative: that of a matrix at the limit is known to about 10^-11."""

@@ -184,10 +184,13 @@ def test_the_command_writes_a_front_and_a_design_that_check_accepts(prior_file, 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--delta", "0.4"), "delta: got 0.4; a number above"),
+        (("--delta", "0.4"), "error: --delta: got 0.4; a number above"),
         (("--choose", "utility=3"), "--choose: got 'utility=3'; privacy=0.5 or mse=1e-4"),
-        (("--choose", "privacy=0.9"), "privacy: got 0.9; from 0 (1 - delta) to below 0.5"),
-        (("--symbols", "2"), "symbols: got 2"),
+        (
+            ("--choose", "privacy=0.9"),
+            "error: --choose: privacy: got 0.9; from 0 (1 - delta) to below 0.5",
+        ),
+        (("--symbols", "2"), "error: --symbols: got 2"),
     ],
 )
 def test_the_command_refuses_in_one_line(prior_file, tmp_path, capsys, arguments, says):
@@ -209,6 +212,7 @@ def test_the_command_refuses_in_one_line(prior_file, tmp_path, capsys, arguments
             "prior: proportions sum to 0.9; 1 is needed",
         ),
         ('attribute = "a"\n[prior]\nx = 1.0\ny = 0.0\n', "category 'y' has proportion 0"),
+        ('attribute = "a"\n[prior]\nx = 1.0\ny = 1e-17\n', "category 'y' has proportion 1e-17"),
         ('attribute = "a"\n[prior]\nx = 1.0\n', "2 or more categories are needed"),
         ('attribute = "a"\n[prior]\nx = -1\ny = 2\n', "prior.x: got -1; a proportion"),
         ("[prior.a]\nx = 1\n[prior.b]\ny = 1\n", "prior: has 'a', 'b'; one attribute is needed"),
@@ -223,3 +227,4 @@ def test_bad_prior_files_are_one_line(tmp_path, capsys, text, says):
     assert run_command("--prior", path, "--n", 100, "--out", tmp_path / "o") == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
+    assert error.startswith(f"ppdm: error: {path}: ")

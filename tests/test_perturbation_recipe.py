@@ -155,6 +155,8 @@ def test_plain_tables_and_back() -> None:
         ("usability.judges", ["1nn"], 'usability.judges[0]: got "1nn"; one of `classifiers`'),
         ("usability.classifiers", ["svn"], 'usability.classifiers[0]: got "svn"; a classifier'),
         ("metrics", {"interval": 0}, "metrics.interval: got 0; a share between 0 and 1"),
+        ("metrics", ["naive-bayes"], 'metrics: got ["naive-bayes"]; a table [metrics] is'),
+        ("perturb[0].published", [2], "perturb[0].published: got [2]; a text or a finite"),
         ("metrics", {"width": 0.1}, "metrics.width: got 0.1; there is no such key"),
         ("sweep.train", 1, "sweep.train: got 1; a share between 0 and 1"),
         ("sweep.repeats", 0, "sweep.repeats: got 0; a whole number of 1 or more"),

@@ -19,8 +19,7 @@ from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import evolve, optimal_designs, refine
 from ppdm_dask.search.objectives import evaluate
 from ppdm_dask.search.optimize import optimize
-from ppdm_dask.search.problem import LEAST_ROOM, NEAREST, SMALLEST, Problem
-from ppdm_dask.search.spea2 import Settings
+from ppdm_dask.search.problem import LEAST_ROOM, NEAREST, SMALLEST, Problem, Settings
 
 N = 1_000
 POSTERIOR = 1e-11

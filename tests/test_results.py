@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.grid import lines_of, moments
+from ppdm_dask.experiments.grid import ERRORS, FEWEST, lines_of, moments
 from ppdm_dask.experiments.results import (
     build_dataset,
     digest,
@@ -24,7 +24,6 @@ from ppdm_dask.experiments.results import (
     read_netcdf,
     write_netcdf,
 )
-from ppdm_dask.experiments.sweep.findings import ERRORS, FEWEST
 from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES, REGISTRY, variable
 from ppdm_dask.files.writing import replacing, write_text
 

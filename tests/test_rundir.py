@@ -12,8 +12,9 @@ from small_recipe import CONFIG, changed
 import ppdm_dask
 from ppdm_dask.engine.environment import code_version
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.folder import RunFolder, run_id
+from ppdm_dask.experiments.folder import RunFolder, read_run, run_id
 from ppdm_dask.experiments.sweep.recipe import Recipe
+from ppdm_dask.files.documents import seal
 
 INPUTS = {"cancer": {"data": "d", "codebook": "c"}, "first-300": {"data": "d", "codebook": "e"}}
 
@@ -139,6 +140,58 @@ def test_a_manifest_that_is_none(tmp_path: Path, text: str) -> None:
             look(tmp_path)
     with pytest.raises(RunFolderError, match=r"this is no run's folder, it has no manifest\.json"):
         RunFolder.open(tmp_path / "none")
+
+
+DAMAGED = [
+    ("environment.cpu_features", ["sse", ["avx"]], r"environment\.cpu_features\[1\]"),
+    ("recipe_digest", None, "recipe_digest"),
+    ("status", "done", "status"),
+    ("result", {"bytes": "12", "sha256": "0"}, r"result\.bytes"),
+    ("result", {"sha256": "0"}, r"result\.bytes"),
+    ("findings", ["a", 2], r"findings\[1\]"),
+    ("inputs.cancer", "d", r"inputs\.cancer"),
+]
+
+
+def edited(folder: RunFolder, dotted: str, value: object) -> None:
+    """Put something into a manifest, under a checksum that fits."""
+    content = json.loads(folder.manifest.read_text())
+    *above, key = dotted.split(".")
+    table = content
+    for name in above:
+        table = table[int(name) if isinstance(table, list) else name]
+    table[key] = value
+    folder.manifest.write_text(json.dumps(seal(content)))
+
+
+@pytest.mark.parametrize(("dotted", "value", "at"), DAMAGED)
+def test_an_edited_manifest_is_refused_where_it_is_wrong(
+    tmp_path: Path, dotted: str, value: object, at: str
+) -> None:
+    folder = RunFolder.plan(small(), tmp_path)
+    folder.start(INPUTS)
+    edited(folder, dotted, value)
+    with pytest.raises(RunFolderError, match=rf"json: this is no manifest of a run: {at}$"):
+        RunFolder.open(folder.path)
+
+
+def test_another_recipe_in_the_manifest_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.plan(small(), tmp_path)
+    folder.start(INPUTS)
+    edited(folder, "recipe.about.title", "Another title")
+    assert RunFolder.open(folder.path).recipe.about.title == "Another title"
+    edited(folder, "recipe.sweep.seed", 8)
+    with pytest.raises(RunFolderError, match=r"manifest\.json: damaged or edited: its recipe"):
+        RunFolder.open(folder.path)
+
+
+def test_a_finished_run_says_what_its_result_is(tmp_path: Path) -> None:
+    folder = RunFolder.plan(small(), tmp_path)
+    folder.start(INPUTS)
+    folder.result.write_bytes(b"anything")
+    folder.finish("finished", digest="00ff")
+    with pytest.raises(RunFolderError, match=r"manifest\.json: result: says nothing"):
+        read_run(folder.path)
 
 
 def test_the_order_of_axes_is_part_of_the_run() -> None:

@@ -176,6 +176,13 @@ class TestReading:
         assert self.refused(folder).endswith("is not the key of the certificate beside it")
 
     @pytest.mark.parametrize("name", ["ca.pem", "client.pem", "client-key.pem"])
+    def test_what_never_ends(self, folder: Path, name: str) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with pytest.raises(ClusterError, match=f"{name}: cannot be read: it is a device or a pipe"):
+            read_certificates(folder)
+
+    @pytest.mark.parametrize("name", ["ca.pem", "client.pem", "client-key.pem"])
     def test_damaged(self, folder: Path, name: str) -> None:
         (folder / name).write_text("-----BEGIN NOTHING-----\n")
         assert self.refused(folder).startswith(f"{folder / name}: this is no ")

@@ -415,7 +415,7 @@ QUESTIONS = [
     (["--over", ""], "--over: got ''; distinct names are needed"),
     (["--over", "drug", "--level", "95"], "level: got 95.0; a number between 0 and 1 is needed"),
     (["--over", "drug", "--where", "smoke=yes"], "--where: got 'smoke=yes'; attribute=label is ne"),
-    (["--over", "drug", "--where", "smokes=si"], "attribute 'smokes': 'si' is not a category"),
+    (["--over", "drug", "--where", "smokes=si"], "--where: attribute 'smokes': 'si' is not"),
     (["--over", "drug", "--where", "drug=once"], "--where: 'drug' is in --over too"),
     (["--over", "drug", "--weights", "w"], "r.csv: column 'w' was not kept undisguised"),
     (["--over", "drug", "--strata", "smokes"], "r.csv: column 'smokes' was not kept undisguised"),

@@ -25,9 +25,10 @@ from ppdm_dask import (
     count,
     invert,
 )
+from ppdm_dask.designs.matching import covering, require_whole
 from ppdm_dask.errors import CodebookError, RecordsError
 from ppdm_dask.inference import tables
-from ppdm_dask.inference.tables import ContingencyTable, covering, require_whole
+from ppdm_dask.inference.tables import ContingencyTable
 
 BOOK = make_codebook(["a", "b", "c"], [2, 3, 4])
 IDENTITY = Identity(["a", "b", "c"], [2, 3, 4])

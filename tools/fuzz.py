@@ -43,32 +43,34 @@ ALIKE = 3
 """Failures of one signature that are saved."""
 
 
-def prepare(folder: Path, *, drawing: bool = True) -> dict[str, list[Scene]]:
+def prepare(folder: Path, *, brief: bool = False) -> dict[str, list[Scene]]:
     """Seeds and scenes in a folder; whatever a command imports or compiles is then loaded.
 
     Parameters
     ----------
     folder : Path
         An empty folder.
-    drawing : bool
-        With the commands that draw figures, which take longer than reading what they draw.
+    brief : bool
+        Without the commands that draw figures, which take longer than reading what they draw, and
+        with one look alone at each kind of command on undamaged files.
     """
     os.environ.setdefault("MPLBACKEND", "agg")
     scenes = {
         target: [
             scene
             for scene in each
-            if drawing or target != "results" or scene.command[0] not in DRAWING
+            if not brief or target != "results" or scene.command[0] not in DRAWING
         ]
         for target, each in make_scenes(folder, call).items()
     }
     # Scenes that damage another file of the same command need no second look.
-    commands = {scene.command: (target, scene) for target in scenes for scene in scenes[target]}
-    whole = {
-        command for command, (target, scene) in commands.items() if _warm(folder, target, scene)
-    }
+    looks = {scene.command: (target, scene) for target in scenes for scene in scenes[target]}
+    if brief:
+        kinds = {(look[0], command[0]): command for command, look in looks.items()}
+        looks = {command: looks[command] for command in kinds.values()}
+    odd = {command for command, look in looks.items() if not _warm(folder, *look)}
     return {
-        target: [scene for scene in each if scene.command in whole]
+        target: [scene for scene in each if scene.command not in odd]
         for target, each in scenes.items()
     }
 

@@ -1,6 +1,6 @@
 """Mutation testing of the numerical core: change an expression, and see that a test fails.
 
-    python tools/mutate.py --mutants 300 --seed 1
+    python tools/mutate.py --mutants 300 --seed 1 --jobs 2
     python tools/mutate.py --mutants 40 --seed 3 --module ppdm_dask.privacy
     python tools/mutate.py --again survivors.json
 
@@ -28,8 +28,9 @@ import sys
 import tempfile
 import time
 import tomllib
+import traceback
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ CORE = (
     "perturb/metrics.py",
     "privacy/*.py",
     "engine/ledger.py",
+    "mine/classifier.py",
 )
 
 # Each starts processes or a browser, searches for a minute, or looks at files that are no Python.
@@ -155,8 +157,6 @@ def _child(work: Any, seconds: float) -> int | None:
             os.setsid()
             code = work()
         except BaseException:
-            import traceback
-
             traceback.print_exc()
         finally:
             sys.stdout.flush()
@@ -274,6 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--module", action="append", help="dotted name; the whole core by default")
     parser.add_argument("--again", type=Path, help="survivors of an earlier call, in its --out")
     parser.add_argument("--out", type=Path, help="JSON of the survivors")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants that are tried at once")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "ppdm-mutants")
     options = parser.parse_args(arguments)
     options.work.mkdir(parents=True, exist_ok=True)
@@ -297,29 +298,76 @@ def _try(chosen: Sequence[Mutant], reach: Reach, options: argparse.Namespace) ->
     named = equivalents()
     tally = {"killed": 0, "equivalent": 0, "survived": 0}
     survivors = []
-    for number, mutant in enumerate(chosen, 1):
-        began = time.monotonic()
-        tests = reach.of(mutant.module, mutant.line, not _in_function(mutant))
-        if mutant.key in named:
-            fate = "equivalent"
-        elif all(
-            _survives(mutant, stage, reach, options.work / "mutant.log")
-            for stage in _stages(tests, reach)
-        ):
-            fate = "survived"
+
+    def fate(number: int) -> tuple[str, str]:
+        return _fate(chosen[number], reach, named, options.work / f"mutant-{os.getpid()}.log")
+
+    for count, (number, found, how) in enumerate(_each(len(chosen), options.jobs, fate), 1):
+        mutant = chosen[number]
+        tally[found] += 1
+        print(
+            f"{count:4} {found:10} {mutant.path.relative_to(ROOT)}:{mutant.line} {mutant.function}"
+        )
+        print(f"       - {mutant.original}\n       + {mutant.mutated}\n       {how}", flush=True)
+        if found == "survived":
             survivors.append(mutant.key)
-        else:
-            fate = "killed"
-        tally[fate] += 1
-        where = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
-        seconds = f"{time.monotonic() - began:.1f} s, {len(tests)} tests"
-        print(f"{number:4} {fate:10} {where} {mutant.function} ({seconds})")
-        print(f"       - {mutant.original}\n       + {mutant.mutated}", flush=True)
         if options.out:
             options.out.write_text(json.dumps(survivors, indent=1), encoding="utf-8")
     caught = tally["killed"] + tally["equivalent"]
     print(f"{tally}: {caught / max(len(chosen), 1):.1%} of {len(chosen)}")
     return 0 if caught >= 0.95 * len(chosen) else 1
+
+
+def _each(
+    count: int, jobs: int, work: Callable[[int], tuple[str, str]]
+) -> Iterator[tuple[int, str, str]]:
+    """What work says of each number below a count, as some children that share them find it.
+
+    They are plain children: those of `multiprocessing` must not start processes, as tests do.
+    """
+    numbers, given = os.pipe()
+    results, found = os.pipe()
+    children = []
+    for _ in range(jobs):
+        if (child := os.fork()) == 0:
+            os.close(given)
+            try:
+                while number := os.read(numbers, 4):
+                    n = int.from_bytes(number)
+                    line = json.dumps([n, *work(n)]) + "\n"
+                    os.write(found, line.encode())  # short enough to be written at once
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        children.append(child)
+    os.close(numbers)
+    os.close(found)
+    with os.fdopen(given, "wb") as all_numbers:
+        all_numbers.write(b"".join(n.to_bytes(4) for n in range(count)))
+    with os.fdopen(results, encoding="utf-8") as lines:
+        for line in lines:
+            number, fate, how = json.loads(line)
+            yield number, fate, how
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def _fate(
+    mutant: Mutant, reach: Reach, named: Mapping[tuple[str, str, str], str], log: Path
+) -> tuple[str, str]:
+    """What became of a mutant; after how long, or why, or by which test."""
+    if mutant.key in named:
+        return "equivalent", named[mutant.key]
+    began = time.monotonic()
+    tests = reach.of(mutant.module, mutant.line, not _in_function(mutant))
+    alive = all(_survives(mutant, stage, reach, log) for stage in _stages(tests, reach))
+    said = log.read_text(errors="replace").splitlines() if tests else []
+    failed = [line.split(" - ")[0] for line in said if line.startswith(("FAILED ", "ERROR "))]
+    took = f"{time.monotonic() - began:.1f} s, {len(tests)} tests"
+    if alive:
+        return "survived", took
+    return "killed", f"{took}: {failed[0][:200] if failed else 'no end, or no report of it'}"
 
 
 def _in_function(mutant: Mutant) -> bool:

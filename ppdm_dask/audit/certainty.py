@@ -21,6 +21,7 @@ Which statement serves a block: a closed form, or a look through its matrix.
 
 What is certain under families of which no matrix is made.
 
+from ppdm_dask.shown import shown
 What is certain under any matrix: its rows are looked through.
 
 What is certain of an answer, in one plain sentence.
@@ -43,6 +44,7 @@ from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.sets import SetDesign
 from ppdm_dask.designs.subset import SubsetSelection
 from ppdm_dask.designs.unary import UnaryEncoding
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
@@ -158,8 +160,8 @@ def listed(texts: Sequence[str], word: str = "or") -> str:
 
 
 def _quoted(text: str) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
+    said = repr(text)
+    return said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
 
 
 class Words:
@@ -183,7 +185,7 @@ class Words:
 
     def names(self) -> str:
         """Attributes of the block."""
-        return listed([repr(name) for name in self.block.attributes], "and")
+        return listed([shown(name) for name in self.block.attributes], "and")
 
     def label(self, name: str, code: int) -> str:
         """A category of an attribute."""
@@ -205,19 +207,21 @@ class Words:
     ) -> Certainty:
         """Some reports make a label certain, nearly so, or likely."""
         said = "certain" if degree == "certain" else f"{percent(share)} likely"
-        text = f"a report {listed(reports)} makes {self.label(name, code)} {said} (on {name!r})"
+        text = (
+            f"a report {listed(reports)} makes {self.label(name, code)} {said} (on {shown(name)})"
+        )
         return Certainty(degree, (name,), (self.labels[name][code],), text)
 
     def any_label(self, name: str, degree: Degree, share: float, report: str) -> Certainty:
         """Reports of a form make the label that they speak of certain, nearly so, or likely."""
         said = "certain" if degree == "certain" else f"{percent(share)} likely"
-        text = f"a report {report} makes that answer {said} (on {name!r})"
+        text = f"a report {report} makes that answer {said} (on {shown(name)})"
         return Certainty(degree, (name,), tuple(self.labels[name]), text)
 
     def whole(self, names: Sequence[str], degree: Degree, share: float) -> Certainty:
         """Every report gives away attributes."""
         sure = "for certain" if degree == "certain" else f"with {percent(share)} or more"
-        quoted = listed([repr(name) for name in names], "and")
+        quoted = listed([shown(name) for name in names], "and")
         return Certainty(
             degree, tuple(names), (), f"every report gives away the answer to {quoted} {sure}"
         )
@@ -231,7 +235,7 @@ class Words:
     def ruled_out(self, name: str, codes: Sequence[int], what: str) -> Certainty:
         """A report rules out labels."""
         labels = tuple(self.labels[name][code] for code in codes)
-        return Certainty("ruled out", (name,), labels, f"a report {what} (on {name!r})")
+        return Certainty("ruled out", (name,), labels, f"a report {what} (on {shown(name)})")
 
 
 def of_mixture(words: Words, block: Mixture) -> Iterator[Certainty]:
@@ -416,7 +420,7 @@ def _which(words: Words, classes: Integers) -> str:
     if len(names) == 2 and words.labels[names[0]] == words.labels[names[1]]:
         equal = np.eye(shape[0], dtype=np.int64).ravel()
         if (equal == classes).all() or (1 - equal == classes).all():
-            return f"whether {names[0]!r} and {names[1]!r} are equal"
+            return f"whether {shown(names[0])} and {shown(names[1])} are equal"
     groups = [
         listed([words.answer(int(x)) for x in np.flatnonzero(classes == c)])
         for c in range(min(int(classes.max()) + 1, SHOWN))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.files.fields import Table, read_toml
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.claims.rules import Rule
@@ -144,6 +145,8 @@ def load_papers() -> tuple[Paper, ...]:
     seen: set[str] = set()
     for claim in (claim for paper in papers for claim in paper.claims):
         if claim.id in seen:
-            raise RecipeError(f"two claims have the id {claim.id!r}; ids must differ", claim.id)
+            raise RecipeError(
+                f"two claims have the id {shown(claim.id)}; ids must differ", claim.id
+            )
         seen.add(claim.id)
     return papers

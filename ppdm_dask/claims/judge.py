@@ -15,7 +15,8 @@ from ppdm_dask.claims.claim import Claim, Paper, load_papers
 from ppdm_dask.claims.quantity import Unjudged
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.documents import parse_json, read_bounded
+from ppdm_dask.files.documents import parse_json
+from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import write_text
 
 if TYPE_CHECKING:

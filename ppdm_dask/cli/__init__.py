@@ -81,11 +81,11 @@ def _call(arguments: list[str]) -> int:
         searching,
         surveying,
     )
-    from ppdm_dask.cli.app import UsageProblem, app
+    from ppdm_dask.cli.app import UsageProblem, parser
     from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
 
     try:
-        code = app(args=arguments, prog_name="ppdm", standalone_mode=False)
+        code = parser()(args=arguments, prog_name="ppdm", standalone_mode=False)
     except UsageProblem as error:
         _complain(error.format_message())
         return BAD_INPUT

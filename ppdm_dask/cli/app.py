@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["UsageProblem", "app"]
+__all__ = ["UsageProblem", "app", "parser"]
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
 UsageProblem: Any = next(
@@ -21,6 +22,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@cache
+def parser() -> Any:
+    """The parser of all commands, once they are registered; making it takes longer than its use."""
+    return typer.main.get_command(app)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 SpreadsheetSafe = Annotated[

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.cli.output import print_json, print_table, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -18,6 +19,15 @@ __all__ = ["optimize_prior"]
 
 ROWS = 20
 """Points of the front that the table shows."""
+
+OPTIONS = {
+    "n_records": "--n",
+    "delta": "--delta",
+    "symbols": "--symbols",
+    "generations": "--generations",
+    "privacy": "--choose: privacy",
+}
+"""Parameters of :func:`ppdm_dask.optimize` as the command line calls them."""
 
 
 def optimize_prior(
@@ -50,19 +60,26 @@ def optimize_prior(
     if checkpoint is not None:
         require_file(checkpoint)
         own(checkpoint)
-    front = optimize(
-        prior,
-        n_records,
-        delta,
-        method=method,
-        symbols=symbols,
-        seed=seed,
-        generations=generations,
-        privacy=wanted.get("privacy"),
-        categories=categories,
-        checkpoint=checkpoint,
-        progress=_progress(method),
-    )
+    try:
+        front = optimize(
+            prior,
+            n_records,
+            delta,
+            method=method,
+            symbols=symbols,
+            seed=seed,
+            generations=generations,
+            privacy=wanted.get("privacy"),
+            categories=categories,
+            checkpoint=checkpoint,
+            progress=_progress(method),
+        )
+    except InputError as error:
+        key, _, what = str(error).partition(": ")
+        if key != "prior" and key not in OPTIONS:
+            raise
+        place = f"{file}: {key}" if key == "prior" else OPTIONS[key]
+        raise InputError(f"{place}: {what}", error.subject) from None
     found: dict[str, Any] = {"front": _rows(front), **_facts(front)}
     if wanted:
         point = choose_point(front, **wanted)
@@ -93,7 +110,7 @@ def _parse_choice(text: str | None) -> dict[str, float]:
     except ValueError:
         number = float("nan")
     if key not in ("privacy", "mse") or not number > 0:
-        raise InputError(f"--choose: got {text!r}; privacy=0.5 or mse=1e-4 is needed", text)
+        raise InputError(f"--choose: got {given(text)}; privacy=0.5 or mse=1e-4 is needed", text)
     return {key: number}
 
 

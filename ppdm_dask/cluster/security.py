@@ -30,6 +30,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from distributed import Scheduler, Security, Worker
 
 from ppdm_dask.errors import ClusterError
+from ppdm_dask.files.regular import read_bounded
+from ppdm_dask.shown import located
 
 __all__ = [
     "ROLES",
@@ -306,8 +308,9 @@ def read_certificates(folder: Path, roles: Collection[str] = ()) -> Certificates
 
 
 def _read_certificate(path: Path) -> x509.Certificate:
+    content = _read(path)
     try:
-        found = x509.load_pem_x509_certificate(_read(path))
+        found = x509.load_pem_x509_certificate(content)
     except ValueError:
         raise ClusterError(f"{path}: this is no certificate in PEM form", path) from None
     now = datetime.now(UTC)
@@ -338,12 +341,12 @@ def _read_key(path: Path, certificate: x509.Certificate) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bounded(path)
     except FileNotFoundError:
-        what = f"{path}: there is no such file; ppdm cluster certificates makes a folder of them"
-        raise ClusterError(what, path) from None
+        what = "there is no such file; ppdm cluster certificates makes a folder of them"
+        raise ClusterError(f"{located(path)}: {what}", path) from None
     except OSError as error:
-        raise ClusterError(f"{path}: cannot be read: {error.strerror}", path) from None
+        raise ClusterError(f"{located(path)}: cannot be read: {error.strerror}", path) from None
 
 
 def _write(path: Path, text: str, mode: int) -> None:

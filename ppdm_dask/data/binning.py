@@ -24,7 +24,7 @@ from ppdm_dask.files.columns import (
     read_numbers,
 )
 from ppdm_dask.ranges import reals
-from ppdm_dask.shown import shown
+from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,13 +158,13 @@ def cut_labels(cuts: Sequence[float]) -> tuple[str, ...]:
 
 def _checked(name: str, cuts: Sequence[float]) -> npt.NDArray[np.float64]:
     """Cut points as an array, if they are finite numbers that ascend."""
-    where = f"attribute {name!r}: cuts" if name else "cuts"
+    where = f"attribute {shown(name)}: cuts" if name else "cuts"
     try:
         points = reals(where, cuts, ndim=1)
     except InputError as error:
         raise CodebookError(str(error), cuts) from None
     if (np.diff(points) <= 0).any():
-        raise CodebookError(f"{where}: got {points.tolist()}; they must ascend", cuts)
+        raise CodebookError(f"{where}: got {given(points.tolist())}; they must ascend", cuts)
     return points
 
 
@@ -195,7 +195,9 @@ def _find_cuts(name: str, values: pd.Series, rule: str, missing: MissingCodes) -
     match = re.fullmatch(r"quantiles\(([1-9]\d*)\)", rule)
     if not match or int(match[1]) < 2:
         known = f"labels, {_listed()}, quantiles(k) with k of 2 or more, or cut points"
-        raise CodebookError(f"attribute {shown(name)}: rule is {rule!r}; known are {known}", rule)
+        raise CodebookError(
+            f"attribute {shown(name)}: rule is {shown(rule)}; known are {known}", rule
+        )
     _require_some(name, numbers)
     n, k = len(numbers), int(match[1])
     ordered = np.sort(numbers)

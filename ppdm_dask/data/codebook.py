@@ -86,9 +86,9 @@ class Records:
                 what = f"is not in 0 .. {size - 1}"
                 raise RecordsError.at(
                     int(np.argmax(column == bad)) + self.offset,
-                    f"attribute {name!r}: code {bad} {what}",
+                    f"attribute {shown(name)}: code {bad} {what}",
                     bad,
-                    told=f"attribute {name!r}: a code {what}",
+                    told=f"attribute {shown(name)}: a code {what}",
                 )
         codes = np.asfortranarray(codes, dtype=code_dtype(max(shape, default=1)))
         if codes is self.codes:
@@ -178,7 +178,7 @@ class Reports(Records):
             bits, n_bytes = np.asarray(given), -(-len(self.codebook[name].categories) // 8)
             if bits.dtype != np.uint8 or bits.shape != (len(self), n_bytes):
                 raise RecordsError(
-                    f"sets of {name!r} are {bits.dtype} {bits.shape}; "
+                    f"sets of {shown(name)} are {bits.dtype} {bits.shape}; "
                     f"uint8 {(len(self), n_bytes)} is needed",
                     bits,
                 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ppdm_dask.designs.labels import Categories, Labels, Orders, none_of
 from ppdm_dask.errors import DesignError, RecordsError
-from ppdm_dask.shown import listed, quoted
+from ppdm_dask.shown import cut, listed, quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
@@ -136,7 +136,7 @@ def require_labels(design: Binding, orders: Orders) -> None:
     for block in design.blocks:
         names = [name for name in block.unlabelled if name in orders]
         if names:
-            where = ", ".join(map(repr, names))
+            where = quoted(names)
             raise DesignError(
                 f"design on {where}: the order of categories matters for {block.id!r}; "
                 f"add {block.line_to_add(orders)}",
@@ -153,5 +153,5 @@ def needed_line(design: Binding, orders: Orders, what: str) -> str:
 
 def _listed(labels: Labels) -> str:
     """Labels as a list of a file; many are cut short."""
-    texts = [json.dumps(label, ensure_ascii=False) for label in labels[:LISTED]]
+    texts = [json.dumps(cut(label), ensure_ascii=False) for label in labels[:LISTED]]
     return f"[{', '.join(texts + ['...'] * (len(labels) > LISTED))}]"

@@ -22,7 +22,7 @@ from ppdm_dask.designs.labels import (
     written,
 )
 from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import given, quoted, shown
+from ppdm_dask.shown import cut, given, quoted, shown
 
 __all__ = ["Labelled", "Places", "Trait"]
 
@@ -71,7 +71,9 @@ class Trait(Design):
 
     def line_to_add(self, orders: Orders) -> str:
         labels = orders[self.attributes[0]]
-        return " or ".join(f"trait = {json.dumps(label, ensure_ascii=False)}" for label in labels)
+        return " or ".join(
+            f"trait = {json.dumps(cut(label), ensure_ascii=False)}" for label in labels
+        )
 
     def in_order(self, orders: Orders) -> Self:
         name, stated = self.attributes[0], self.labels[0]
@@ -86,7 +88,7 @@ class Trait(Design):
         if stated is not None:
             check_labels(name, stated, orders[name])
         elif self.trait not in orders[name]:
-            other = " or ".join(map(repr, orders[name]))
+            other = " or ".join(map(shown, orders[name]))
             raise DesignError(
                 f"design on {shown(name)}: the codebook has no category {shown(self.trait)}, "
                 "the trait; "

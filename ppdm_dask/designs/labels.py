@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import quoted
+from ppdm_dask.shown import quoted, shown
 
 __all__ = [
     "Categories",
@@ -78,11 +78,11 @@ def _labels(name: str, entry: Any, size: int) -> Labels | None:
         return None
     if not labels or any(not isinstance(label, str) for label in labels):
         raise DesignError(
-            f"categories of {name!r}: got {quoted([entry])}; a list of labels is needed", entry
+            f"categories of {shown(name)}: got {quoted([entry])}; a list of labels is needed", entry
         )
     if len(labels) != size or len(set(labels)) < size:
         raise DesignError(
-            f"categories of {name!r}: got {quoted(labels)}; {size} distinct labels are needed",
+            f"categories of {shown(name)}: got {quoted(labels)}; {size} distinct labels are needed",
             entry,
         )
     return labels

@@ -185,7 +185,7 @@ def attribute_names(value: Any) -> tuple[str, ...]:
     if not names or "" in names or any(not isinstance(name, str) for name in names):
         raise DesignError(f"attributes: got {given(value)}; one or more names are needed", value)
     if len(set(names)) < len(names):
-        raise DesignError(f"attributes: {', '.join(names)} repeats a name", value)
+        raise DesignError(f"attributes: got {given(value)}; distinct names are needed", value)
     return names
 
 

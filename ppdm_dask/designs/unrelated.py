@@ -30,6 +30,9 @@ from ppdm_dask.shown import shown
 
 __all__ = ["COIN", "PERSONAL", "UnrelatedQuestion"]
 
+NAMED = 3
+"""Attributes of which a message tells who gets a single number."""
+
 Personal = float | str | Sequence[float] | Mapping[str, Any] | npt.NDArray[np.float64]
 
 
@@ -86,7 +89,7 @@ class UnrelatedQuestion(Labelled, Mixture):
         sized = [len(entry) if _listed(entry) else 2 for entry in entries]
         stated = read_categories(categories, names, sized)
         given: Categories = tuple(
-            stated_once(f"w_y of {name!r}", labelled(entry)[1], labels)
+            stated_once(f"w_y of {shown(name)}", labelled(entry)[1], labels)
             for name, entry, labels in zip(names, entries, stated, strict=True)
         )
         read = [_law(*each) for each in zip(names, entries, given, strict=True)]
@@ -121,7 +124,21 @@ class UnrelatedQuestion(Labelled, Mixture):
         return type(self)(self.attributes, self.q, laws, categories=labels)
 
     def line_to_add(self, orders: Orders) -> str:
-        return needed_line(self, orders, "w_y")
+        line = needed_line(self, orders, "w_y")
+        single = [
+            (name, float(law[1]), orders[name][-1])
+            for name, law in zip(self.attributes, self.w_y, strict=True)
+            if law.size == 2 and name in orders and name in self.unlabelled
+        ]
+        if not single:
+            return line
+        # A number alone does not show that it has an order.
+        said = [
+            f"{share:g} is the probability of the last label of {shown(name)}, "
+            f"which would be {shown(last)}"
+            for name, share, last in single[:NAMED]
+        ]
+        return f"{line}: {'; '.join(said)}"
 
     @property
     def mixing(self) -> float:
@@ -186,7 +203,7 @@ def _entries(names: tuple[str, ...], w_y: Any) -> list[Any]:
 
 def _law(name: str, entry: Any, labels: Labels | None) -> tuple[Floats, tuple[str, ...]]:
     """The law of a personal attribute, and a note on it."""
-    what = f"w_y of {name!r}"
+    what = f"w_y of {shown(name)}"
     if _listed(entry):
         law, notes = noted_distribution(what, labelled(entry)[0])
     else:

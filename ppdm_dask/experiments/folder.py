@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from ppdm_dask.engine.environment import code_version, environment
 from ppdm_dask.errors import RunFolderError
@@ -20,7 +20,7 @@ from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.files.documents import Form, misfit, read_sealed, seal
 from ppdm_dask.files.writing import write_text
-from ppdm_dask.shown import cut
+from ppdm_dask.shown import cut, listed, located
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,9 +34,10 @@ FORM: Form = {
     "name": str,
     "run_id": str,
     "recipe": dict,
+    "recipe_digest": str,
     "base": str,
     "inputs": {...: dict},
-    "environment": {"versions": dict, "cpu_features": list, "blas": list},
+    "environment": {"versions": dict, "cpu_features": [str], "blas": list},
     "status": str,
     "digest": TEXT,
     "result": (dict, type(None)),
@@ -114,6 +115,9 @@ class RunFolder:
         found = read_manifest(path)
         source = str(path / "manifest.json")
         recipe = recipe_from_config(found["recipe"], source=source, name=found["name"])
+        if recipe.digest != found["recipe_digest"]:
+            what = "damaged or edited: its recipe does not have the digest that it says"
+            raise RunFolderError(f"{source}: {what}", path)
         return cls(path, replace(recipe, base=Path(found["base"])), found["run_id"])
 
     @property
@@ -164,7 +168,7 @@ class RunFolder:
             changed = [key for key in inputs if before["inputs"].get(key) != inputs[key]]
             raise RunFolderError(
                 f"{self.path}: the run began with other data or another codebook for "
-                f"{', '.join(changed) or 'an entry'}; take another --out",
+                f"{listed(changed) or 'an entry'}; take another --out",
                 self.path,
             )
         made = _make(self.path)
@@ -249,6 +253,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise RunFolderError(what, folder) from None
     if (at := misfit(found, FORM)) is None and found["result"] is not None:
         at = misfit(found["result"], FORM_OF_RESULT, "result")
+    if at is None and found["status"] not in get_args(Status):
+        at = "status"
     if at is not None:
         raise RunFolderError(f"{path}: this is no manifest of a run: {cut(at)}", path)
     return found
@@ -263,7 +269,7 @@ def _make(path: Path) -> list[Path]:
             folder.mkdir()
         except OSError as error:
             _remove(made)
-            what = f"{path}: the run's folder cannot be made: {error.strerror}"
+            what = f"{located(path)}: the run's folder cannot be made: {error.strerror}"
             raise RunFolderError(what, path) from None
         made.insert(0, folder)
     return made
@@ -331,6 +337,9 @@ def read_result(path: Path, manifest: Mapping[str, Any]) -> xr.Dataset:
     RunFolderError
         If it is missing, or is not that result.
     """
+    if manifest["result"] is None:  # what HDF5 then saw would be anybody's file
+        what = f"{path.with_name('manifest.json')}: result: says nothing of a run that is finished"
+        raise RunFolderError(what, path)
     ds = read_netcdf(path, manifest["result"])
     if digest(ds) != manifest["digest"]:
         raise RunFolderError(f"{path}: its numbers do not have the digest of the manifest", path)

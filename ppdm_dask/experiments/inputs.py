@@ -13,6 +13,7 @@ from ppdm_dask.errors import CodebookError, DataError, RecipeError
 from ppdm_dask.experiments.parts import DataEntry
 from ppdm_dask.files.reader import open_data
 from ppdm_dask.files.regular import require_file
+from ppdm_dask.shown import located, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,10 +79,12 @@ def declared_codebook(recipe: DataRecipe, entry: DataEntry) -> Codebook:
     CodebookError
         If the file is no codebook.
     """
-    where = f"{recipe.source}: data[{recipe.data.index(entry)}].codebook: got {entry.codebook!r}"
+    where = (
+        f"{recipe.source}: data[{recipe.data.index(entry)}].codebook: got {shown(entry.codebook)}"
+    )
     path = recipe.path(entry.codebook)
     if not os.path.isfile(path):  # which no odd name troubles
-        raise RecipeError(f"{where}; there is no file {path}", path)
+        raise RecipeError(f"{where}; there is no file {located(path)}", path)
     codebook = Codebook.from_toml(path)
     if codebook.target is None:
         raise RecipeError(f"{where}; a codebook with a target, the class to learn, is needed", path)
@@ -132,7 +135,7 @@ def encode_data(
             codebook = codebook.binarise(frame, entry.binarise)
         return Prepared(entry, codebook.encode(frame), sha256)
     except CodebookError as error:
-        what = f"{recipe.path(entry.codebook)}: does not fit the data of {entry.id!r}: {error}"
+        what = f"{recipe.path(entry.codebook)}: does not fit the data of {shown(entry.id)}: {error}"
         raise CodebookError(what, error.subject) from None
 
 
@@ -148,9 +151,9 @@ def _read(recipe: DataRecipe, entry: DataEntry, codebook: Codebook) -> tuple[pd.
     if entry.set is not None:
         return datasets.load(entry.set), datasets.describe(entry.set).sha256
     path = recipe.path(str(entry.file))
-    where = f"data[{recipe.data.index(entry)}].file: got {entry.file!r}"
+    where = f"data[{recipe.data.index(entry)}].file: got {shown(entry.file)}"
     if not os.path.lexists(path):
-        raise RecipeError(f"{recipe.source}: {where}; there is no file {path}", path)
+        raise RecipeError(f"{recipe.source}: {where}; there is no file {located(path)}", path)
     require_file(path)
     try:
         content = path.read_bytes()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
-from ppdm_dask.files.fields import Scalar, Table, scalar
+from ppdm_dask.files.fields import Scalar, Table, is_number, scalar
 
 __all__ = [
     "About",
@@ -305,15 +305,11 @@ class DesignSpec:
         return {"family": self.family, **self.parameters}
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _naive_bayes(table: Table) -> dict[str, Any]:
     floor = table.take("floor")
     if floor is None:
         floor = "1/n"
-    if floor != "1/n" and not (_is_number(floor) and 0 < floor < 1):
+    if floor != "1/n" and not (is_number(floor) and 0 < floor < 1):
         right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
         raise table.error("floor", floor, right)
     return {"floor": floor}
@@ -325,7 +321,7 @@ def _id3(table: Table) -> dict[str, Any]:
     for name in ("min_weight", "min_z"):
         value = table.take(name)
         found[name] = scalar(value)
-        if value is not None and not (_is_number(found[name]) and found[name] >= 0):
+        if value is not None and not (is_number(found[name]) and found[name] >= 0):
             raise table.error(name, value, "a number of 0 or more is needed")
     if found["min_weight"] == 0:
         found["min_weight"] = None

@@ -16,8 +16,9 @@ from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.grid import moments
 from ppdm_dask.experiments.sweep.findings import findings
 from ppdm_dask.experiments.variables import DIMENSIONS, REGISTRY, Variable, variable
-from ppdm_dask.files.documents import read_bounded
+from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import replacing
+from ppdm_dask.shown import located
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,7 +175,7 @@ def read_netcdf(path: Path, expected: Mapping[str, Any] | None = None) -> xr.Dat
     except FileNotFoundError:
         raise RunFolderError(f"{path}: there is no such file", path) from None
     except OSError as error:
-        raise RunFolderError(f"{path}: cannot be read: {error.strerror}", path) from None
+        raise RunFolderError(f"{located(path)}: cannot be read: {error.strerror}", path) from None
     if expected is not None and hashlib.sha256(content).hexdigest() != expected["sha256"]:
         raise RunFolderError(
             f"{path}: damaged or edited: not the file that the run wrote; `ppdm run` with the same "

@@ -8,24 +8,21 @@ The form of a JSON document: which keys it must have, and what may stand there.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.regular import read_bounded
+from ppdm_dask.shown import located
 
 __all__ = [
-    "MOST_BYTES",
     "NUMBER",
     "Form",
     "misfit",
     "parse_json",
-    "read_bounded",
     "read_sealed",
     "seal",
 ]
@@ -74,9 +71,6 @@ def misfit(value: Any, form: Form, where: str = "") -> str | None:
 
 CHECKSUM = "checksum"
 
-MOST_BYTES = 64 << 20
-"""Size beyond which a document is not read: none of ours comes near it."""
-
 
 def seal(content: Mapping[str, Any]) -> dict[str, Any]:
     """The document with its checksum, which replaces the one it had."""
@@ -90,32 +84,13 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file of at most so many bytes.
-
-    Raises
-    ------
-    OSError
-        With the reason, also for a folder, a device or a pipe, which is not waited for, and for a
-        larger file.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is a device or a pipe, no file")
-        if found.st_size > most:
-            what = f"it has {found.st_size:,} bytes; at most {most:,} are expected"
-            raise OSError(errno.EFBIG, what)
-        return file.read(most)
-
-
 def parse_json(content: bytes) -> Any:
-    """JSON in UTF-8; a ValueError where it is none, or nested too deeply."""
+    """JSON in UTF-8; a ValueError where it is none, nested too deeply, or no text could hold it."""
     try:
-        return json.loads(content.decode("utf-8"))
+        found = json.loads(content.decode("utf-8"))
+        if b"\\u" in content:  # halves of a sign, which nothing can write or show
+            json.dumps(found, ensure_ascii=False).encode("utf-8")
+        return found
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -146,7 +121,7 @@ def read_sealed(
     except FileNotFoundError:
         raise
     except OSError as problem:
-        raise error(f"{path}: cannot be read: {problem.strerror}", path) from None
+        raise error(f"{located(path)}: cannot be read: {problem.strerror}", path) from None
     except ValueError:
         raise error(f"{path}: this is no {what}", path) from None
     if not isinstance(found, dict):

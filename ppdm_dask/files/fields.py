@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.files import toml as files
 from ppdm_dask.shown import cut, printable
 
-__all__ = ["Table", "check_shares", "read_toml", "scalar", "show"]
+__all__ = ["Table", "check_shares", "is_number", "read_toml", "scalar", "show"]
 
 
 Scalar = str | bool | int | float
@@ -41,6 +42,11 @@ def scalar(value: object) -> Scalar | None:
             return None
         return int(value) if value.is_integer() else value
     return value if isinstance(value, str | bool | int) else None
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is an integer or a float; a truth value is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -130,6 +136,15 @@ class Table:
             raise self.error(key, value, f"a whole number of {minimum} or more is needed")
         return value
 
+    def optional_number(self, key: str, right: str, holds: Callable[[float], bool]) -> float | None:
+        """Return a finite number for which `holds` is true, or None where the key is absent."""
+        value = self.take(key)
+        if value is None:
+            return None
+        if is_number(value) and abs(value) <= sys.float_info.max and holds(float(value)):
+            return float(value)
+        raise self.error(key, value, right)
+
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts; empty where the key is absent."""
         value = self.take(key)
@@ -156,7 +171,16 @@ class Table:
 
     def table(self, key: str, right: str) -> Table:
         """Return a table below this one."""
+        table = self.optional_table(key, right)
+        if table is None:
+            raise self.error(key, None, right)
+        return table
+
+    def optional_table(self, key: str, right: str) -> Table | None:
+        """Return a table below this one, or None where the key is absent."""
         value = self.take(key)
+        if value is None:
+            return None
         if not isinstance(value, Mapping):
             raise self.error(key, value, right)
         return Table(value, self.source, self.dotted(key))
@@ -207,7 +231,7 @@ class Table:
 def check_shares(where: str, shares: Mapping[str, Any]) -> None:
     """Raise InputError, with the category, unless all values are proportions or counts."""
     for category, share in shares.items():
-        if not isinstance(share, int | float) or isinstance(share, bool) or not share >= 0:
+        if not is_number(share) or not share >= 0:
             at = f"{where}.{cut(printable(str(category)))}"
             raise InputError(f"{at}: got {show(share)}; a proportion is needed", share)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ppdm_dask.errors import CodebookError, DataError
+from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,7 @@ def as_frame(data: Any, columns: Collection[str]) -> pd.DataFrame:
         for i in places:
             column = table.schema.field(i)
             if why := unreadable(column.type):
-                raise CodebookError(f"column {column.name!r} {why}", column.name)
+                raise CodebookError(f"column {shown(column.name)} {why}", column.name)
         return arrow_frame(table.select(places))
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, CodebookError):

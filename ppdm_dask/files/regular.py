@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.shown import located, shown
 
-__all__ = ["ending", "require_file"]
+__all__ = ["ending", "read_bounded", "require_file"]
+
+MOST_BYTES = 64 << 20
+"""Size beyond which a document is not read: none of ours comes near it."""
 
 
 def ending(path: Path) -> str:
@@ -28,13 +34,37 @@ def require_file(path: Path, error: Callable[[str, Path], InputError] = DataErro
     try:
         found = path.stat()
     except FileNotFoundError:
-        raise error(f"{path}: there is no such file", path) from None
+        raise error(f"{located(path)}: there is no such file", path) from None
     except OSError as fault:
-        raise error(f"{path}: cannot be read: {fault.strerror}", path) from None
+        raise error(f"{located(path)}: cannot be read: {fault.strerror}", path) from None
     except ValueError:  # a name with a NUL
-        raise error(f"{str(path)!r}: there can be no file of this name", path) from None
+        raise error(f"{shown(str(path))}: there can be no file of this name", path) from None
     if stat.S_ISDIR(found.st_mode):
-        raise error(f"{path}: cannot be read: it is a folder, and a file is needed", path)
+        raise error(f"{located(path)}: cannot be read: it is a folder, and a file is needed", path)
     if not stat.S_ISREG(found.st_mode):
-        raise error(f"{path}: cannot be read: it is a device or a pipe, and a file is needed", path)
+        raise error(
+            f"{located(path)}: cannot be read: it is a device or a pipe, and a file is needed", path
+        )
     return found.st_size
+
+
+def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a regular file of at most so many bytes.
+
+    Raises
+    ------
+    OSError
+        With the reason, also for a folder, a device or a pipe, which is not waited for, and for a
+        larger file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is a device or a pipe, no file")
+        if found.st_size > most:
+            what = f"it has {found.st_size:,} bytes; at most {most:,} are expected"
+            raise OSError(errno.EFBIG, what)
+        return file.read(found.st_size)

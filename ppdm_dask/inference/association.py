@@ -67,7 +67,7 @@ def _cramers_v(estimate: Estimate) -> tuple[float, str]:
     smaller = min(joint.shape) - 1
     if not smaller:
         alone = first if joint.shape[0] == 1 else second
-        return math.nan, f"{alone!r} has a single category"
+        return math.nan, f"{shown(alone)} has a single category"
     margins, squares = [joint.sum(axis=1), joint.sum(axis=0)], _second_moments(estimate)
     for name, margin, axis in zip((first, second), margins, (1, 0), strict=True):
         # (sum of m weights)^2 <= m sum weights^2, so this bounds what rounding leaves of a 0.
@@ -76,7 +76,10 @@ def _cramers_v(estimate: Estimate) -> tuple[float, str]:
         if margin[least] <= noise[least]:
             value = margin[least] if margin[least] < -noise[least] else 0.0
             label = estimate.codebook[name].categories[least]
-            return math.nan, f"the estimated proportion of {name!r} = {label!r} is {value:.4g}"
+            return (
+                math.nan,
+                f"the estimated proportion of {shown(name)} = {shown(label)} is {value:.4g}",
+            )
     expected = np.outer(*margins)
     return float(np.sqrt(((joint - expected) ** 2 / expected).sum() / smaller)), ""
 

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.matching import bound_to
+from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.blocks import check_table, solve_blocks
 from ppdm_dask.inference.fit import Fit, fit_of_table
 from ppdm_dask.inference.laws import law_of_cells, lift, told_cells
 from ppdm_dask.inference.moments import Estimand, check_estimand, mean_variance, standard_error_of
-from ppdm_dask.inference.tables import ContingencyTable, covering
+from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.uncertainty import IntervalMethod, intervals_of
 from ppdm_dask.ranges import reals
 

@@ -113,7 +113,7 @@ class TwoSample:
                 )
             return labels.index(self.yes[question])
         if not simulated:
-            lines = " or ".join(f"yes={label!r}" for label in labels)
+            lines = " or ".join(f"yes={shown(label)}" for label in labels)
             raise DesignError(
                 f"two samples on {shown(name)}: it matters which answer is yes; add {lines}", name
             )

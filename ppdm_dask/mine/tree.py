@@ -23,6 +23,7 @@ from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.moments import standard_error_of
 from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
@@ -48,7 +49,7 @@ def check_depth(max_depth: Any) -> None:
     whole = isinstance(max_depth, int | np.integer) and not isinstance(max_depth, bool)
     if max_depth is not None and not (whole and max_depth >= 0):
         raise InputError(
-            f"max_depth: got {max_depth!r}; a whole number of 0 or more, or None, is needed",
+            f"max_depth: got {given(max_depth)}; a whole number of 0 or more, or None, is needed",
             max_depth,
         )
 
@@ -170,8 +171,8 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
     ends = 1 + int(max(heights.values()))
     if ends > MAX_ENDS:
         raise InputError(
-            f"max_depth: got {max_depth!r}; {ends} branches end there, more than the {MAX_ENDS} "
-            "that can be read in one drawing: give a smaller depth",
+            f"max_depth: got {given(max_depth)}; {ends} branches end there, more than the "
+            f"{MAX_ENDS} that can be read in one drawing: give a smaller depth",
             max_depth,
         )
     deepest = max(int(tree.depth[node]) for node in heights)

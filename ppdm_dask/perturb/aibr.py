@@ -13,6 +13,7 @@ from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
 from ppdm_dask.perturb.columns import ColumnSummary, column_words
 from ppdm_dask.randomness import Stream
+from ppdm_dask.shown import shown
 
 __all__ = ["AIBR"]
 
@@ -157,7 +158,7 @@ class AIBR(Perturbation):
                 )
                 if bad >= 0:
                     row = rows.start + bad
-                    where = f"column {self.summary_.names[j]!r}, row {row + offset}"
+                    where = f"column {shown(self.summary_.names[j])}, row {row + offset}"
                     # The ends of the range are two people's values.
                     raise DataError.at(
                         row + offset,

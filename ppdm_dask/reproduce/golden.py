@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ppdm_dask.errors import DataError
-from ppdm_dask.files.documents import Form, misfit, parse_json, read_bounded
+from ppdm_dask.files.documents import Form, misfit, parse_json
+from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.reproduce.fingerprint import Fingerprint
 from ppdm_dask.reproduce.summary import Figure, Summary, Value
-from ppdm_dask.shown import cut, given, shown
+from ppdm_dask.shown import cut, given, located, shown
 
 __all__ = ["SCHEMA", "SUMS", "Golden", "as_json", "check_sum", "golden_path", "write_sum"]
 
@@ -50,7 +51,7 @@ def write_sum(path: Path, content: bytes) -> None:
     if known is None:
         there = {_name(each): each for each in folder.glob("*/*.json")}
         known = {
-            name: hashlib.sha256(each.read_bytes()).hexdigest() for name, each in there.items()
+            name: hashlib.sha256(read_bounded(each)).hexdigest() for name, each in there.items()
         }
     known[_name(path)] = hashlib.sha256(content).hexdigest()
     write_text(folder / SUMS, "".join(f"{known[name]}  {name}\n" for name in sorted(known)))
@@ -150,7 +151,7 @@ class Golden:
                 path,
             ) from None
         except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
+            raise DataError(f"{located(path)}: cannot be read: {error.strerror}", path) from None
         check_sum(path, content)
         try:
             found = parse_json(content)

@@ -13,6 +13,7 @@ from ppdm_dask.experiments.kinds import AnyRecipe
 from ppdm_dask.reproduce.fingerprint import Fingerprint, fingerprint
 from ppdm_dask.reproduce.golden import Golden, golden_path
 from ppdm_dask.reproduce.reproduce import Finished, Grade, compute, own_folder
+from ppdm_dask.shown import given
 
 __all__ = ["Renewed", "check_reason", "renew"]
 
@@ -55,8 +56,8 @@ def check_reason(reason: str) -> str:
     reason = " ".join(reason.split())
     if len(reason) < SHORTEST:
         raise InputError(
-            f"--renew: got {reason!r}; a sentence of {SHORTEST} characters or more is needed, on "
-            "why other numbers are right",
+            f"--renew: got {given(reason)}; a sentence of {SHORTEST} characters or more is needed, "
+            "on why other numbers are right",
             reason,
         )
     return reason

@@ -20,10 +20,12 @@ from ppdm_dask.experiments.kinds import AnyRecipe, check_recipe, load_recipe
 from ppdm_dask.experiments.results import digest
 from ppdm_dask.experiments.run import profile_of, run
 from ppdm_dask.files.fields import Table, read_toml
+from ppdm_dask.files.regular import require_file
 from ppdm_dask.reproduce.compare import Comparison, compare
 from ppdm_dask.reproduce.fingerprint import Fingerprint, fingerprint, short
 from ppdm_dask.reproduce.golden import Golden, golden_path
 from ppdm_dask.reproduce.summary import Summary, summarise
+from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,6 +49,9 @@ __all__ = [
 FILE = "grades.toml"
 GRADES = ("small", "full")
 LEFT_OUT = "left_out"
+
+LONGEST_NAME = 100
+"""Characters of a recipe's name, after which folders are called."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,9 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     table = root.table(name, f"a table [{name}] with the recipes of that grade is needed")
     recipes, left_out = {}, {}
     for key in table.remaining():
+        if not key or Path(key).name != key or len(key) > LONGEST_NAME:
+            right = f"the name of a recipe is needed, of {LONGEST_NAME} characters at most"
+            raise table.error(key, table.take(key), right)
         entry = table.table(key, "a table with the values that the grade changes is needed")
         reason = entry.optional_text(LEFT_OUT, "the reason is needed, as a text")
         if reason is not None:
@@ -124,13 +132,16 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     for each in chosen:
         if each not in recipes:
             why = f"it is left out: {left_out[each]}" if each in left_out else "it has no such"
-            known = f"; there are: {', '.join(recipes)}" if each not in left_out else ""
-            raise InputError(f"{path}: {name}: got recipe {each!r}; {why}{known}", each)
+            known = f"; there are: {listed(recipes)}" if each not in left_out else ""
+            raise InputError(f"{path}: {name}: got recipe {shown(each)}; {why}{known}", each)
     return Grade(name, folder, tuple(recipes[each] for each in dict.fromkeys(chosen)), left_out)
 
 
 def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
     file = entry.optional_text("file", "the path of a recipe's file is needed")
+    if file:
+        where = f"{entry.source}: {entry.path}.file"
+        require_file(folder / file, lambda what, path: RecipeError(f"{where}: {what}", path))
     try:
         recipe = load_recipe(folder / file if file else key)
     except RecipeError as error:

@@ -22,8 +22,8 @@ from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.objectives import GivenObjective, Objectives, evaluate
 from ppdm_dask.search.operators import Draws
 from ppdm_dask.search.polish import POLISH, Polisher, keep_to, merged, polish
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.spea2 import Evolution, Settings
+from ppdm_dask.search.problem import Problem, Settings
+from ppdm_dask.search.spea2 import Evolution
 from ppdm_dask.search.toolbox import make_toolbox
 
 __all__ = [

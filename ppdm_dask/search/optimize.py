@@ -25,6 +25,7 @@ from ppdm_dask.search.objectives import GivenObjective, Objective
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.rays import listable
 from ppdm_dask.search.spea2 import most_bytes
+from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -116,7 +117,9 @@ def optimize(
     '0.200'
     """
     if method not in METHODS:
-        raise InputError(f"method: got {method!r}; one of {', '.join(METHODS)} is needed", method)
+        raise InputError(
+            f"method: got {given(method)}; one of {', '.join(METHODS)} is needed", method
+        )
     if method != "spea2" and map is not None:
         raise InputError(f"map: {method!r} has none; 'spea2' has", method)
     if method != "spea2" and objective is not None:
@@ -139,7 +142,7 @@ def optimize(
     about: dict[str, Any] = {"method": method, "seed": seed}
     about["labels"] = "positions" if categories is None else "categories"
     if objective is not None:
-        given = GivenObjective(problem, objective)
+        ours = GivenObjective(problem, objective)
         found = evolve(
             problem,
             settings,
@@ -147,9 +150,9 @@ def optimize(
             checkpoint=path,
             progress=progress,
             mapper=map,
-            objective=given,
+            objective=ours,
         )
-        return front_dataset(problem, found, labels, about, objective=given.name)
+        return front_dataset(problem, found, labels, about, objective=ours.name)
     if method == "bound" and not listable(problem.n, problem.delta):
         raise InputError(
             f"method: 'bound' lists all subsets of up to 18 categories, the prior has {problem.n}; "

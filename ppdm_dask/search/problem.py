@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
-from ppdm_dask.shown import given
+from ppdm_dask.shown import given, shown
 
 __all__ = ["Problem", "Settings", "infeasible"]
 
@@ -198,7 +198,7 @@ class Problem:
 
 def _named(at: int, p: Floats, names: Sequence[str] | None) -> str:
     """A category for a message, by its name if there is one."""
-    return str(at) if names is None or len(names) != p.size else repr(names[at])
+    return str(at) if names is None or len(names) != p.size else shown(names[at])
 
 
 def _is_whole(value: object) -> bool:

@@ -23,7 +23,7 @@ from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import cell_texts, replacing, write_text
-from ppdm_dask.shown import quoted, shown
+from ppdm_dask.shown import listed, quoted, shown
 from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, file_checksum, seal
 from ppdm_dask.survey.marker import NOTHING, Answers, Remembered
 from ppdm_dask.survey.reports import beside, is_made, reported_labels, set_sizes
@@ -287,7 +287,7 @@ def _accepted(
     known = {name for each in given for name in each.names()}
     for name in accept:
         if name not in known:
-            there = ", ".join(sorted({n for each in given for n in each.attributes})) or "none"
+            there = listed(sorted({n for each in given for n in each.attributes})) or "none"
             raise InputError(
                 f"--accept-certain: {shown(name)} is not made certain by any report; there "
                 f"are: {there}",
@@ -299,7 +299,7 @@ def _accepted(
         names = dict.fromkeys(n for each in refused for n in each.attributes if n not in keep)
         raise InputError(
             f"{data}: the design gives answers away: {said}{more}; take another design, or name "
-            f"{', '.join(map(repr, names))} in --accept-certain",
+            f"{quoted(names)} in --accept-certain",
             refused,
         )
     return tuple(found)

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.matching import covering
-from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
+from ppdm_dask.errors import CodebookError, DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.inference import Fit, em, event_interval, invert, mle, sum_weights
 from ppdm_dask.inference.inversion import Estimate
 from ppdm_dask.inference.moments import check_estimand, normal_quantile, standard_error_of
 from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod
-from ppdm_dask.shown import listed, shown
+from ppdm_dask.shown import given, listed, shown
 from ppdm_dask.survey.counts import Sources, count_files, weighted_cells
 from ppdm_dask.survey.reports import read_reports
 
@@ -154,7 +154,7 @@ def _weights(path: Path, values: Any, offset: int) -> Any:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"{path}: column {values.name!r}, row {row + offset}: {shown(values.iloc[row])}; "
+            f"{path}: column {shown(values.name)}, row {row + offset}: {shown(values.iloc[row])}; "
             "survey weights are positive numbers",
             path,
         )
@@ -214,7 +214,7 @@ class Question:
         normal_quantile(self.level)
         if self.interval not in METHODS:
             raise InputError(
-                f"--interval: got {self.interval!r}; score or wald is needed", self.interval
+                f"--interval: got {given(self.interval)}; score or wald is needed", self.interval
             )
         if not self.over or len(set(self.over)) < len(self.over):
             raise InputError(
@@ -222,25 +222,28 @@ class Question:
             )
         for name in self.over:
             codebook.index(name)
-        codebook.masks(self.where)
+        try:
+            codebook.masks(self.where)
+        except CodebookError as error:
+            raise InputError(f"--where: {error}", error.subject) from None
         for name in self.where:
             if name in self.over:
                 raise InputError(
-                    f"--where: {name!r} is in --over too; name it in one of them", name
+                    f"--where: {shown(name)} is in --over too; name it in one of them", name
                 )
         for block in design.blocks:
             if {*self.over, *self.where} & {*block.attributes}:
                 block.require_inverse()
         if self.method == "invert":
             return
-        for option, given in (
+        for option, value in (
             ("where", self.where),
             ("weights", self.weights),
             ("strata", self.strata),
         ):
-            if given:
+            if value:
                 raise InputError(
-                    f"--method {self.method}: takes plain counts, no --{option}; use invert", given
+                    f"--method {self.method}: takes plain counts, no --{option}; use invert", value
                 )
         if self.estimand == "file":
             raise InputError(

@@ -29,7 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import PPDMError
+from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import lock, replacing
+from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +44,9 @@ NAME = ".ppdm-disguises.json"
 KEY_NAME = "disguises.key"
 KEY_BYTES = 32
 FORMAT = 1
+
+MOST_RECORDED = 1 << 30
+"""Bytes of a record; a few of each disguised attribute."""
 
 MIN_BITS = 64
 """Information in a column, records times entropy, from which it stands for itself."""
@@ -68,7 +73,7 @@ class Again:
 
     def sentence(self) -> str:
         """What that means."""
-        names = ", ".join(map(repr, self.attributes))
+        names = quoted(self.attributes)
         bound = "no bound on epsilon" if self.epsilon is None else f"epsilon {self.epsilon:.4g}"
         return (
             f"again: the answers to {names} have now been disguised {self.times} times, with "
@@ -196,7 +201,7 @@ def _bits(counts: Counter[str]) -> float:
 def _read_record(path: Path) -> dict[str, Any]:
     """The record; an empty one where there is none, or it is damaged."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_bounded(path, MOST_RECORDED).decode())
         answers = {
             str(digest): {"times": int(entry["times"]), "epsilon": _bound(entry["epsilon"])}
             for digest, entry in content["answers"].items()
@@ -219,13 +224,13 @@ def _key_of(record: dict[str, Any]) -> tuple[bytes, bool]:
     place = folder / KEY_NAME
     try:
         with suppress(FileNotFoundError):
-            return _checked(place.read_bytes()), True
+            return _checked(read_bounded(place)), True
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             descriptor = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(os.urandom(KEY_BYTES))
-        return _checked(place.read_bytes()), True
+        return _checked(read_bounded(place)), True
     except (OSError, RuntimeError):
         return os.urandom(KEY_BYTES), False
 

@@ -13,7 +13,7 @@ from ppdm_dask.data.codebook import Reports
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
-from ppdm_dask.files.regular import ending, require_file
+from ppdm_dask.files.regular import ending, read_bounded, require_file
 from ppdm_dask.shown import shown
 from ppdm_dask.survey.about import KEY, About
 
@@ -86,11 +86,13 @@ def about_file(path: Path) -> About:
         open_data(path)
         about = beside(path)
         try:
-            said = About.read(about, about.read_text(encoding="utf-8"))
-        except OSError:
+            said = About.read(about, read_bounded(about).decode())
+        except FileNotFoundError:
             raise DataError(
                 f"{path}: the file {about} that `ppdm disguise` wrote beside it is needed", path
             ) from None
+        except OSError as error:
+            raise DataError(f"{about}: cannot be read: {error.strerror}", about) from None
         except UnicodeDecodeError:
             raise DataError(f"{about}: what it says of its design is damaged", about) from None
         if said.format > 1 and said.data != file_checksum(path):

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ppdm_dask.shown import shown
+
 if TYPE_CHECKING:
     from ppdm_dask.inference import Fit
     from ppdm_dask.survey.estimate import Cell, SurveyEstimate
@@ -43,7 +45,7 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
         yield f"within: {within}; its size is itself an estimate, and enters the intervals"
     if question.weights or question.strata:
         parts = [("weights", question.weights), ("strata", question.strata)]
-        yield "survey: " + ", ".join(f"{what} from {name!r}" for what, name in parts if name)
+        yield "survey: " + ", ".join(f"{what} from {shown(name)}" for what, name in parts if name)
     ratio = bool(question.where or question.weights)
     if ratio:
         yield (

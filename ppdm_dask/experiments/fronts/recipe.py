@@ -5,8 +5,10 @@ Priors of a search: a distribution cut into bins, or an attribute of a data set.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +17,7 @@ import numpy as np
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.parts import About, Part, RecipeBase, read_each, read_id
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import Table, is_number
 from ppdm_dask.shown import listed, shown
 
 __all__ = ["FrontFigure", "FrontRecipe", "FrontSweep", "Prior", "PriorSpec", "SearchSpec"]
@@ -88,19 +90,19 @@ class PriorSpec(Part):
             raise table.error("law", law, "either a `law` or a `set` is needed, and not both")
         delta = []
         for i, value in enumerate(table.scalars("delta", "a list of bounds is needed")):
-            if isinstance(value, bool | str) or not 0 < value <= 1:
+            if not is_number(value) or not 0 < value <= 1:
                 raise table.error(f"delta[{i}]", value, "a number in (0, 1] is needed")
             delta.append(float(value))
         bins = table.optional_integer("bins", 2) or 10
         numbers: dict[str, float | None] = {}
         for key in {"normal": ("reach",), "gamma": ("shape", "scale", "upper")}.get(law or "", ()):
-            value = table.take(key)
-            below = value is not None and (key != "upper" or value < 1)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not below or not value > 0:
-                right = "a proportion in (0, 1)" if key == "upper" else "a number above 0"
-                raise table.error(key, value, f"{right} is needed")
-            numbers[key] = float(value)
+            most = 1.0 if key == "upper" else math.inf
+            right = "a proportion in (0, 1)" if key == "upper" else "a number above 0"
+            right += " is needed"
+            number = table.optional_number(key, right, partial(_inside, most=most))
+            if number is None:
+                raise table.error(key, None, right)
+            numbers[key] = number
         attributes = table.texts("attributes")
         if bundled is not None:
             columns = list(datasets.load(bundled).columns)
@@ -154,6 +156,10 @@ class PriorSpec(Part):
         found: Floats = np.diff(law.cdf(np.linspace(low, high, self.bins + 1)))
         found /= found.sum()
         return found
+
+
+def _inside(value: float, most: float) -> bool:
+    return 0 < value < most
 
 
 def _proportions(column: Any, bins: int, sha256: str) -> tuple[Floats, str, int]:
@@ -223,11 +229,11 @@ class SearchSpec(Part):
                 given[key] = value
         n_records = table.integer("n_records", 1)
         for key in ("rate", "scale"):
-            value = table.take(key)
-            if value is not None:
-                if isinstance(value, bool | str) or not 0 < value <= 1:
-                    raise table.error(key, value, "a number in (0, 1] is needed")
-                given[key] = float(value)
+            number = table.optional_number(
+                key, "a number in (0, 1] is needed", lambda found: 0 < found <= 1
+            )
+            if number is not None:
+                given[key] = number
         table.done()
         return cls(methods, n_records, **given)
 

@@ -280,7 +280,7 @@ class PerturbationPlan:
                     except InputError as error:
                         at = self.recipe.perturb.index(setting.spec)
                         what = f"{self.recipe.source}: perturb[{at}]: {setting.label} on the "
-                        what += f"training part of {prepared.entry.id!r}: {error}"
+                        what += f"training part of {shown(prepared.entry.id)}: {error}"
                         raise RecipeError(what, error.subject) from None
 
     def collect(self, ledger: Finished) -> xr.Dataset:

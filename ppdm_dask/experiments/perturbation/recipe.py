@@ -16,6 +16,7 @@ from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
 from ppdm_dask.files.fields import Scalar, Table, scalar
 from ppdm_dask.perturb import methods, perturbation_from_config
 from ppdm_dask.perturb.metrics import INTERVAL
+from ppdm_dask.shown import listed, shown
 
 __all__ = [
     "Metrics",
@@ -36,9 +37,16 @@ def _names(table: Table, key: str, known: tuple[str, ...], what: str) -> tuple[s
     names = table.texts(key)
     for i, name in enumerate(names):
         if name not in known or name in names[:i]:
-            right = f"{what} is needed, each once: {', '.join(known)}"
+            right = f"{what} is needed, each once: {listed(known)}"
             raise table.error(f"{key}[{i}]", name, right)
     return names or known
+
+
+def _optional_scalar(table: Table, key: str) -> Scalar | None:
+    value = table.take(key)
+    if value is not None and scalar(value) is None:
+        raise table.error(key, value, "a text or a finite number is needed")
+    return scalar(value)
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class PerturbSpec(Part):
         name = read_id(table)
         method = table.choice("method", methods(), "a perturbation method")
         data = _names(table, "data", known, "the id of a data entry")
-        published = scalar(table.take("published"))
+        published = _optional_scalar(table, "published")
         need = "a table [perturb.sweep] with the values of one parameter is needed"
         sweep = table.table("sweep", need)
         axes = sweep.remaining()
@@ -220,7 +228,7 @@ class Plot(Part):
         title = table.text("title")
         by_id = {spec.id: spec for spec in specs}
         perturb = table.choice("perturb", by_id, "the id of a [[perturb]]")
-        data = table.choice("data", by_id[perturb].data, f"a data entry of {perturb!r}")
+        data = table.choice("data", by_id[perturb].data, f"a data entry of {shown(perturb)}")
         table.done()
         return cls(name, kind, title, perturb, data)
 
@@ -293,7 +301,7 @@ class PerturbationRecipe(RecipeBase):
         need = "at least one table [[perturb]] is needed"
         perturb = read_each(root, "perturb", need, lambda t: PerturbSpec.read(t, ids), least=1)
         usability = Usability.read(root.table("usability", "a table [usability] is needed"))
-        metrics = root.take("metrics")
+        metrics = root.optional_table("metrics", "a table [metrics] is needed")
         sweep = Resampling.read(root.table("sweep", "a table [sweep] is needed"))
         need = "figures are tables [[figure]]"
         figures = read_each(root, "figure", need, lambda table: Plot.read(table, perturb))
@@ -303,7 +311,7 @@ class PerturbationRecipe(RecipeBase):
             data=data,
             perturb=perturb,
             usability=usability,
-            metrics=Metrics.read(Table(metrics or {}, source, "metrics")),
+            metrics=Metrics() if metrics is None else Metrics.read(metrics),
             sweep=sweep,
             figures=figures,
             name=name or Path(source).stem,
@@ -317,7 +325,8 @@ class PerturbationRecipe(RecipeBase):
         for setting in self.settings:
             owner = owners.setdefault((setting.data, setting.label), setting.spec.id)
             if owner != setting.spec.id:
-                right = f"{owner!r} has {setting.label} on {self.data[setting.data].id!r} already"
+                data = shown(self.data[setting.data].id)
+                right = f"{shown(owner)} has {setting.label} on {data} already"
                 raise root.error("perturb", setting.spec.id, right)
 
     def config(self) -> dict[str, Any]:

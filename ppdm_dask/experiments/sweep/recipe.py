@@ -23,7 +23,7 @@ from ppdm_dask.experiments.parts import (
     read_id,
 )
 from ppdm_dask.files.fields import Scalar, Table, read_toml
-from ppdm_dask.shown import listed
+from ppdm_dask.shown import listed, shown
 
 __all__ = [
     "KINDS",
@@ -114,7 +114,7 @@ class Figure(Part):
         table.done()
         figure = cls(name, kind, title, data or known, w_a, x, series, test, measure)
         if kind in ("mean", "variance") and figure.line_axis and len(figure.data) > 1:
-            right = f"one data entry is needed where the lines are {series!r}"
+            right = f"one data entry is needed where the lines are {shown(series)}"
             raise table.error("data", list(figure.data), right)
         return figure
 
