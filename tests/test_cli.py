@@ -10,20 +10,17 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_recipe import CODEBOOK, changed, write_recipe
 
+import ppdm_dask as pp
 from ppdm_dask import __version__, datasets
 from ppdm_dask.cli import main
 from ppdm_dask.errors import RunInterrupted
 from ppdm_dask.experiments.results import digest, read_netcdf
-
-# The package's attribute of that name is the function.
-running: Any = import_module("ppdm_dask.experiments.run")
 
 Capture = pytest.CaptureFixture[str]
 PPDM = [sys.executable, "-W", "error", "-m", "ppdm_dask"]
@@ -169,14 +166,14 @@ def test_quarantined_trials_exit_1(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = write_recipe(tmp_path / "small.toml", changed("figure", []))
-    run = running.run
+    run = pp.run
 
     def quarantine(*arguments: Any, **options: Any) -> Any:
         result = run(*arguments, **options)
         outcome = replace(result.outcome, quarantined=("cell cancer q=0.5, repeat 2: killed",))
         return replace(result, digest=None, outcome=outcome)
 
-    monkeypatch.setattr(running, "run", quarantine)
+    monkeypatch.setattr(pp, "run", quarantine)
     assert main(["run", str(recipe), "--workers", "0"]) == 1
     out, err = capsys.readouterr()
     assert "ppdm: quarantined: cell cancer q=0.5, repeat 2: killed\n" in err
@@ -197,7 +194,7 @@ def test_an_interrupted_run_exits_130_and_says_how_to_resume(
     def interrupted(*_: Any, **__: Any) -> None:
         raise stop
 
-    monkeypatch.setattr(running, "run", interrupted)
+    monkeypatch.setattr(pp, "run", interrupted)
     assert main(["run", str(recipe), "--workers", "0"]) == 130
     err = capsys.readouterr().err
     assert err.endswith(f"resume with the same command: ppdm run '{recipe}' --workers 0\n")

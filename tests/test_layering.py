@@ -15,6 +15,7 @@ import ppdm_dask
 
 PACKAGE = Path(ppdm_dask.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
+STUBS = sorted(PACKAGE.rglob("__init__.pyi"))
 
 # Third-party packages, and the one subpackage that may import each.
 HOMES = {"dask": "cluster", "distributed": "cluster", "deap": "search"}
@@ -86,11 +87,26 @@ assert code in (None, 0), code
     assert not {"numpy", *HEAVY}.intersection(loaded.split())
 
 
+def test_help_of_commands_imports_nothing_heavy(fresh_python: FreshPython) -> None:
+    code = f"""
+import sys
+from ppdm_dask.cli import main
+from ppdm_dask.cli.app import parser
+inner = [["cluster", name] for name in parser.commands["cluster"].commands]
+for command in [*([name] for name in parser.commands), *inner]:
+    assert main([*command, "--help"]) == 0
+{REPORT_LOADED}
+"""
+    *text, loaded = fresh_python(code).splitlines()
+    assert sum("Usage: ppdm" in line for line in text) >= 17
+    assert not {"jinja2", "numpy", "pyarrow", "scipy", *HEAVY}.intersection(loaded.split())
+
+
 @pytest.mark.parametrize("name", ppdm_dask.__all__)
 def test_public_name_resolves(name: str) -> None:
     value = getattr(ppdm_dask, name)
     assert name in dir(ppdm_dask)
-    if name not in {"__version__", "datasets", "perturb", "privacy", "resources"}:
+    if name != "__version__" and not isinstance(value, ModuleType):
         assert value.__name__ == name
         assert value.__module__.partition(".")[0] == "ppdm_dask"
 
@@ -100,19 +116,21 @@ def test_public_names_are_unique() -> None:
     assert len(set(ppdm_dask.__all__)) == len(ppdm_dask.__all__)
 
 
-def test_type_checkers_see_the_public_names() -> None:
-    tree = ast.parse((PACKAGE / "__init__.pyi").read_text())
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+def test_type_checkers_see_the_public_names(stub: Path) -> None:
+    package = import_module(".".join(stub.relative_to(PACKAGE.parent).parent.parts))
+    tree = ast.parse(stub.read_text())
     seen = {
         alias.name: node.module
         for node in tree.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert set(seen) == set(ppdm_dask.__all__)
+    assert set(seen) == set(package.__all__)
     for name, module in seen.items():
         if module is not None:
-            there = import_module(f"ppdm_dask.{module}")
-            assert getattr(there, name) is getattr(ppdm_dask, name)
+            there = import_module(f"{package.__name__}.{module}")
+            assert getattr(there, name) is getattr(package, name)
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

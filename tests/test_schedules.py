@@ -15,7 +15,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from ppdm_dask.cli import reproducing  # noqa: F401 - registers the command
 from ppdm_dask.cli.app import app
 
 SCHEDULES = Path(__file__).resolve().parent.parent / "cluster" / "schedules"

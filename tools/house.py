@@ -45,7 +45,9 @@ class Module:
         self.top: set[str] = set()
         self.late: list[tuple[int, str]] = []
         self.typing: set[str] = set()
-        self._walk(ast.parse(self.text).body, inside=False, typing=False)
+        tree = ast.parse(self.text)
+        self._walk(tree.body, inside=False, typing=False)
+        self.top |= set(self._lazy(tree))
 
     def _walk(self, body: list[ast.stmt], *, inside: bool, typing: bool) -> None:
         for node in body:
@@ -69,6 +71,19 @@ class Module:
                 self._walk(handler.body, inside=within, typing=typing)
             for case in getattr(node, "cases", []):
                 self._walk(case.body, inside=within, typing=typing)
+
+    def _lazy(self, tree: ast.Module) -> Iterator[str]:
+        """Rooms that a module reaches as ``pp.room``, and what a room's own stub names."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pp":
+                name = f"{PACKAGE}.{node.attr}"
+                if name in self.known:
+                    yield name
+        stub = self.path.with_suffix(".pyi")
+        if stub.is_file() and self.name != PACKAGE:
+            for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ImportFrom):
+                    yield from self._targets(node)
 
     def _targets(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         if isinstance(node, ast.Import):

@@ -13,7 +13,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
 from ppdm_dask.files.lock import release_all
+from ppdm_dask.shown import printable
 
 __all__ = ["main"]
 
@@ -75,17 +77,11 @@ def _reason(error: Exception) -> str:
 
 
 def _call(arguments: list[str]) -> int:
-    from ppdm_dask.cli import (  # noqa: F401 - register their commands
-        clusters,
-        reproducing,
-        searching,
-        surveying,
-    )
+    # Worker processes of a cluster import this module too, and need no parser.
     from ppdm_dask.cli.app import UsageProblem, parser
-    from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
 
     try:
-        code = parser()(args=arguments, prog_name="ppdm", standalone_mode=False)
+        code = parser(args=arguments, prog_name="ppdm", standalone_mode=False)
     except UsageProblem as error:
         _complain(error.format_message())
         return BAD_INPUT
@@ -111,8 +107,6 @@ def _call(arguments: list[str]) -> int:
 
 
 def _complain(message: str) -> None:
-    from ppdm_dask.shown import printable
-
     text = printable(" ".join(message.split()))
     with suppress(OSError):  # there may be nowhere to complain to
         print(f"ppdm: error: {text}", file=sys.stderr)

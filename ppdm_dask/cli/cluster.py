@@ -6,23 +6,32 @@ import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from ppdm_dask.cli.output import print_json, print_lines, print_table
+import typer
+
+import ppdm_dask as pp
+from ppdm_dask.cli.options import Json
+from ppdm_dask.cli.output import print_json, print_lines, print_rows
 from ppdm_dask.errors import PPDMError
 
-if TYPE_CHECKING:
-    from ppdm_dask.engine.cells import Cell, Work
+__all__ = ["certificates", "check", "cluster"]
 
-__all__ = ["check_cluster", "make_certificate_folder"]
+cluster = typer.Typer(help="Clusters: check a profile, make certificates.", no_args_is_help=True)
 
 
-def check_cluster(name_or_path: str, *, as_json: bool) -> int:
-    """Look a cluster over; 0 if a run can go on there, 1 if something should be changed first."""
-    from ppdm_dask.cluster.inspection import inspect_cluster
-    from ppdm_dask.cluster.kinds import load_profile
-
-    profile = load_profile(name_or_path)
+@cluster.command()
+def check(
+    profile: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROFILE", help="A name, or the path of a .toml file.", show_default=False
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Connect, start one worker, compare versions, and have it do a batch."""
+    loaded = pp.cluster.load_profile(profile)
     # Below the current folder, which the nodes of a batch system are more likely to see than this
     # machine's temporary one.
     here = Path.cwd()
@@ -31,26 +40,23 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
         prefix="ppdm-cluster-", dir=near, ignore_cleanup_errors=True
     ) as folder:
         try:
-            findings = inspect_cluster(profile, Path(folder), _real_job)
+            findings = pp.cluster.inspect_cluster(loaded, Path(folder), _real_job)
         except PPDMError as error:
             raise _with_log(error, Path(folder)) from None
     if as_json:
         print_json(
-            {"profile": profile.source, "findings": [asdict(each) for each in findings]},
+            {"profile": loaded.source, "findings": [asdict(each) for each in findings]},
         )
     else:
-        from ppdm_dask.experiments.sweep.tables import plain_table
-
-        print(f"{profile.source}: {profile.where}\n")
+        print(f"{loaded.source}: {loaded.where}\n")
         rows = [[each.subject, each.found, "yes" if each.ok else "no"] for each in findings]
-        print_table(plain_table(["checked", "found", "ok"], rows))
-    return 0 if all(each.ok for each in findings) else 1
+        print_rows(["checked", "found", "ok"], rows)
+    raise typer.Exit(0 if all(each.ok for each in findings) else 1)
 
 
-def _real_job(repeats: int) -> tuple[Work, Cell]:
-    from ppdm_dask.experiments.kinds import load_recipe, make_plan
-
-    plan = make_plan(load_recipe("electronic-surveys").with_changes(repeats=repeats))
+def _real_job(repeats: int) -> tuple[pp.engine.Work, pp.engine.Cell]:
+    recipe = pp.experiments.load_recipe("electronic-surveys").with_changes(repeats=repeats)
+    plan = pp.experiments.make_plan(recipe)
     return plan.work, plan.cells[-1]
 
 
@@ -63,11 +69,17 @@ def _with_log(error: PPDMError, folder: Path) -> PPDMError:
     return type(error)(what, error.subject)
 
 
-def make_certificate_folder(folder: Path, *, days: int, as_json: bool) -> None:
-    """Make a folder of certificates, and say what is for whom."""
-    from ppdm_dask.cluster.security import make_certificates, write_certificates
-
-    files = write_certificates(make_certificates(days), folder)
+@cluster.command()
+def certificates(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A new folder.", show_default=False),
+    ],
+    days: Annotated[int, typer.Option(min=1, metavar="N", help="Days they are good for.")] = 30,
+    as_json: Json = False,
+) -> None:
+    """Make an authority of a cluster's own, and certificates for its parts."""
+    files = pp.cluster.write_certificates(pp.cluster.make_certificates(days), folder)
     if as_json:
         print_json({"folder": str(folder), "files": [path.name for path in files], "days": days})
         return

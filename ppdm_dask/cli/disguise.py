@@ -1,54 +1,167 @@
-"""``ppdm disguise``: answers in, reports out; the true answers go no further."""
+"""``ppdm codebook`` and ``ppdm disguise``: from answers to reports, where the answers are."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+import typer
+
+import ppdm_dask as pp
 from ppdm_dask.cli.names import named
-from ppdm_dask.cli.output import print_json, print_lines, say
+from ppdm_dask.cli.options import CodebookFile, Data, DesignFile, Force, Json
+from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
 from ppdm_dask.cli.survey_files import plain, read_both, require_new
 from ppdm_dask.files.regular import ending
 
-__all__ = ["disguise_answers"]
+__all__ = ["codebook", "disguise"]
+
+SHOWN = 60
+"""Letters of a column's categories that the table shows."""
 
 
-def disguise_answers(
-    data: Path,
-    codebook: Path,
-    design: Path,
-    out: Path,
-    *,
-    keep: Sequence[str],
-    drop: Sequence[str],
-    accept: Sequence[str],
-    simulate: int | None,
-    block: int,
-    force: bool,
-    as_json: bool,
+def codebook(
+    data: Data,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The codebook: .toml.", show_default="print it"),
+    ] = None,
+    order: Annotated[
+        Literal["sorted", "appearance"], typer.Option(help="Of categories.")
+    ] = "sorted",
+    most: Annotated[
+        int,
+        typer.Option(
+            "--max-categories",
+            min=2,
+            metavar="N",
+            help="Of more, numbers are cut into bins, and texts left out and said to be.",
+        ),
+    ] = 20,
+    bins: Annotated[int, typer.Option(min=2, metavar="K", help="Bins of numbers.")] = 4,
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
-    """Write the reports of a file, and say what was done and how far it protects."""
-    from ppdm_dask.audit.measures import epsilon_of
-    from ppdm_dask.files.reader import open_data
-    from ppdm_dask.randomness import Stream
-    from ppdm_dask.survey.disguise import disguise_file
-    from ppdm_dask.survey.reports import beside
+    """Propose a codebook from a file, for you to edit."""
+    require_new(out, force, (data,), (".toml",))
+    found = pp.survey.propose_codebook(data, most=most, bins=bins, order=order)
+    if out is not None:
+        pp.files.write_text(out, found.text(), [data])
+    if as_json:
+        print_json(
+            {
+                "data": str(data),
+                "out": None if out is None else str(out),
+                "records": found.n,
+                "columns": [_facts(column) for column in found.columns],
+            }
+        )
+    elif out is None:
+        say(found.text().rstrip("\n"))
+    else:
+        _print_proposal(found)
+        say(f"\n{len(found.codebook.names)} attributes, for you to edit: {out}")
 
+
+def _facts(column: pp.survey.Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "missing": column.missing,
+        "different": None if column.labels is None else len(column.labels),
+        "proposed": None if column.attribute is None else column.attribute.config(),
+        "left_out": column.left_out or None,
+        "remedy": column.remedy or None,
+        "notes": column.notes,
+    }
+
+
+def _print_proposal(found: pp.survey.Proposal) -> None:
+    rows = []
+    for column in found.columns:
+        if column.attribute is None:
+            what, size = f"left out: {column.left_out}\n{column.remedy}", "-"
+        else:
+            size = f"{len(column.attribute):,}"
+            what = ", ".join(column.attribute.categories)
+            what = what if len(what) <= SHOWN else what[: SHOWN - 3] + "..."
+            what = "\n".join([what, *(f"look at it: {note}" for note in column.notes)])
+        rows.append([column.name, size, f"{column.missing:,}", what])
+    header = ["column", "categories", "missing", "proposed"]
+    print_rows(header, rows, right=(1, 2))
+
+
+def disguise(
+    data: Data,
+    codebook: CodebookFile,
+    design: DesignFile,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="R", help="The reports: .parquet or .csv.", show_default=False),
+    ],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep-undisguised",
+            metavar="A,B",
+            help="Columns to report as they are, in truth.",
+            show_default="none",
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Columns to leave out.", show_default="none"),
+    ] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-certain",
+            metavar="NAME",
+            help="Attribute, label or ATTRIBUTE=LABEL that a report may make certain.",
+            show_default="none",
+        ),
+    ] = None,
+    simulate: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="SEED",
+            help="Repeatable draws, which protect nobody.",
+            show_default=False,
+        ),
+    ] = None,
+    block: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Records held at a time.")
+    ] = 65_536,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Disguise the answers of a file, on the client side; true answers stay in the file."""
     book, plan = read_both(codebook, design)
     require_new(out, force, (data, codebook, design))
     if ending(out) == ".csv":
-        require_new(beside(out), force, (data, codebook, design))
-    stream = Stream.from_entropy() if simulate is None else Stream.from_seed(simulate)
-    columns = open_data(data).columns
-    keep, drop = named(keep, columns), named(drop, columns)
-    done = disguise_file(
-        data, book, plan, stream, out, keep=keep, drop=drop, accept=accept, block=block
+        require_new(pp.survey.beside(out), force, (data, codebook, design))
+    stream = pp.Stream.from_entropy() if simulate is None else pp.Stream.from_seed(simulate)
+    columns = pp.files.open_data(data).columns
+    done = pp.survey.disguise_file(
+        data,
+        book,
+        plan,
+        stream,
+        out,
+        keep=named(keep, columns),
+        drop=named(drop, columns),
+        accept=accept or [],
+        block=block,
     )
     if as_json:
         blocks = [
-            {"attributes": list(part.attributes), "id": part.id, "epsilon": plain(epsilon_of(part))}
+            {
+                "attributes": list(part.attributes),
+                "id": part.id,
+                "epsilon": plain(pp.audit.epsilon_of(part)),
+            }
             for part in plan.blocks
         ]
         print_json(
@@ -68,7 +181,7 @@ def disguise_answers(
         )
         return
     for part in plan.blocks:
-        say(f"{', '.join(part.attributes)}: {part.id}, {_protection(epsilon_of(part))}")
+        say(f"{', '.join(part.attributes)}: {part.id}, {_protection(pp.audit.epsilon_of(part))}")
     for each in done.certain:
         say(each.sentence)
     for name in done.undisguised:

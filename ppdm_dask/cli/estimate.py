@@ -1,4 +1,4 @@
-"""``ppdm estimate``: proportions with intervals, and what cannot be known."""
+"""``ppdm count`` and ``ppdm estimate``: reports added up, and what follows from them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
+import typer
+
+import ppdm_dask as pp
 from ppdm_dask.cli.names import conditions, named
-from ppdm_dask.cli.output import print_json, print_lines, print_table, say
+from ppdm_dask.cli.options import CodebookFile, DesignFile, Force, Json, Sources, SpreadsheetSafe
+from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
 from ppdm_dask.cli.survey_files import read_both, require_new
 from ppdm_dask.errors import NotInvertible
 from ppdm_dask.files.regular import ending
-from ppdm_dask.files.writing import spreadsheet_safe
 
-if TYPE_CHECKING:
-    from ppdm_dask.inference import Fit
-    from ppdm_dask.survey.estimate import Cell, SurveyEstimate
-
-__all__ = ["estimate_answers"]
+__all__ = ["count", "estimate"]
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")
 """What files and JSON have of a cell, besides its labels."""
@@ -30,34 +29,106 @@ ROWS = 100
 """Cells that the table shows."""
 
 
-def estimate_answers(
-    files: Sequence[Path],
-    codebook: Path,
-    design: Path,
-    out: Path | None,
-    *,
-    over: Sequence[str],
-    method: str,
-    level: float,
-    estimand: Any,
-    where: Sequence[str],
-    weights: str | None,
-    strata: str | None,
-    interval: Any,
-    safe: bool = False,
-    force: bool,
-    as_json: bool,
+def count(
+    files: Sources,
+    codebook: CodebookFile,
+    design: DesignFile,
+    out: Annotated[
+        Path, typer.Option(metavar="COUNTS", help="The counts: .parquet.", show_default=False)
+    ],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Attributes to count.", show_default="all"),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
-    """Print the estimate and its limits; write it to a file where one is named."""
-    from ppdm_dask.files.writing import write_text
-    from ppdm_dask.survey.counts import open_sources, remarks
-    from ppdm_dask.survey.estimate import Question, estimate_files
-    from ppdm_dask.survey.statements import statements
+    """Count reports; files of counts add up like files of reports."""
+    book, plan = read_both(codebook, design)
+    require_new(out, force, (*files, codebook, design), (".parquet",))
+    sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    names = named(over, book.names) or list(sources[0][1].codebook.names)
+    table = pp.survey.count_files(sources, book, plan, names)
+    kept = {name for _, about in sources for name in about.undisguised}
+    shown = tuple(name for name in table.attributes if name in kept)
+    batches = tuple(batch for _, about in sources for batch in about.batches)
+    made = pp.survey.About("counts", table.codebook, plan, table.simulated, shown, batches)
+    pp.survey.write_counts(out, table, made, [path for path, _ in sources])
+    cells = len(table.sparse().counts)
+    along = [name for name in table.attributes if name not in names]
+    if as_json:
+        print_json(
+            {
+                "files": [str(path) for path, _ in sources],
+                "out": str(out),
+                "over": list(table.attributes),
+                "counted_along": along,
+                "reports": table.n,
+                "cells": cells,
+                "simulated": table.simulated,
+                "remarks": pp.survey.remarks(sources),
+            }
+        )
+        return
+    for path, about in sources:
+        say(f"{path}: {about.kind} of {', '.join(about.codebook.names)}")
+    if along:
+        say(f"counted along, as its block does not marginalise: {', '.join(along)}")
+    if table.simulated:
+        say("simulated: some of the reports protect nobody")
+    print_lines(pp.survey.remarks(sources))
+    say(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")
 
+
+def estimate(
+    files: Sources,
+    codebook: CodebookFile,
+    design: DesignFile,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            metavar="A,B", help="Attributes whose proportions are asked for.", show_default=False
+        ),
+    ],
+    method: Annotated[
+        Literal["invert", "mle", "em"],
+        typer.Option(help="Unbiased inversion, or most likely proportions."),
+    ] = "invert",
+    level: Annotated[float, typer.Option(metavar="P", help="Level of the intervals.")] = 0.95,
+    interval: Annotated[
+        Literal["score", "wald"],
+        typer.Option(help="Of inverted proportions; wald: by standard errors."),
+    ] = "score",
+    estimand: Annotated[
+        Literal["population", "file"],
+        typer.Option(help="The population behind the reports, or their records alone."),
+    ] = "population",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=VALUE,B=VALUE", help="Proportions within this.", show_default=False
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Undisguised survey weights.", show_default=False),
+    ] = None,
+    strata: Annotated[
+        str | None, typer.Option(metavar="COL", help="Undisguised strata.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The estimate: .csv or .json.", show_default=False),
+    ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Estimate proportions with intervals, and say what cannot be known."""
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".csv", ".json"))
-    asked = conditions(where, {a.name: a.categories for a in book.attributes})
-    question = Question(
+    asked = conditions(where or [], {a.name: a.categories for a in book.attributes})
+    question = pp.survey.Question(
         tuple(named(over, book.names)),
         method,
         level,
@@ -71,13 +142,17 @@ def estimate_answers(
         question.check(book, plan)
     except NotInvertible as error:
         raise NotInvertible(f"{design}: {error}", error.subject) from None
-    sources = open_sources(files, book, plan, {"codebook": codebook, "design": design})
-    found = estimate_files(sources, book, plan, question)
-    said = [*statements(found), *remarks(sources)]
+    sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    found = pp.survey.estimate_files(sources, book, plan, question)
+    said = [*pp.survey.statements(found), *pp.survey.remarks(sources)]
     if out is not None:
         as_csv = ending(out) == ".csv"
-        whole = _csv(found, safe) if as_csv else json.dumps(_json(found, said), indent=2) + "\n"
-        write_text(out, whole)
+        whole = (
+            _csv(found, spreadsheet_safe)
+            if as_csv
+            else json.dumps(_json(found, said), indent=2) + "\n"
+        )
+        pp.files.write_text(out, whole)
     if as_json:
         print_json(_json(found, said))
         return
@@ -88,7 +163,7 @@ def estimate_answers(
         say(f"written: {out}")
 
 
-def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
+def _json(found: pp.survey.SurveyEstimate, said: list[str]) -> dict[str, Any]:
     question = found.question
     return {
         "over": list(question.over),
@@ -117,11 +192,11 @@ def _json(found: SurveyEstimate, said: list[str]) -> dict[str, Any]:
     }
 
 
-def _numbers(cell: Cell) -> list[float | None]:
+def _numbers(cell: pp.survey.Cell) -> list[float | None]:
     return [getattr(cell, name) for name in NUMBERS]
 
 
-def _fit(fit: Fit) -> dict[str, Any]:
+def _fit(fit: pp.inference.Fit) -> dict[str, Any]:
     numbers = {"p_value": fit.p_value, "statistic": fit.statistic}
     return {
         **{name: None if math.isnan(value) else value for name, value in numbers.items()},
@@ -145,10 +220,10 @@ def _headed(over: Sequence[str], names: Sequence[str]) -> list[str]:
     return heads
 
 
-def _csv(found: SurveyEstimate, safe: bool) -> str:
+def _csv(found: pp.survey.SurveyEstimate, safe: bool) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    quote = spreadsheet_safe if safe else list
+    quote = pp.files.spreadsheet_safe if safe else list
     over, asked = _headed(found.question.over, NUMBERS), len(found.question.over)
     writer.writerow([*quote(over[:asked]), *over[asked:]])
     for cell in found.cells:
@@ -157,9 +232,7 @@ def _csv(found: SurveyEstimate, safe: bool) -> str:
     return file.getvalue()
 
 
-def _print(found: SurveyEstimate) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
-
+def _print(found: pp.survey.SurveyEstimate) -> None:
     over = found.question.over
     rows = [
         [
@@ -174,6 +247,6 @@ def _print(found: SurveyEstimate) -> None:
     ]
     level = f"{100 * found.question.level:.4g} % interval"
     header = _headed(over, ["proportion", "standard error", level])
-    print_table(plain_table(header, rows, right=range(len(over), len(header))))
+    print_rows(header, rows, right=range(len(over), len(header)))
     if len(found.cells) > ROWS:
         say(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")

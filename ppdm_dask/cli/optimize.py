@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ppdm_dask.cli.output import print_json, print_table, say
+import typer
+
+import ppdm_dask as pp
+from ppdm_dask.cli.options import Json
+from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
 from ppdm_dask.shown import given
@@ -15,7 +19,7 @@ from ppdm_dask.shown import given
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["optimize_prior"]
+__all__ = ["optimize"]
 
 ROWS = 20
 """Points of the front that the table shows."""
@@ -30,38 +34,62 @@ OPTIONS = {
 """Parameters of :func:`ppdm_dask.optimize` as the command line calls them."""
 
 
-def optimize_prior(
-    file: Path,
-    *,
-    n_records: int,
-    delta: float,
-    method: str,
-    symbols: int | None,
-    seed: int,
-    generations: int | None,
-    choose: str | None,
-    out: Path,
-    checkpoint: Path | None,
-    as_json: bool,
+def optimize(
+    file: Annotated[
+        Path,
+        typer.Option(
+            "--prior",
+            metavar="FILE",
+            help="TOML: attribute, and a table [prior] of categories and proportions.",
+            show_default=False,
+        ),
+    ],
+    n_records: Annotated[
+        int, typer.Option("--n", min=1, metavar="N", help="Reports.", show_default=False)
+    ],
+    delta: Annotated[
+        float, typer.Option(metavar="D", help="Largest posterior allowed; 1 allows all.")
+    ] = 1.0,
+    method: Annotated[
+        Literal["spea2", "memetic", "bound"],
+        typer.Option(help="The paper's algorithm, it with gradients, or the certified optimum."),
+    ] = "memetic",
+    symbols: Annotated[
+        int | None,
+        typer.Option(
+            min=2, metavar="K", help="Reported symbols.", show_default="one a category, or all"
+        ),
+    ] = None,
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="privacy=X|mse=X", help="Write the design of this point.", show_default=False
+        ),
+    ] = None,
+    generations: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="L", help="Generations.", show_default="the method's"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the search.")] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Go on from here; not for bound.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for front.nc and design.toml.")
+    ] = Path("optimized"),
+    as_json: Json = False,
 ) -> None:
-    """Search, write ``front.nc`` and, if one is chosen, ``design.toml``, and print the front."""
-    from ppdm_dask.designs.files import write_design
-    from ppdm_dask.experiments.results import write_netcdf
-    from ppdm_dask.search.checkpoints import require_file
-    from ppdm_dask.search.front import choose as choose_point
-    from ppdm_dask.search.front import chosen_design
-    from ppdm_dask.search.optimize import optimize
-    from ppdm_dask.survey.priors import one_prior
-
-    attribute, categories, prior = one_prior(file)
+    """Search for the randomization matrices with the best privacy and precision."""
+    attribute, categories, prior = pp.survey.one_prior(file)
     wanted = _parse_choice(choose)
     out_folder = _folder(out)
     own(out_folder)
     if checkpoint is not None:
-        require_file(checkpoint)
+        pp.search.require_file(checkpoint)
         own(checkpoint)
     try:
-        front = optimize(
+        front = pp.optimize(
             prior,
             n_records,
             delta,
@@ -82,18 +110,18 @@ def optimize_prior(
         raise InputError(f"{place}: {what}", error.subject) from None
     found: dict[str, Any] = {"front": _rows(front), **_facts(front)}
     if wanted:
-        point = choose_point(front, **wanted)
-        design = chosen_design(front, attribute, **wanted)
+        point = pp.search.choose(front, **wanted)
+        design = pp.chosen_design(front, attribute, **wanted)
         chosen = found["front"][point]
         comment = (
             f"{attribute}: privacy {chosen['privacy']:.6g}, worst posterior "
             f"{chosen['worst']:.6g},\nMSE {chosen['mse']:.6g} from {n_records} reports."
         )
     out_folder.mkdir(parents=True, exist_ok=True)
-    write_netcdf(front, out_folder / "front.nc")
+    pp.experiments.write_netcdf(front, out_folder / "front.nc")
     found["file"] = str(out_folder / "front.nc")
     if wanted:
-        write_design(design, out_folder / "design.toml", comment)
+        pp.designs.write_design(design, out_folder / "design.toml", comment)
         found |= {"chosen": chosen, "design": str(out_folder / "design.toml")}
     if as_json:
         print_json(found)
@@ -147,8 +175,6 @@ def _facts(front: xr.Dataset) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
-
     rows = found["front"]
     step = max(1, len(rows) // ROWS)
     shown = rows[::step]
@@ -163,7 +189,7 @@ def _print(found: dict[str, Any]) -> None:
         for row in shown
     ]
     header = ["privacy", "worst posterior", "MSE", "certified limit", "MSE / limit"]
-    print_table(plain_table(header, texts, right=range(len(header))))
+    print_rows(header, texts, right=range(len(header)))
     say()
     if len(shown) < len(rows):
         say(f"{len(shown)} of {len(rows)} points; {found['file']} has all, with the matrices")

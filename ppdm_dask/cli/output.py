@@ -6,15 +6,16 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+import ppdm_dask as pp
 from ppdm_dask.shown import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import xarray as xr
     from rich.console import RenderableType
 
-__all__ = ["print_json", "print_lines", "print_result", "print_table", "say"]
+__all__ = ["print_json", "print_lines", "print_result", "print_rows", "print_table", "say"]
 
 PIPED_WIDTH = 80
 """Columns of a table that goes into a file or a pipe, unless its numbers need more."""
@@ -32,6 +33,13 @@ def print_table(table: RenderableType) -> None:
         console.print(table)
     text = capture.get()
     sys.stdout.write("\n".join(line.rstrip() for line in text.splitlines()) + "\n")
+
+
+def print_rows(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()
+) -> None:
+    """Print rows of text below a header; columns in `right` are flush right."""
+    print_table(pp.experiments.plain_table(header, rows, right))
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -6,55 +6,101 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
-from ppdm_dask.cli.output import print_json, print_lines, print_table
+import typer
 
-if TYPE_CHECKING:
-    from ppdm_dask.experiments.kinds import AnyRecipe
-    from ppdm_dask.reproduce.compare import Drift
-    from ppdm_dask.reproduce.notify import Notice
-    from ppdm_dask.reproduce.renew import Renewed
-    from ppdm_dask.reproduce.reproduce import Grade, Reproduced
+import ppdm_dask as pp
+from ppdm_dask.cli.options import Cluster, Json, Workers
+from ppdm_dask.cli.output import print_json, print_lines, print_rows
+from ppdm_dask.cli.progress import ProgressReporter
+from ppdm_dask.errors import InputError, PPDMError, RunFolderError
+from ppdm_dask.files.lock import RunLock
 
-__all__ = ["renew_goldens", "reproduce_recipes"]
+__all__ = ["reproduce"]
 
 SHOWN = 3
 """Cells of a drift of either kind that are printed; all of them are in drift.json."""
 
 
-def reproduce_recipes(
-    recipes: Sequence[str],
-    *,
-    grade: str,
-    against: Path | None,
-    out: Path,
-    workers: int | None,
-    cluster: str | None,
-    fresh: bool,
-    hook: str | None,
-    page: bool,
-    as_json: bool,
-) -> int:
-    """Run and compare; 0, or 1 if something drifted or failed, or nobody could be told."""
-    from ppdm_dask.experiments.folder import now
-    from ppdm_dask.reproduce import documents
-    from ppdm_dask.reproduce.notify import check_hook, notify
-    from ppdm_dask.reproduce.reproduce import reproduce
-
+def reproduce(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RECIPE", help="Recipes of the grade.", show_default="all of them"),
+    ] = None,
+    grade: Annotated[
+        Literal["small", "full"],
+        typer.Option(help="A few minutes for every day, or everything at full size."),
+    ] = "small",
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder of the goldens.", show_default="the checkout's tests/golden"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for the runs, reproduction.json and drift.json.",
+            show_default="runs/reproduce-GRADE",
+        ),
+    ] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Compute anew what an earlier, whole reproduction computed."),
+    ] = False,
+    hook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD",
+            help="Called as CMD drift FILE for a new drift, CMD closed FILE at its end.",
+            show_default=False,
+        ),
+    ] = None,
+    page: Annotated[
+        bool, typer.Option("--page/--no-page", help="Write report.html, with all figures.")
+    ] = True,
+    renew: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY",
+            help="Write the goldens anew, and this reason into them; compare nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run all recipes and compare them with their goldens; exit 1 if a number moved."""
+    folder = out or Path("runs") / f"reproduce-{grade}"
+    if renew is not None:
+        if hook is not None:
+            raise InputError("--renew: nothing is compared, so there is no --hook to call", hook)
+        if cluster is not None:
+            what = "--renew: goldens are made on this machine, whose processor they name; leave out"
+            raise InputError(f"{what} --cluster", cluster)
+        pp.reproduce.check_reason(renew)
+        chosen = _grade(against, grade, recipes)
+        _renew(chosen, folder, renew, workers=workers, fresh=fresh, as_json=as_json)
+        return
     if hook is not None:
-        check_hook(hook)
-    started = now()
+        pp.reproduce.check_hook(hook)
+    started = pp.experiments.now()
     chosen = _grade(against, grade, recipes)
-    with _occupied(out, fresh):
-        results = reproduce(chosen, out, workers=workers, cluster=cluster, progress=_progress)
+    documents = pp.reproduce.documents
+    with _occupied(folder, fresh):
+        results = pp.reproduce.reproduce(
+            chosen, folder, workers=workers, cluster=cluster, progress=_progress
+        )
         whole = documents.make_reproduction(chosen, results, started)
-        drift = out / documents.DRIFT
+        drift = folder / documents.DRIFT
         documents.write_json(drift, documents.make_drift(chosen, results))
-        documents.write_json(out / documents.REPRODUCTION, whole)
+        documents.write_json(folder / documents.REPRODUCTION, whole)
         keys = documents.drift_keys(results)
-        notice = notify(out / "state.json", grade, keys, drift, hook)
-        written, unwritten = _page(out / documents.REPRODUCTION) if page else (None, "")
+        notice = pp.reproduce.notify(folder / "state.json", grade, keys, drift, hook)
+        written, unwritten = _page(folder / documents.REPRODUCTION) if page else (None, "")
     if unwritten:
         print(f"ppdm: warning: no page was written: {unwritten}", file=sys.stderr)
     if notice.problem:
@@ -63,32 +109,29 @@ def reproduce_recipes(
         print_json(whole)
     else:
         _print(results, chosen, drift, notice, written)
-    return 1 if whole["status"] == "drift" or notice.problem or unwritten else 0
+    wrong = whole["status"] == "drift" or notice.problem or unwritten
+    raise typer.Exit(1 if wrong else 0)
 
 
-def renew_goldens(
-    recipes: Sequence[str],
+def _renew(
+    chosen: pp.reproduce.Grade,
+    out: Path,
     reason: str,
     *,
-    grade: str,
-    against: Path | None,
-    out: Path,
     workers: int | None,
     fresh: bool,
     as_json: bool,
 ) -> None:
     """Write goldens anew, and print what became of each."""
-    from ppdm_dask.reproduce.renew import check_reason, renew
 
-    check_reason(reason)
-
-    def tell(renewed: Renewed) -> None:
+    def tell(renewed: pp.reproduce.Renewed) -> None:
         if not as_json:
             print(f"{renewed.path}: {renewed.what}, digest {renewed.digest}", flush=True)
 
-    chosen = _grade(against, grade, recipes)
     with _occupied(out, fresh):
-        found = renew(chosen, out, reason, workers=workers, progress=_progress, done=tell)
+        found = pp.reproduce.renew(
+            chosen, out, reason, workers=workers, progress=_progress, done=tell
+        )
     if as_json:
         print_json(
             [
@@ -99,19 +142,15 @@ def renew_goldens(
         )
 
 
-def _grade(against: Path | None, grade: str, recipes: Sequence[str]) -> Grade:
-    from ppdm_dask.reproduce.reproduce import default_folder, read_grade
-
-    return read_grade(default_folder() if against is None else against, grade, recipes)
+def _grade(against: Path | None, grade: str, recipes: Sequence[str] | None) -> pp.reproduce.Grade:
+    return pp.reproduce.read_grade(
+        pp.reproduce.default_folder() if against is None else against, grade, recipes or []
+    )
 
 
 @contextmanager
 def _occupied(out: Path, fresh: bool) -> Iterator[None]:
     """Context in which no other reproduction uses the folder."""
-    from ppdm_dask.errors import RunFolderError
-    from ppdm_dask.files.lock import RunLock
-    from ppdm_dask.reproduce.documents import forget
-
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -119,34 +158,31 @@ def _occupied(out: Path, fresh: bool) -> Iterator[None]:
     lock = RunLock(out / "reproduce.lock", out)
     try:
         if fresh:
-            forget(out)
+            pp.reproduce.documents.forget(out)
         yield
     finally:
         lock.release()
 
 
-def _progress(recipe: AnyRecipe) -> Any:
-    from ppdm_dask.cli.progress import ProgressReporter
-
+def _progress(recipe: pp.experiments.AnyRecipe) -> Any:
     return ProgressReporter(recipe.name)
 
 
 def _page(document: Path) -> tuple[Path | None, str]:
     """Write the page of a reproduction; why not, where that fails."""
-    from ppdm_dask.errors import PPDMError
-    from ppdm_dask.report import write_reproduction
-
     try:
-        return write_reproduction(document), ""
+        return pp.report.write_reproduction(document), ""
     except PPDMError as error:
         return None, " ".join(str(error).split())
 
 
 def _print(
-    results: Sequence[Reproduced], grade: Grade, drift: Path, notice: Notice, page: Path | None
+    results: Sequence[pp.reproduce.Reproduced],
+    grade: pp.reproduce.Grade,
+    drift: Path,
+    notice: pp.reproduce.Notice,
+    page: Path | None,
 ) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
-
     rows = [
         [
             result.recipe,
@@ -158,7 +194,7 @@ def _print(
         for result in results
     ]
     header = ["recipe", "status", "compared", "digest", "seconds"]
-    print_table(plain_table(header, rows, right=(4,)))
+    print_rows(header, rows, right=(4,))
     print()
     for reason, names in _shared_reasons(results).items():
         everything = len(names) == len(results) and len(names) > 1
@@ -181,13 +217,13 @@ def _recipes(count: int) -> str:
     return f"{count} {'recipe' if count == 1 else 'recipes'}"
 
 
-def _seconds(result: Reproduced) -> str:
+def _seconds(result: pp.reproduce.Reproduced) -> str:
     if result.finished is None:
         return ""
     return "finished" if result.finished.reused else f"{result.finished.seconds:.1f}"
 
 
-def _shared_reasons(results: Sequence[Reproduced]) -> dict[str, list[str]]:
+def _shared_reasons(results: Sequence[pp.reproduce.Reproduced]) -> dict[str, list[str]]:
     """Reasons, each with the recipes that it holds for."""
     found: dict[str, list[str]] = {}
     for result in results:
@@ -196,7 +232,7 @@ def _shared_reasons(results: Sequence[Reproduced]) -> dict[str, list[str]]:
     return found
 
 
-def _moved(result: Reproduced) -> Iterator[str]:
+def _moved(result: pp.reproduce.Reproduced) -> Iterator[str]:
     """Lines on the cells that moved: the first one, and those that moved most."""
     drifts = result.comparison.drifts
     if result.comparison.status == "drifted" and not drifts:
@@ -214,7 +250,7 @@ def _moved(result: Reproduced) -> Iterator[str]:
             yield f"  {what}: {_line(drift)}"
 
 
-def _line(drift: Drift) -> str:
+def _line(drift: pp.reproduce.Drift) -> str:
     values = drift.config()
     where = " ".join(filter(None, [drift.variable, drift.cell]))
     expected, found = _said(values["expected"]), _said(values["found"])

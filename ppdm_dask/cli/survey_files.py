@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import ppdm_dask as pp
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
 from ppdm_dask.files.regular import ending
 
-if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.designs import Design
-
 __all__ = ["plain", "read_both", "require_new"]
 
 
-def read_both(codebook: Path, design: Path) -> tuple[Codebook, Design]:
+def read_both(codebook: Path, design: Path) -> tuple[pp.Codebook, pp.Design]:
     """Read a codebook, and a design that is bound to it.
 
     Raises
@@ -27,10 +23,7 @@ def read_both(codebook: Path, design: Path) -> tuple[Codebook, Design]:
         With both names, where they do not fit; with the line to add, where the design has to state
         labels.
     """
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.designs.files import read_design
-
-    book, plan = Codebook.from_toml(codebook), read_design(design)
+    book, plan = pp.Codebook.from_toml(codebook), pp.designs.read_design(design)
     try:
         plan = plan.bind(book, positions=True)
     except InputError as error:

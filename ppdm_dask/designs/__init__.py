@@ -1,6 +1,7 @@
 """Randomization designs: one family a file, one contract, one registry."""
 
 from ppdm_dask.designs.base import Design, design_from_config, families, register
+from ppdm_dask.designs.files import read_design, write_design
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.forced import ForcedResponse
 from ppdm_dask.designs.identity import Identity
@@ -38,7 +39,9 @@ __all__ = [
     "Warner",
     "design_from_config",
     "families",
+    "read_design",
     "register",
     "scheme_from_config",
     "two_stage",
+    "write_design",
 ]

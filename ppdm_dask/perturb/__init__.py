@@ -2,8 +2,19 @@
 
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import Perturbation, methods, perturbation_from_config
+from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
 from ppdm_dask.perturb.condensation import KCG
-from ppdm_dask.perturb.metrics import Disclosure, Distortion, disclosure, distortion, expected_rp
+from ppdm_dask.perturb.metrics import (
+    Disclosure,
+    Distortion,
+    check_interval,
+    disclosure,
+    distortion,
+    distortion_of_columns,
+    expected_rp,
+    within_interval,
+)
+from ppdm_dask.perturb.release import released_frame, write_csv, write_parquet
 from ppdm_dask.perturb.svd import BSVD, SSVD
 
 __all__ = [
@@ -11,12 +22,20 @@ __all__ = [
     "BSVD",
     "KCG",
     "SSVD",
+    "ColumnSummary",
     "Disclosure",
     "Distortion",
     "Perturbation",
+    "check_interval",
     "disclosure",
     "distortion",
+    "distortion_of_columns",
     "expected_rp",
     "methods",
     "perturbation_from_config",
+    "read_matrix",
+    "released_frame",
+    "within_interval",
+    "write_csv",
+    "write_parquet",
 ]

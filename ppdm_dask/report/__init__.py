@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ppdm_dask.report.pages import write_report, write_reproduction
+import lazy_loader
 
-__all__ = ["write_report", "write_reproduction"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,3 +1,7 @@
 """Runs that are compared with what they gave before: goldens, tolerances, drift, notification."""
 
 from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

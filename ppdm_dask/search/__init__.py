@@ -2,3 +2,9 @@
 
 DEAP is imported here and nowhere else.
 """
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,7 @@
 """A survey team's own files: data by blocks, reports and counts that say what made them."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""``ppdm check``: say of each file what it is and whether it is right."""
+"""``ppdm list`` and ``ppdm check``: what can be run, and whether a file is right."""
 
 from __future__ import annotations
 
@@ -6,17 +6,88 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
-from ppdm_dask.cli.output import print_json, say
+import typer
+
+import ppdm_dask as pp
+from ppdm_dask.cli.options import Json
+from ppdm_dask.cli.output import print_json, print_rows, say
+from ppdm_dask.cli.survey_files import read_both
 from ppdm_dask.errors import InputError, RecipeError
+from ppdm_dask.resources import profile_path, profiles, recipe_path, recipes
 from ppdm_dask.shown import printable
 
-if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.survey.priors import Priors
+__all__ = ["check", "list_"]
 
-__all__ = ["check_files"]
+
+def list_(
+    kind: Annotated[
+        Literal["recipes", "designs", "datasets"] | None,
+        typer.Argument(help="Everything, unless one is named.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the recipes, designs and data sets there are."""
+    make = {"recipes": _recipes, "designs": _designs, "datasets": _datasets}
+    found = {kind: make[kind]() for kind in ([kind] if kind else make)}
+    if as_json:
+        print_json(found)
+        return
+    for i, rows in enumerate(found.values()):
+        if i:
+            print()
+        header = [name for name in rows[0] if name != "licence"]  # long, and not for a table
+        right = [k for k, name in enumerate(header) if isinstance(rows[0][name], int)]
+        texts = [[_text(row[name]) for name in header] for row in rows]
+        print_rows([name.replace("_", " ") for name in header], texts, right)
+
+
+def _text(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _recipes() -> list[dict[str, Any]]:
+    rows = []
+    for name in recipes():
+        recipe = pp.experiments.load_recipe(name)
+        rows.append(
+            {
+                "recipe": name,
+                "cells": len(recipe.points()),
+                "repeats": recipe.sweep.repeats,
+                "title": recipe.about.title,
+            }
+        )
+    return rows
+
+
+def _designs() -> list[dict[str, Any]]:
+    return [
+        {"design": name, "class": family.__name__, "what": _first_sentence(family)}
+        for name, family in pp.designs.families().items()
+    ]
+
+
+def _datasets() -> list[dict[str, Any]]:
+    rows = []
+    for name in pp.datasets.names():
+        info = pp.datasets.describe(name)
+        rows.append(
+            {
+                "dataset": name,
+                "records": info.n_records,
+                "attributes": info.n_attributes,
+                "target": info.target,
+                "licence": info.licence,
+                "title": info.title,
+            }
+        )
+    return rows
+
+
+def _first_sentence(family: type) -> str:
+    return (family.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ").replace("``", "")
 
 
 @dataclass
@@ -33,11 +104,15 @@ class _Found:
         self.kind, self.ok, self.summary = None, False, " ".join(str(error).split())
 
 
-def check_files(files: Sequence[str], *, as_json: bool) -> int:
-    """Check all files, also after a bad one; 0 if all are right, else 2.
-
-    Designs and priors have to fit a codebook that is checked along with them.
-    """
+def check(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Recipes, codebooks, designs.", show_default=False),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Validate recipes, codebooks and designs; a recipe with all that it names."""
+    # All of them, also after a bad one; designs and priors have to fit a codebook among them.
     found = []
     for file in files:
         each = _Found(file, None, True, "")
@@ -62,21 +137,18 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
                 say(f"{each.file}: {each.kind}, {each.summary}")
             else:
                 print(printable(f"ppdm: error: {each.summary}"), file=sys.stderr)
-    return 0 if all(each.ok for each in found) else 2
+    raise typer.Exit(0 if all(each.ok for each in found) else 2)
 
 
 def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
     """Raise InputError unless a design or a prior fits one of the codebooks."""
-    from ppdm_dask.cli.survey_files import read_both
-    from ppdm_dask.survey.priors import check_prior_labels
-
     first: InputError | None = None
     for book in books:
         try:
             if each.kind == "design":
                 read_both(Path(book.file), Path(each.file))
             else:
-                check_prior_labels(Path(each.file), each.content, book.content)
+                pp.survey.check_prior_labels(Path(each.file), each.content, book.content)
             return
         except InputError as error:
             first = first or error
@@ -85,11 +157,8 @@ def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
 
 
 def _check(file: str) -> tuple[str, str, Any]:
-    from ppdm_dask.files.fields import read_toml
-    from ppdm_dask.resources import profile_path, profiles, recipe_path
-
     path = profile_path(file) if file in profiles() else recipe_path(file)
-    content = read_toml(path)
+    content = pp.files.read_toml(path)
     if "kind" in content:
         return "cluster profile", _check_profile(path), None
     if "id" in content:
@@ -110,35 +179,27 @@ def _check(file: str) -> tuple[str, str, Any]:
 
 
 def _check_profile(path: Path) -> str:
-    from ppdm_dask.cluster.kinds import load_profile
-
-    return load_profile(path).where
+    return pp.cluster.load_profile(path).where
 
 
 def _counted(n: int) -> str:
     return f"{n} {'attribute' if n == 1 else 'attributes'}"
 
 
-def _check_codebook(path: Path) -> tuple[str, str, Codebook]:
-    from ppdm_dask.data.codebook import Codebook
-
-    book = Codebook.from_toml(path)
+def _check_codebook(path: Path) -> tuple[str, str, pp.Codebook]:
+    book = pp.Codebook.from_toml(path)
     target = "no target" if book.target is None else f"target {book.target}"
     return "codebook", f"{_counted(len(book.names))}, {target}", book
 
 
-def _check_priors(path: Path) -> tuple[str, str, Priors]:
-    from ppdm_dask.survey.priors import read_priors
-
-    priors = read_priors(path)
+def _check_priors(path: Path) -> tuple[str, str, pp.survey.Priors]:
+    priors = pp.survey.read_priors(path)
     sizes = ", ".join(f"{name} ({len(shares)} categories)" for name, shares in priors.items())
     return "prior", f"{_counted(len(priors))}: {sizes}", priors
 
 
 def _check_design(path: Path) -> str:
-    from ppdm_dask.designs.files import read_design
-
-    design = read_design(path)
+    design = pp.designs.read_design(path)
     where = f"{design.id} on {', '.join(design.attributes)}"
     sizes = f"{design.n_reported:,} symbols for {design.n_true:,} categories"
     reason = f"; nothing can be estimated: {design.undefined}" if design.undefined else ""
@@ -149,11 +210,9 @@ def _check_design(path: Path) -> str:
 
 
 def _check_recipe(path: Path) -> str:
-    from ppdm_dask.experiments.kinds import check_recipe, load_recipe, make_plan
-
-    recipe = load_recipe(path)
-    check_recipe(recipe)
-    prepared = make_plan(recipe).prepared
+    recipe = pp.experiments.load_recipe(path)
+    pp.experiments.check_recipe(recipe)
+    prepared = pp.experiments.make_plan(recipe).prepared
     sizes = ", ".join(f"{each.entry.id} ({len(each.records):,} records)" for each in prepared)
     cells = f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats"
     return f"{cells}; {sizes}" if sizes else cells
