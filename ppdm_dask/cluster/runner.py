@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ppdm_dask.cluster.client import Pool
 from ppdm_dask.cluster.surroundings import usable_cores
 from ppdm_dask.engine.batches import Performer, TrialError, summarise
 from ppdm_dask.engine.cells import Cell, Work
@@ -19,6 +18,7 @@ from ppdm_dask.errors import InputError, RunInterrupted
 if TYPE_CHECKING:
     from distributed import Client
 
+    from ppdm_dask.cluster.client import Pool
     from ppdm_dask.cluster.kinds import Profile
 
 __all__ = ["Outcome", "execute"]
