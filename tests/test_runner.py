@@ -348,7 +348,7 @@ def test_synchronous_run_loads_no_dask(fresh_python: Callable[[str], str]) -> No
     loaded = fresh_python(
         f"""
 import sys
-sys.path.insert(0, {str(TESTS)!r})
+sys.path.insert(0, {str(TESTS / "support")!r})
 from toy_works import Draws, make_cells
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.cluster.runner import execute
