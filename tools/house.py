@@ -155,6 +155,7 @@ def floors(edges: dict[str, set[str]]) -> int:
 ROOMS = (
     "arrays",
     "errors",
+    "frozen",
     "shown",
     "ranges",
     "rounding",
