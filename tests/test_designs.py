@@ -66,7 +66,7 @@ def test_battery(design, check):
 
 def test_a_family_without_examples_fails_the_battery():
     with pytest.raises(
-        pytest.fail.Exception, match=r"'nonesuch' has no example in tests/checks.py"
+        pytest.fail.Exception, match=r"'nonesuch' has no example in tests/support/checks.py"
     ):
         checks.require_examples([*checks.EXAMPLES, "nonesuch"], checks.EXAMPLES)
     with pytest.raises(pytest.fail.Exception, match=r"example of 'kary' .* is a 'warner'"):

@@ -357,7 +357,7 @@ def test_drawing_leaves_matplotlib_as_it_was(fresh_python: Callable[[str], str])
     code = """
 import sys, matplotlib, pathlib
 matplotlib.rcParams["font.size"] = 31
-from ppdm_dask.report import layout, style
+from ppdm_dask.drawing import layout, style
 with style.styled():
     figure, axes = layout.new_figure("title", "below")
     style.save(figure, pathlib.Path("figures"), "one")

@@ -20,6 +20,7 @@ from ppdm_dask import privacy as hints
 from ppdm_dask.data import binning
 from ppdm_dask.designs import Flip
 from ppdm_dask.inference import association_test, bootstrap, estimate_joint, project_simplex
+from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.perturb import metrics
 from ppdm_dask.randomness import SimulationStream
 
@@ -60,7 +61,7 @@ Calls = dict[str, tuple[Callable[[Any], object], Iterable[Any]]]
 
 def of_design(family: str, **right: Any) -> Calls:
     """A call for each number of a design, the others being right."""
-    home = "designs.two_sample" if family == "TwoSample" else "designs"
+    home = "inference.two_sample" if family == "TwoSample" else "designs"
     made = getattr(import_module(f"ppdm_dask.{home}"), family)
     return {
         name: (
@@ -185,7 +186,7 @@ CASES: dict[str, Calls] = {
     },
     "Triangular": of_design("Triangular", p=0.3),
     "TwoSample": {
-        "q": (lambda x: designs.TwoSample("a", "b", x), ("x", 0.5, [0.5], [0.5, 2], [0.5, None]))
+        "q": (lambda x: TwoSample("a", "b", x), ("x", 0.5, [0.5], [0.5, 2], [0.5, None]))
     },
     "UnaryEncoding": {
         **of_design("UnaryEncoding", n=3, p=0.6, q=0.2),

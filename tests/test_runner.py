@@ -348,7 +348,7 @@ def test_synchronous_run_loads_no_dask(fresh_python: Callable[[str], str]) -> No
     loaded = fresh_python(
         f"""
 import sys
-sys.path.insert(0, {str(TESTS)!r})
+sys.path.insert(0, {str(TESTS / "support")!r})
 from toy_works import Draws, make_cells
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.cluster.runner import execute
@@ -380,7 +380,7 @@ def test_batches_grow_with_a_large_cluster(
     def dispatch(tally: Tally, *_: object) -> None:
         seen.append(tally.planner.batch_seconds)
 
-    monkeypatch.setattr("ppdm_dask.cluster.runner.dispatch", dispatch)
+    monkeypatch.setattr("ppdm_dask.cluster.session.dispatch", dispatch)
     with Ledger(path) as ledger:
         execute(Draws(), make_cells(1, 5), ledger, profile=profile, batch_seconds=batch_seconds)
     assert seen == [expected]

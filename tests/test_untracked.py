@@ -51,7 +51,7 @@ def run(checkout: Path) -> Run:
             command,
             cwd=checkout,
             env={
-                "PYTHONPATH": str(Path(__file__).parent),
+                "PYTHONPATH": str(Path(__file__).parent / "support"),
                 "PATH": "/usr/bin:/bin",
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             },

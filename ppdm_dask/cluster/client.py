@@ -34,9 +34,6 @@ from ppdm_dask.errors import InputError
 __all__ = ["Pool", "borrowed_pool", "local_pool"]
 
 
-# Dask has annotated few of its functions.
-
-
 HOST = "127.0.0.1"
 MEMORY_SHARE = 0.9
 

@@ -24,9 +24,6 @@ from ppdm_dask.errors import ClusterUnreachable
 __all__ = ["CONNECT_SECONDS", "NETWORK", "WorkerCount", "connected", "foreign_pool"]
 
 
-# Dask has annotated few of its functions.
-
-
 CONNECT_SECONDS = 10.0
 
 NETWORK = {

@@ -27,9 +27,6 @@ from ppdm_dask.errors import ClusterError, ClusterUnreachable
 __all__ = ["Finding", "inspect_cluster"]
 
 
-# Dask has annotated few of its functions.
-
-
 REPEATS = 8
 BATCH_SECONDS = 120.0
 MOST_CLOCK_SECONDS = 30.0

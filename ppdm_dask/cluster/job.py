@@ -19,9 +19,6 @@ from typing import Any
 __all__ = ["leave_after", "main"]
 
 
-# Dask has annotated few of its functions.
-
-
 # For an orderly end; what is left then is ended by force.
 END_SECONDS = 3.0
 LEAVE_SECONDS = 1.0

@@ -12,9 +12,6 @@ from distributed.core import Status
 __all__ = ["NamedJob", "NamedJobs"]
 
 
-# Dask has annotated few of its functions.
-
-
 # sbatch processes at a time: the controller serves all users.
 ABREAST = 8
 

@@ -36,9 +36,6 @@ __all__ = [
 ]
 
 
-# Dask has annotated few of its functions.
-
-
 PREFIX = "ppdm:"
 
 
@@ -62,9 +59,6 @@ def orphans(dask_scheduler: Any) -> list[str]:
         for name in dask_scheduler.worker_plugins
         if name.startswith(PREFIX) and name.split(":")[1] not in dask_scheduler.clients
     ]
-
-
-# Dask has annotated few of its functions.
 
 
 MEND_SECONDS = 2.0

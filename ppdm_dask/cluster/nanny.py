@@ -19,9 +19,6 @@ from ppdm_dask.cluster.security import GuardedWorker, private_folder
 __all__ = ["PromptNanny", "close_cluster", "halt_all", "mend_cluster"]
 
 
-# Dask has annotated few of its functions.
-
-
 logger = logging.getLogger("distributed")
 
 MEND_SECONDS = 10
@@ -67,9 +64,6 @@ def close_cluster(
         logger.exception("The cluster did not close in time")
     # What is left of it ends when its other side hears no more of us.
     cluster.status = Status.closed
-
-
-# Dask has annotated few of its functions.
 
 
 class PromptNanny(Nanny):

@@ -117,9 +117,6 @@ def opened(answer: Any) -> Any:
     return answer
 
 
-# Dask has annotated few of its functions.
-
-
 FAN_IN = 16
 """Tables that one task of the tree of sums adds up."""
 

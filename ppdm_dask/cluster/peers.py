@@ -82,9 +82,6 @@ def _greets(host: str, port: int, context: ssl.SSLContext | None) -> bool:
         return False
 
 
-# Dask has annotated few of its functions.
-
-
 # What the numbers, or the way they are sent, depend on.
 PACKAGES = ("dask", "distributed", "llvmlite", "numba", "numpy", "pandas", "scikit-learn", "scipy")
 CODE = "ppdm_dask"

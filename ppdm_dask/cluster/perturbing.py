@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["ReleasedParts", "perturb_file_in_parts", "perturb_partitions", "summarise_partitions"]
 
 
-# Dask has annotated few of its functions.
-
-
 ENDING_SECONDS = 5.0
 """How long is waited for workers to end, after which what they write is left to a later start."""
 

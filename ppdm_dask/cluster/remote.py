@@ -19,9 +19,6 @@ from typing import Any
 __all__ = ["SILENCE_SECONDS", "main"]
 
 
-# Dask has annotated few of its functions.
-
-
 SILENCE_SECONDS = 60.0
 # In which a worker has to find the scheduler.
 START_SECONDS = 60.0

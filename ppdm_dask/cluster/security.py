@@ -46,9 +46,6 @@ __all__ = [
 ]
 
 
-# Dask has annotated few of its functions.
-
-
 class GuardedSecurity(Security):
     """Dask's settings, with TLS 1.3 only, and with keys that never lie in a file.
 
@@ -143,9 +140,6 @@ def private_folder() -> Path:
         if not ours or about.st_mode & 0o077:
             return Path(tempfile.mkdtemp(prefix="ppdm-"))
     return folder
-
-
-# Dask has annotated few of its functions.
 
 
 ROLES = ("scheduler", "worker", "client")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from distributed import Future, KilledWorker
@@ -26,12 +26,9 @@ from ppdm_dask.engine.batches import Batch, Result, TrialError
 from ppdm_dask.engine.cells import Work
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.planner import Suspects, Tally
-from ppdm_dask.errors import ClusterError
+from ppdm_dask.errors import ClusterError, ClusterUnreachable, PPDMError
 
-__all__ = ["Session"]
-
-
-# Dask has annotated few of its functions.
+__all__ = ["Session", "dispatch"]
 
 
 WINDOW = 4  # batches in flight a worker
@@ -231,3 +228,77 @@ class Session:
             # The pool goes on without us.
             with suppress(Exception):
                 self.pool.client.unregister_worker_plugin(self.name)
+
+
+MOST_REBUILDS = 3  # of pools lost in a row without a finished batch
+# A scheduler that others keep running may take a while to be there again.
+PATIENCE_SECONDS = 300.0
+MOST_WAIT_SECONDS = 30.0
+
+
+def dispatch(
+    tally: Tally,
+    work: Work,
+    stop: Interruption,
+    connect: Callable[[], AbstractContextManager[Pool]],
+    stall_seconds: float,
+) -> None:
+    """Go on until nothing is missing but what was quarantined.
+
+    Parameters
+    ----------
+    tally : Tally
+        Hands out batches and takes results.
+    work : Work
+        The computation.
+    stop : Interruption
+        Says when to leave off.
+    connect : callable
+        Returns a context that yields a :class:`Pool`; called again when a pool was lost.
+    stall_seconds : float
+        Time without a finished batch after which a pool counts as stuck; batches that should take
+        long get 20 times what they should, and the first batch of a pool at least a minute.
+
+    Raises
+    ------
+    Stopped
+        If a signal said so; the workers have ended.
+    TrialError
+        If the work raised an exception.
+    ClusterError
+        If the cluster does not answer the first time, or must not be used.
+    PPDMError
+        If pools are lost one after the other.
+    """
+    suspects = Suspects(tally)
+    fruitless, connected, fruitful = 0, False, monotonic()
+    while tally.planner.unfinished:
+        before = tally.computed + len(tally.quarantined)
+        patient = False
+        try:
+            with connect() as pool:
+                connected = True
+                patient = pool.shared
+                Session(tally, suspects, work, stop, pool, stall_seconds).drive()
+        except (PoolLost, ClusterUnreachable) as loss:
+            if not connected:
+                raise
+            if tally.computed + len(tally.quarantined) > before:
+                fruitless, fruitful = 0, monotonic()
+                continue
+            fruitless += 1
+            patient = patient or isinstance(loss, ClusterUnreachable)
+            waited = monotonic() - fruitful
+            if fruitless > MOST_REBUILDS and not (patient and waited < PATIENCE_SECONDS):
+                raise PPDMError(
+                    f"workers were lost {fruitless} times in a row without finishing a batch: "
+                    f"{loss}; what is stored is kept"
+                ) from loss
+            _wait(min(2.0 ** (fruitless - 1), MOST_WAIT_SECONDS), stop)
+
+
+def _wait(seconds: float, stop: Interruption) -> None:
+    end = monotonic() + seconds
+    while monotonic() < end:
+        stop.check()
+        sleep(0.05)

@@ -20,9 +20,6 @@ from ppdm_dask.errors import InputError, PPDMError
 __all__ = ["Carrier", "Failure", "Unfit", "WorkPlugin", "perform_batch"]
 
 
-# Dask has annotated few of its functions.
-
-
 @dataclass(frozen=True)
 class Failure:
     """An exception of the work, told as a value: what a future raises is Dask's own trouble.

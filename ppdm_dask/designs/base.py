@@ -6,7 +6,7 @@ a true event E, a reported symbol y carries the unbiased weight ``w(E, y) = <1_E
 
 A family states its parameters, which are those of its constructor, and its P.  The dense
 statements below serve any family; a family with structure replaces them by its own, which the
-battery in ``tests/checks.py`` holds to the dense ones.
+battery of tests holds to the dense ones.
 
 Joint categories of several attributes as one number.
 

@@ -82,7 +82,7 @@ def ssh_server(folder: Path) -> Iterator[SSHServer]:
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\n"
         f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nUsePAM no\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
-        f'SetEnv "PYTHONPATH={ROOT}:{ROOT / "tests"}"\n'
+        f'SetEnv "PYTHONPATH={ROOT}:{ROOT / "tests" / "support"}"\n'
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
@@ -99,7 +99,7 @@ def ssh_server(folder: Path) -> Iterator[SSHServer]:
 
 def environment() -> dict[str, str]:
     """Variables for processes that have to find the package and the works of the tests."""
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}"}
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from runs import check_gone
 from toy_works import Draws, make_cells
 
 from ppdm_dask.cluster import foreign
-from ppdm_dask.cluster import runner as dispatch
+from ppdm_dask.cluster import session as dispatch
 from ppdm_dask.cluster.client import ENVIRONMENT, SETTINGS, Pool
 from ppdm_dask.cluster.kinds import load_profile
 from ppdm_dask.cluster.runner import execute

@@ -273,7 +273,7 @@ class TestStalls:
     ) -> None:
         monkeypatch.setitem(client.SETTINGS, "distributed.scheduler.no-workers-timeout", "1s")
         monkeypatch.setitem(client.ENVIRONMENT, "PYTHONHOME", str(tmp_path))
-        monkeypatch.setattr("ppdm_dask.cluster.runner.MOST_REBUILDS", 1)
+        monkeypatch.setattr("ppdm_dask.cluster.session.MOST_REBUILDS", 1)
         with Ledger(path) as ledger, pytest.raises(PPDMError) as caught:
             execute(Draws(), make_cells(1, 10), ledger, workers=1)
         assert str(caught.value) == (

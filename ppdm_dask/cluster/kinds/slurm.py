@@ -171,9 +171,6 @@ def show_time(seconds: int) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-# Dask has annotated few of its functions.
-
-
 # SLURM is asked this often while jobs come and go, and less and less while nothing happens.
 LEAST_SECONDS = 1.0
 MOST_SECONDS = 60.0
@@ -336,9 +333,6 @@ def _refused(complaint: str) -> str:
     _, _, said = complaint.partition("stderr:")
     lines = [line.strip() for line in (said or complaint).splitlines() if line.strip()]
     return f"SLURM refuses the jobs: {'; '.join(lines)}"
-
-
-# Dask has annotated few of its functions.
 
 
 MEBI = 2**20

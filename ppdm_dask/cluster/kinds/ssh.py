@@ -119,9 +119,6 @@ class SSHProfile(Profile):
         return ssh_pool(self, folder / "workers.log")
 
 
-# Dask has annotated few of its functions.
-
-
 BEAT_SECONDS = 5.0
 START_SECONDS = 60.0
 

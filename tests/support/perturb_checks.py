@@ -249,7 +249,7 @@ def require_examples(
     """Fail unless each registered method, and nothing else, has examples of its own."""
     for name in registered:
         if not examples.get(name):
-            pytest.fail(f"{name!r} has no example in tests/perturb_checks.py")
+            pytest.fail(f"{name!r} has no example in tests/support/perturb_checks.py")
     for name, methods in examples.items():
         assert all(method.id == name for method in methods)
         assert name in registered

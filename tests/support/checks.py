@@ -240,10 +240,12 @@ def require_examples(families: Iterable[str], examples: Mapping[str, tuple[Desig
     """Fail unless each registered family has examples, and all of them are of that family."""
     for family in families:
         if not examples.get(family):
-            pytest.fail(f"design family {family!r} has no example in tests/checks.py")
+            pytest.fail(f"design family {family!r} has no example in tests/support/checks.py")
         for design in examples[family]:
             if design.id != family:
-                pytest.fail(f"an example of {family!r} in tests/checks.py is a {design.id!r}")
+                pytest.fail(
+                    f"an example of {family!r} in tests/support/checks.py is a {design.id!r}"
+                )
 
 
 def is_dense(design: Design) -> bool:
