@@ -16,7 +16,7 @@ from ppdm_dask.experiments.folder import RunFolder
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
     check_recipe,
-    findings,
+    kind_of,
     load_recipe,
     make_plan,
 )
@@ -137,7 +137,7 @@ def run(
             raise
         dataset = plan.collect(ledger)
         spent, *_ = ledger.work()
-    found = findings(dataset)
+    found = kind_of(recipe).findings(dataset)
     total = digest(dataset) if not outcome.quarantined else None
     if total and before is not None and before["digest"] not in (None, total):
         # Its numbers had not come from the ledger: they were edited, with their digests.

@@ -278,7 +278,7 @@ class FrontFigure(Part):
         return cls(name, kind, title, prior, tuple(float(value) for value in delta))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrontRecipe(RecipeBase):
     """An experiment with searches; see ``pipelines/README.md`` for the tables.
 
@@ -292,7 +292,6 @@ class FrontRecipe(RecipeBase):
 
     kind = "front"
 
-    about: About
     prior: tuple[PriorSpec, ...]
     search: SearchSpec
     sweep: FrontSweep
@@ -321,8 +320,15 @@ class FrontRecipe(RecipeBase):
         need = "figures are tables [[figure]]"
         figures = read_each(root, "figure", need, lambda table: FrontFigure.read(table, named))
         root.done()
-        name = name or Path(source).stem
-        return cls(about, priors, search, sweep, figures, name=name, source=source)
+        return cls(
+            about=about,
+            prior=priors,
+            search=search,
+            sweep=sweep,
+            figures=figures,
+            name=name or Path(source).stem,
+            source=source,
+        )
 
     def config(self) -> dict[str, Any]:
         """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""
