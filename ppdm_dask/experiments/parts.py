@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from ppdm_dask import datasets
 from ppdm_dask.files.fields import Table
 
 __all__ = [
@@ -225,8 +226,6 @@ class DataEntry(Part):
     @classmethod
     def read(cls, table: Table) -> Self:
         """Read a table ``[[data]]``."""
-        from ppdm_dask import datasets
-
         name = read_id(table)
         codebook = table.text("codebook", "a path relative to the recipe is needed")
         bundled = table.optional_choice("set", datasets.names(), "a bundled data set")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppdm_dask.engine.cells import Checkpointed
+from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
 from ppdm_dask.experiments.folder import RunFolder
 from ppdm_dask.experiments.kinds import (
@@ -102,7 +103,6 @@ def run(
         If the run was stopped; the same call goes on.
     """
     from ppdm_dask.cluster.runner import execute
-    from ppdm_dask.engine.ledger import Ledger
 
     profile = profile_of(cluster, workers)
     if isinstance(recipe, str | Path):

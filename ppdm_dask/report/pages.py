@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.claims.claim import Claim
-from ppdm_dask.claims.judge import claims_of, judge, papers_of
+from ppdm_dask.claims.judge import claims_of, judge, papers_of, same_experiment
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.drawing import style
-from ppdm_dask.errors import InputError
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.errors import InputError, RunFolderError
+from ppdm_dask.experiments.folder import StoredRun, read_run
 from ppdm_dask.experiments.kinds import AnyRecipe, kind_of, kind_of_result, load_recipe
 from ppdm_dask.files.documents import NUMBER, Form, misfit, read_sealed
 from ppdm_dask.files.writing import write_text
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from ppdm_dask.experiments.folder import StoredRun
 
 __all__ = [
     "embed_figures",
@@ -250,8 +251,6 @@ def _blas(found: object) -> str:
 
 def _command(recipe: AnyRecipe) -> str:
     """The command line that makes the run again."""
-    from ppdm_dask.claims.judge import same_experiment
-
     if not same_experiment(recipe):
         return shlex.join(["ppdm", "run", str(Path(recipe.base) / f"{recipe.name}.toml")])
     own, words = load_recipe(recipe.name), ["ppdm", "run", recipe.name]
@@ -264,9 +263,6 @@ def _command(recipe: AnyRecipe) -> str:
 
 def _cost(run: StoredRun) -> dict[str, Any]:
     """Time of the run, from its ledger, which knows of all sessions that worked on it."""
-    from ppdm_dask.engine.ledger import Ledger
-    from ppdm_dask.errors import RunFolderError
-
     found: dict[str, Any] = {
         "started": run.manifest["started"],
         "finished": run.manifest.get("finished"),
@@ -306,8 +302,6 @@ def write_report(run: str | Path) -> Path:
     InputError
         If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
     """
-    from ppdm_dask.experiments.folder import read_run
-
     stored = read_run(run)
     path = stored.folder.path / "report.html"
     view = view_run(stored, "run")
@@ -331,9 +325,6 @@ def write_reproduction(document: str | Path) -> Path:
     RunFolderError
         If a run's folder or the page cannot be written.
     """
-    from ppdm_dask.errors import RunFolderError
-    from ppdm_dask.experiments.folder import read_run
-
     path = Path(document)
     found = _read(path)
     views, missing = [], []

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ppdm_dask import datasets
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.parts import About, Part, RecipeBase, read_each, read_id
@@ -79,8 +80,6 @@ class PriorSpec(Part):
     @classmethod
     def read(cls, table: Table, methods: tuple[str, ...]) -> Self:
         """Read a table ``[[prior]]``; `methods` are the recipe's."""
-        from ppdm_dask import datasets
-
         name = read_id(table)
         law = table.optional_choice("law", LAWS, "a law")
         bundled = table.optional_choice("set", datasets.names(), "a bundled data set")
@@ -131,8 +130,6 @@ class PriorSpec(Part):
         """The priors that the entry stands for."""
         if self.law is not None:
             return [Prior(self.id, self._cut())]
-        from ppdm_dask import datasets
-
         frame = datasets.load(str(self.set))
         sha256 = datasets.describe(str(self.set)).sha256
         return [

@@ -21,6 +21,7 @@ from ppdm_dask.experiments.parts import (
     read_id,
 )
 from ppdm_dask.files.fields import Scalar, Table, read_toml, scalar
+from ppdm_dask.resources import recipe_path
 from ppdm_dask.shown import listed
 
 __all__ = [
@@ -356,8 +357,6 @@ class Recipe(RecipeBase):
         RecipeError
             One line: file, dotted path, value, and what would be right.
         """
-        from ppdm_dask.resources import recipe_path
-
         path = recipe_path(recipe)
         loaded = cls.from_config(read_toml(path), source=str(path), name=path.stem)
         return replace(loaded, base=path.parent)
