@@ -3,6 +3,7 @@ from . import claims as claims
 from . import cluster as cluster
 from . import datasets as datasets
 from . import designs as designs
+from . import drawing as drawing
 from . import engine as engine
 from . import experiments as experiments
 from . import files as files

@@ -170,6 +170,7 @@ def floors(edges: dict[str, set[str]]) -> int:
 ROOMS = (
     "arrays",
     "errors",
+    "frozen",
     "shown",
     "ranges",
     "rounding",

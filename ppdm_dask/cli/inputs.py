@@ -167,7 +167,7 @@ def _check(file: str) -> tuple[str, str, Any]:
         return _check_priors(path)
     if "attribute" in content:
         return _check_codebook(path)
-    if content.keys() & {"data", "design", "mine", "perturb", "prior", "search", "sweep"}:
+    if pp.experiments.is_recipe(content):
         return "recipe", _check_recipe(path), None
     raise RecipeError(
         f"{path}: neither a recipe, which has [[data]], [sweep] and either [design] and [mine] or "

@@ -115,7 +115,7 @@ def _facts(recipe: pp.experiments.AnyRecipe, result: pp.experiments.RunResult) -
     return {
         "recipe": recipe.name,
         "folder": str(result.folder),
-        **pp.experiments.as_json(result.dataset),
+        **pp.experiments.kind_of(recipe).as_json(result.dataset),
         "findings": result.findings,
         "quarantined": [str(trial) for trial in result.outcome.quarantined],
         "digest": result.digest,
@@ -166,16 +166,15 @@ def _done(path: Path, cells: Sequence[Any]) -> list[int]:
 def show(folder: Run, as_json: Json = False) -> None:
     """Print the result of a run, finished or not."""
     stored = pp.experiments.read_run(folder)
-    found = (
-        stored.manifest["findings"] if stored.finished else pp.experiments.findings(stored.dataset)
-    )
+    kind = pp.experiments.kind_of_result(stored.dataset)
+    found = stored.manifest["findings"] if stored.finished else kind.findings(stored.dataset)
     if as_json:
         print_json(
             {
                 "recipe": stored.folder.recipe.name,
                 "folder": str(folder),
                 "status": stored.manifest["status"],
-                **pp.experiments.as_json(stored.dataset),
+                **kind.as_json(stored.dataset),
                 "findings": found,
                 "quarantined": stored.manifest["quarantined"],
                 "digest": stored.manifest["digest"],
@@ -196,7 +195,9 @@ def show(folder: Run, as_json: Json = False) -> None:
 def figures(folder: Run, as_json: Json = False) -> None:
     """Draw the figures of a run, finished or not."""
     stored = pp.experiments.read_run(folder)
-    files = pp.experiments.draw_figures(stored.dataset, stored.folder.recipe, stored.folder.figures)
+    recipe = stored.folder.recipe
+    kind = pp.experiments.kind_of(recipe)
+    files = kind.draw_figures(stored.dataset, recipe, stored.folder.figures)
     if as_json:
         print_json([str(file) for file in files])
     else:

@@ -29,6 +29,7 @@ from ppdm_dask.files.columns import (
     plain_number,
     read_numbers,
 )
+from ppdm_dask.frozen import settle
 from ppdm_dask.shown import cut, printable, quoted, shown
 
 if TYPE_CHECKING:
@@ -226,8 +227,7 @@ class Attribute:
     missing_codes: tuple[str | float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for field, value in check_fields(self).items():
-            object.__setattr__(self, field, value)
+        settle(self, **check_fields(self))
 
     def __len__(self) -> int:
         """Return the number of categories."""

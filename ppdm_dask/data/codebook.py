@@ -22,6 +22,7 @@ from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.parquet import as_frame
 from ppdm_dask.files.toml import read_toml
+from ppdm_dask.frozen import settle
 from ppdm_dask.ranges import whole
 from ppdm_dask.shown import cut, listed, printable, shown
 
@@ -94,7 +95,7 @@ class Records:
         if codes is self.codes:
             codes = codes.view()
         codes.flags.writeable = False
-        object.__setattr__(self, "codes", codes)
+        settle(self, codes=codes)
         _check_survey(self, len(codes))
 
     @property
@@ -184,7 +185,7 @@ class Reports(Records):
                 )
             kept[name] = bits.view()
             kept[name].flags.writeable = False
-        object.__setattr__(self, "sets", MappingProxyType(kept))
+        settle(self, sets=MappingProxyType(kept))
 
     def _columns(self, names: tuple[str, ...]) -> dict[str, Any]:
         sizes = tuple(self.sizes[self.codebook.index(name)] for name in names)
@@ -214,14 +215,14 @@ def _check_survey(records: Records, n: int) -> None:
         if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0)).all():
             raise RecordsError(f"weights: {n} positive numbers are needed", records.weights)
         weights.flags.writeable = False
-        object.__setattr__(records, "weights", weights)
+        settle(records, weights=weights)
     if records.strata is not None:
         strata = np.array(records.strata)
         if strata.shape != (n,) or strata.dtype.kind not in "iu" or (strata < 0).any():
             raise RecordsError(f"strata: {n} whole numbers of 0 or more are needed", records.strata)
         strata = strata.astype(np.int64)
         strata.flags.writeable = False
-        object.__setattr__(records, "strata", strata)
+        settle(records, strata=strata)
 
 
 def require_categories(records: Records, names: Iterable[str], what: str) -> None:
@@ -273,7 +274,7 @@ class Codebook:
     target: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", tuple(self.attributes))
+        settle(self, attributes=tuple(self.attributes))
         if not self.attributes:
             raise CodebookError("a codebook needs at least one attribute")
         if len(self._positions) < len(self.attributes):

@@ -4,8 +4,9 @@ A design is a column-stochastic matrix P, ``reported = P @ true``, over the join
 block of attributes.  Everything that is estimated follows from a left inverse B, ``B P = I``: for
 a true event E, a reported symbol y carries the unbiased weight ``w(E, y) = <1_E, B e_y>``.
 
-A family states its parameters and its P.  The dense statements below serve any family; a family
-with structure replaces them by its own, which the battery of tests holds to the dense ones.
+A family states its parameters, which are those of its constructor, and its P.  The dense
+statements below serve any family; a family with structure replaces them by its own, which the
+battery of tests holds to the dense ones.
 
 Joint categories of several attributes as one number.
 
@@ -21,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -204,28 +205,22 @@ class Design(Binding, ABC):
         The attributes of the block.
     shape : tuple of int
         True categories of each attribute; the block's joint category is their row-major index.
+    inverse : str
+        Name of the left inverse: ``weighted``, or another that the family offers.
+    p0 : array or None
+        Law of the truth at which a tall P's inverse has least variance; None for uniform.
     """
 
-    id: ClassVar[str]
     kind: ClassVar[Literal["symbol", "set"]] = "symbol"
 
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
+    inverse: str = "weighted"
+    p0: Floats | None = None
 
     # -- what a family states ------------------------------------------------------------------
 
     @abstractmethod
     def matrix(self) -> Floats:
         """P, shape (reported symbols, true categories); columns sum to 1."""
-
-    @abstractmethod
-    def config(self) -> dict[str, Any]:
-        """Parameters as JSON values, from which ``design_from_config`` builds an equal one."""
-
-    @classmethod
-    @abstractmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`config`, without the ``id``."""
 
     @abstractmethod
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
@@ -267,16 +262,6 @@ class Design(Binding, ABC):
     def reported_shape(self) -> tuple[int, ...]:
         """Symbols in the reported column of each attribute; their row-major index is the symbol."""
         return self.shape
-
-    @property
-    def inverse(self) -> str:
-        """Name of the left inverse: ``weighted``, or another that the family offers."""
-        return "weighted"
-
-    @property
-    def p0(self) -> Floats | None:
-        """Law of the truth at which a tall P's inverse has least variance; None for uniform."""
-        return None
 
     def marginal(self, attributes: Sequence[str]) -> Design | None:
         """The design seen by some attributes of the block, or None where it is not lumpable."""

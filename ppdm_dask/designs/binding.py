@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.designs.labels import Categories, Labels, Orders, none_of
+from ppdm_dask.designs.parameters import Parameters
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.shown import cut, listed, quoted
 
@@ -21,22 +22,19 @@ LISTED = 20
 """Labels of an attribute that the line to add lists."""
 
 
-class Binding:
+class Binding(Parameters):
     """Labels of categories, and the order that they come in; mixed into every design.
 
     What stands here is for a design whose law is the same in any order: it needs no labels.
     """
 
+    remarks: tuple[str, ...] = ()
+    """What was changed about the parameters of this block as they were given."""
+
     if TYPE_CHECKING:
         # What the contract has beside these methods.
-        id: ClassVar[str]
-        attributes: tuple[str, ...]
-        shape: tuple[int, ...]
-
         @property
         def blocks(self) -> tuple[Any, ...]: ...
-
-        def config(self) -> dict[str, Any]: ...
 
     @property
     def ordered(self) -> bool:
@@ -62,7 +60,7 @@ class Binding:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was changed about the parameters as they were given, a sentence each."""
-        return ()
+        return self.remarks
 
     def line_to_add(self, orders: Orders) -> str:
         """The line of a design file that states the labels."""

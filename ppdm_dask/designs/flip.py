@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import Codes, Design, register
-from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
+from ppdm_dask.designs.parameters import attribute_names, probability, shape_of
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
@@ -39,7 +38,6 @@ class IntegerWeights(NamedTuple):
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Flip(Design):
     """With probability theta all answers of the block are true, else all are reversed.
 
@@ -62,10 +60,7 @@ class Flip(Design):
     """
 
     id = "flip"
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    theta: float
+    left_out = ("shape",)
 
     def __init__(
         self, attributes: str | Iterable[str], theta: float, shape: Sequence[int] | None = None
@@ -78,9 +73,9 @@ class Flip(Design):
                         f"shape: attribute {shown(name)} has {size} categories; a flip needs 2",
                         shape,
                     )
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", (2,) * len(names))
-        object.__setattr__(self, "theta", probability("theta", theta))
+        self.attributes = names
+        self.shape = (2,) * len(names)
+        self.theta = probability("theta", theta)
 
     @property
     def undefined(self) -> str:
@@ -190,11 +185,3 @@ class Flip(Design):
         """As in the base class: of two or more attributes each report rules some truths out."""
         low, high = sorted(self._chances)
         return math.log(high / low) if self.n_true == 2 and low else math.inf
-
-    def config(self) -> dict[str, Any]:
-        return {"id": self.id, "attributes": list(self.attributes), "theta": self.theta}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attributes", "theta"}, {"shape"})
-        return cls(**parameters)

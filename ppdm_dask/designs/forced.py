@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -16,7 +15,6 @@ from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, Orders, read_categories
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
-    check_keys,
     labelled,
     noted_distribution,
     one_attribute,
@@ -32,7 +30,6 @@ __all__ = ["ForcedResponse"]
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class ForcedResponse(Labelled, Mixture):
     """``P = t I + (1 - t) f 1^T``: the truth with probability t, else the category that f draws.
 
@@ -68,13 +65,7 @@ class ForcedResponse(Labelled, Mixture):
     """
 
     id = "forced"
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    truth: float
-    forced: Floats
-    labels: Categories
-    remarks: tuple[str, ...]
+    left_out = ("forced_probability",)
 
     def __init__(
         self,
@@ -98,17 +89,13 @@ class ForcedResponse(Labelled, Mixture):
             truth, values = _remainder(values)
         law, notes = noted_distribution("forced", values)
         names = one_attribute(attribute)
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", (law.size,))
-        object.__setattr__(self, "truth", probability("truth", truth))
-        object.__setattr__(self, "forced", law)
+        self.attributes = names
+        self.shape = (law.size,)
+        self.truth = probability("truth", truth)
+        self.forced = law
         stated = stated_once(given, named, categories)
-        object.__setattr__(self, "labels", read_categories(stated, names, (law.size,)))
-        object.__setattr__(self, "remarks", notes)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.remarks
+        self.labels = read_categories(stated, names, (law.size,))
+        self.remarks = notes
 
     def permuted(self, order: Places, labels: Categories) -> Self:
         name = self.attributes[0]
@@ -124,21 +111,6 @@ class ForcedResponse(Labelled, Mixture):
     @property
     def factors(self) -> tuple[Floats, ...]:
         return (self.forced,)
-
-    def config(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "attribute": self.attributes[0],
-            "truth": self.truth,
-            "forced": self.forced.tolist(),
-            **self._labels_config(),
-        }
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        optional = {"truth", "forced", "forced_probability", "categories"}
-        check_keys(cls.id, parameters, {"attribute"}, optional)
-        return cls(**parameters)
 
 
 def _remainder(values: Any) -> tuple[float, list[float]]:

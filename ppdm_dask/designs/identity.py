@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import Codes, register
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import attribute_names, check_keys, shape_of
+from ppdm_dask.designs.parameters import attribute_names, shape_of
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -20,7 +19,6 @@ __all__ = ["Identity"]
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Identity(Mixture):
     """P = I: nothing is disguised.
 
@@ -33,13 +31,10 @@ class Identity(Mixture):
 
     id = "identity"
 
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-
     def __init__(self, attributes: str | Iterable[str], shape: Sequence[int]) -> None:
         names = attribute_names(attributes)
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", shape_of(shape, len(names)))
+        self.attributes = names
+        self.shape = shape_of(shape, len(names))
 
     @property
     def mixing(self) -> float:
@@ -55,11 +50,3 @@ class Identity(Mixture):
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
         return codes
-
-    def config(self) -> dict[str, Any]:
-        return self._named(shape=list(self.shape))
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attributes", "shape"})
-        return cls(**parameters)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import Codes, register
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import check_keys, nonnegative, one_attribute, probability, whole
+from ppdm_dask.designs.parameters import nonnegative, one_attribute, probability, whole
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane
 
@@ -29,7 +28,6 @@ KEEP, OTHER = 0, 1
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class KaryResponse(Mixture):
     """P has p on its diagonal and (1 - p) / (n - 1) elsewhere.
 
@@ -61,10 +59,8 @@ class KaryResponse(Mixture):
     """
 
     id = "kary"
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    p: float
+    keys: ClassVar[Mapping[str, str]] = {"lambda_": "lambda"}
+    left_out = ("q", "lambda_", "epsilon")
 
     def __init__(
         self,
@@ -91,9 +87,9 @@ class KaryResponse(Mixture):
             p = float(ratio / (ratio + size - 1))
         elif epsilon is not None:
             p = 1 / (1 + (size - 1) * math.exp(-nonnegative("epsilon", epsilon)))
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", (size,))
-        object.__setattr__(self, "p", probability("p", p))
+        self.attributes = names
+        self.shape = (size,)
+        self.p = probability("p", p)
 
     @property
     def mixing(self) -> float:
@@ -119,18 +115,8 @@ class KaryResponse(Mixture):
         other = (codes[:, 0].astype(np.int64) + step) % n
         return np.where(keep, codes[:, 0], other.astype(codes.dtype))[:, None]
 
-    def config(self) -> dict[str, Any]:
-        return {"id": self.id, "attribute": self.attributes[0], "n": self.shape[0], "p": self.p}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "n"}, {"p", "q", "lambda", "epsilon"})
-        names = {"lambda": "lambda_"}
-        return cls(**{names.get(key, key): value for key, value in parameters.items()})
-
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Warner(KaryResponse):
     """Warner's design for one binary attribute: the truth with probability theta, else not.
 
@@ -151,17 +137,8 @@ class Warner(KaryResponse):
         """Probability of the truth."""
         return self.p
 
-    def config(self) -> dict[str, Any]:
-        return {"id": self.id, "attribute": self.attributes[0], "theta": self.theta}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "theta"})
-        return cls(**parameters)
-
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Crosswise(KaryResponse):
     """Report 1 if both the trait and an unrelated statement apply or neither does, else 0.
 
@@ -179,11 +156,3 @@ class Crosswise(KaryResponse):
 
     def __init__(self, attribute: str, p: float) -> None:
         super().__init__(attribute, 2, probability("p", p))
-
-    def config(self) -> dict[str, Any]:
-        return {"id": self.id, "attribute": self.attributes[0], "p": self.p}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "p"})
-        return cls(**parameters)

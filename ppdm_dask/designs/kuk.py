@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
 from ppdm_dask.designs.base import MAX_CONDITION, Codes, condition, register
 from ppdm_dask.designs.labelled import Trait
-from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.parameters import (
-    check_keys,
     inverse_name,
     one_attribute,
     probability,
@@ -33,7 +30,6 @@ MOST_CARDS = 1_000  # whose exact probabilities take a quarter of a second
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Kuk(Trait):
     """Draw from a pack that the truth chooses, and report how many of the cards were red.
 
@@ -65,15 +61,6 @@ class Kuk(Trait):
 
     id = "kuk"
 
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    p1: float
-    p2: float
-    repeats: int
-    named: str
-    trait: str | None
-    labels: Categories
-
     def __init__(
         self,
         attribute: str,
@@ -84,12 +71,12 @@ class Kuk(Trait):
         trait: str | None = None,
         categories: Sequence[str] | None = None,
     ) -> None:
-        object.__setattr__(self, "attributes", one_attribute(attribute))
-        object.__setattr__(self, "shape", (2,))
-        object.__setattr__(self, "p1", probability("p1", p1))
-        object.__setattr__(self, "p2", probability("p2", p2))
-        object.__setattr__(self, "repeats", whole("repeats", repeats, 1, MOST_CARDS))
-        object.__setattr__(self, "named", inverse_name(inverse))
+        self.attributes = one_attribute(attribute)
+        self.shape = (2,)
+        self.p1 = probability("p1", p1)
+        self.p2 = probability("p2", p2)
+        self.repeats = whole("repeats", repeats, 1, MOST_CARDS)
+        self.inverse = inverse_name(inverse)
         self._state(trait, categories)
 
     @property
@@ -106,10 +93,6 @@ class Kuk(Trait):
     def _reversed(self) -> bool:
         """Whether a red card is symbol 0: the only card, and the trait is category 0."""
         return self.repeats == 1 and self.position == 0
-
-    @property
-    def inverse(self) -> str:
-        return self.named
 
     @property
     def reported_shape(self) -> tuple[int, ...]:
@@ -129,7 +112,7 @@ class Kuk(Trait):
 
     @cached_property
     def _left_inverse(self) -> Floats:
-        if self.named == "weighted":
+        if self.inverse == "weighted":
             return super()._left_inverse
         self.require_inverse()
         p1, p2 = exact(self.p1), exact(self.p2)
@@ -152,20 +135,3 @@ class Kuk(Trait):
         if self._reversed:
             red = 1 - red
         return red[:, None].astype(np.result_type(codes, code_dtype(self.repeats + 1)))
-
-    def config(self) -> dict[str, Any]:
-        config = {
-            "id": self.id,
-            "attribute": self.attributes[0],
-            "p1": self.p1,
-            "p2": self.p2,
-            "repeats": self.repeats,
-        }
-        named = {} if self.named == "weighted" else {"inverse": self.named}
-        return {**config, **named, **self._labels_config()}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        optional = {"repeats", "inverse", "trait", "categories"}
-        check_keys(cls.id, parameters, {"attribute", "p1", "p2"}, optional)
-        return cls(**parameters)

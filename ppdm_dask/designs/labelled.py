@@ -34,9 +34,6 @@ class Trait(Design):
     codebook has it.
     """
 
-    trait: str | None
-    labels: Categories
-
     def _state(self, trait: Any, categories: Any) -> None:
         """Check and keep the label of the trait, and the labels in order where they are known."""
         if trait is not None and (not isinstance(trait, str) or not trait):
@@ -52,8 +49,8 @@ class Trait(Design):
                 "needed",
                 trait,
             )
-        object.__setattr__(self, "trait", trait)
-        object.__setattr__(self, "labels", labels)
+        self.trait: str | None = trait
+        self.labels = labels
 
     @property
     def position(self) -> int:
@@ -110,10 +107,6 @@ class Trait(Design):
         # The other label follows from the codebook.
         return {key: value for key, value in self.channel().items() if key != "categories"}
 
-    def _labels_config(self) -> dict[str, Any]:
-        trait = {} if self.trait is None else {"trait": self.trait}
-        return {**trait, **written(self.labels)}
-
 
 Places = tuple[npt.NDArray[np.int64], ...]
 """For each attribute, where each category of the new order is in the old one."""
@@ -154,6 +147,3 @@ class Labelled(Design):
     def _by_label(self) -> dict[str, Any]:
         stated = zip(self.attributes, self.labels, strict=True)
         return self.in_order({n: tuple(sorted(ls)) for n, ls in stated if ls}).channel()
-
-    def _labels_config(self) -> dict[str, Any]:
-        return written(self.labels)

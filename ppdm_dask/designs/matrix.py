@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,7 +26,6 @@ from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, joint_order, read_categories, same_law
 from ppdm_dask.designs.parameters import (
     attribute_names,
-    check_keys,
     noted_distribution,
     numbers,
     rescaled,
@@ -43,7 +41,6 @@ __all__ = ["RRMatrix"]
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class RRMatrix(Labelled):
     """``reported = P @ true``: P[y, x] is the probability that category x is reported as y.
 
@@ -75,14 +72,6 @@ class RRMatrix(Labelled):
     """
 
     id = "matrix"
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    P: Floats
-    reported: tuple[int, ...]
-    prior: Floats | None
-    labels: Categories
-    remarks: tuple[str, ...]
 
     def __init__(
         self,
@@ -145,17 +134,13 @@ class RRMatrix(Labelled):
                 what = "only a tall P has one" if square else "positive probabilities are needed"
                 raise DesignError(f"p0: got {law.tolist()}; {what}", p0)
         matrix.flags.writeable = False
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", sizes)
-        object.__setattr__(self, "P", matrix)
-        object.__setattr__(self, "reported", reported)
-        object.__setattr__(self, "prior", law)
-        object.__setattr__(self, "labels", read_categories(categories, names, sizes))
-        object.__setattr__(self, "remarks", notes)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.remarks
+        self.attributes = names
+        self.shape = sizes
+        self.P = matrix
+        self.reported = reported
+        self.p0 = law
+        self.labels = read_categories(categories, names, sizes)
+        self.remarks = notes
 
     @property
     def ordered(self) -> bool:
@@ -180,7 +165,7 @@ class RRMatrix(Labelled):
         return moved
 
     def permuted(self, order: Places, labels: Categories) -> Self:
-        p0 = None if self.prior is None else self.prior[joint_order(order, self.shape)]
+        p0 = None if self.p0 is None else self.p0[joint_order(order, self.shape)]
         P = self._moved(order)
         return type(self)(self.attributes, P, self.shape, self.reported, p0, labels)
 
@@ -188,16 +173,17 @@ class RRMatrix(Labelled):
     def reported_shape(self) -> tuple[int, ...]:
         return self.reported
 
-    @property
-    def p0(self) -> Floats | None:
-        return self.prior
+    def _parameter(self, name: str) -> Any:
+        if name == "reported_shape" and self.reported == self.shape:
+            return None
+        return super()._parameter(name)
 
     @property
     def undefined(self) -> str:
         m, n = self.P.shape
         if m < n:
             return f"{m} reported symbols cannot tell {n} categories apart"
-        singular = not condition(self.P, self.prior) < MAX_CONDITION
+        singular = not condition(self.P, self.p0) < MAX_CONDITION
         return "P is singular to working precision" if singular else ""
 
     def matrix(self) -> Floats:
@@ -218,7 +204,7 @@ class RRMatrix(Labelled):
         if np.abs(rows - columns @ lumps).max() > 1e-12:
             return None
         tall = len(columns) > columns.shape[1]
-        p0 = lumps @ self.prior if tall and self.prior is not None else None
+        p0 = lumps @ self.p0 if tall and self.p0 is not None else None
         if len(self.P) != self.n_true and not self.undefined:
             if len(columns) < columns.shape[1]:
                 return None
@@ -259,22 +245,3 @@ class RRMatrix(Labelled):
         """Of the law that is drawn: an entry too small to be drawn rules its category out."""
         P = drawn(self.P)
         return P.min(1), P.max(1)
-
-    def config(self) -> dict[str, Any]:
-        config = {
-            "id": self.id,
-            "attributes": list(self.attributes),
-            "P": self.P.tolist(),
-            "shape": list(self.shape),
-        }
-        if self.reported != self.shape:
-            config["reported_shape"] = list(self.reported)
-        if self.prior is not None:
-            config["p0"] = self.prior.tolist()
-        return {**config, **self._labels_config()}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        optional = {"shape", "reported_shape", "p0", "categories"}
-        check_keys(cls.id, parameters, {"attributes", "P"}, optional)
-        return cls(**parameters)

@@ -11,7 +11,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -235,6 +235,3 @@ class Mixture(Design):
         truth = float(self._diagonal(np.array(off)))
         low, high = min(truth, off), max(truth, off)
         return float(np.log(high / low)) if low > 0 else math.inf
-
-    def _named(self, **parameters: Any) -> dict[str, Any]:
-        return {"id": self.id, "attributes": list(self.attributes), **parameters}

@@ -14,9 +14,10 @@ import numpy as np
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import MAX_DENSE, Design, design_from_config, register
 from ppdm_dask.designs.flip import Flip
-from ppdm_dask.designs.parameters import attribute_names, check_keys, probability, shape_of
+from ppdm_dask.designs.parameters import arguments, attribute_names, probability, shape_of
 from ppdm_dask.designs.product import Product
 from ppdm_dask.errors import DesignError, NotInvertible
+from ppdm_dask.frozen import settle
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact
 from ppdm_dask.shown import given, listed, shown
@@ -40,7 +41,6 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class MultiGroup(Product):
     """Each group of binary attributes is told truly with probability theta, else reversed whole.
 
@@ -73,6 +73,7 @@ class MultiGroup(Product):
     """
 
     id = "multigroup"
+    left_out = ("attributes", "shape")
 
     def __init__(
         self,
@@ -100,22 +101,22 @@ class MultiGroup(Product):
     @property
     def groups(self) -> Groups:
         """The attributes of each group."""
-        return tuple(block.attributes for block in self.parts)
+        return tuple(block.attributes for block in self.designs)
 
     @property
     def theta(self) -> tuple[float, ...]:
         """Probability of the truth of each group."""
-        return tuple(block.theta for block in self.parts if isinstance(block, Flip))
+        return tuple(block.theta for block in self.designs if isinstance(block, Flip))
 
     @property
     def undefined(self) -> str:
-        for j, block in enumerate(self.parts, 1):
+        for j, block in enumerate(self.designs, 1):
             if block.undefined:
                 return f"group {j} ({', '.join(block.attributes)}): {block.undefined}"
         return ""
 
     def require_inverse(self) -> None:
-        for j, block in enumerate(self.parts, 1):
+        for j, block in enumerate(self.designs, 1):
             try:
                 block.require_inverse()
             except NotInvertible as error:
@@ -134,7 +135,7 @@ class MultiGroup(Product):
 
     def posterior_summary(self, prior: Floats) -> PosteriorSummary:
         """As in the base class, group by group: a report has 2^g truths, not all of them."""
-        sizes = [block.n_true for block in self.parts]
+        sizes = [block.n_true for block in self.designs]
         total = np.asarray(prior, dtype=float).reshape(sizes)
         largest, squares = total, total**2
         for axis, theta in enumerate(self.theta):
@@ -150,15 +151,10 @@ class MultiGroup(Product):
     def channel(self) -> dict[str, Any]:
         return self.config()
 
-    def config(self) -> dict[str, Any]:
-        thetas = self.theta
-        theta: float | list[float] = thetas[0] if len(set(thetas)) == 1 else list(thetas)
-        return {"id": self.id, "groups": [list(group) for group in self.groups], "theta": theta}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"groups", "theta"}, {"attributes", "shape"})
-        return cls(**parameters)
+    def _parameter(self, name: str) -> Any:
+        if name == "theta" and len(set(self.theta)) == 1:
+            return self.theta[0]
+        return super()._parameter(name)
 
 
 def check_groups(
@@ -325,10 +321,7 @@ class RandomGroups:
         if split not in SPLITS:
             raise DesignError(f"split: got {given(split)}; 'redrawn' or 'fixed' is needed", split)
         check_groups([names], names, shape)
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "groups", g)
-        object.__setattr__(self, "theta", read_thetas(theta, g))
-        object.__setattr__(self, "split", split)
+        settle(self, attributes=names, groups=g, theta=read_thetas(theta, g), split=split)
 
     @property
     def redrawn(self) -> bool:
@@ -355,9 +348,7 @@ class RandomGroups:
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
         """Build from a recipe's parameters and the attributes and shape of its records."""
-        required = {"attributes", "groups", "theta"}
-        check_keys(MultiGroup.id, parameters, required, {"shape", "split"})
-        return cls(**parameters)
+        return cls(**arguments(cls, MultiGroup.id, parameters))
 
 
 def scheme_from_config(config: Mapping[str, Any]) -> Design | RandomGroups:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import register
 from ppdm_dask.designs.labelled import Trait
-from ppdm_dask.designs.labels import Categories
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import check_keys, one_attribute, probability
+from ppdm_dask.designs.parameters import one_attribute, probability
 from ppdm_dask.randomness import exact
 
 __all__ = ["Mangat", "Triangular"]
@@ -22,18 +19,11 @@ CERTAIN = np.eye(2)
 CERTAIN.flags.writeable = False
 
 
-@dataclass(frozen=True, eq=False, init=False)
 class _OneSided(Trait, Mixture):
     """``P = q I + (1 - q) e 1^T``, e the unit vector of the trait: epsilon is infinite.
 
     A report other than the trait gives away that the truth is not the trait.
     """
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    p: float
-    trait: str | None
-    labels: Categories
 
     def __init__(
         self,
@@ -42,27 +32,17 @@ class _OneSided(Trait, Mixture):
         trait: str | None = None,
         categories: Sequence[str] | None = None,
     ) -> None:
-        object.__setattr__(self, "attributes", one_attribute(attribute))
-        object.__setattr__(self, "shape", (2,))
-        object.__setattr__(self, "p", probability("p", p))
+        self.attributes = one_attribute(attribute)
+        self.shape = (2,)
+        self.p = probability("p", p)
         self._state(trait, categories)
 
     @property
     def factors(self) -> tuple[Floats, ...]:
         return (CERTAIN[self.position],)
 
-    def config(self) -> dict[str, Any]:
-        config = {"id": self.id, "attribute": self.attributes[0], "p": self.p}
-        return {**config, **self._labels_config()}
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "p"}, {"trait", "categories"})
-        return cls(**parameters)
-
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Mangat(_OneSided):
     """Who has the trait says so; who has not answers as in Warner's design.
 
@@ -88,7 +68,6 @@ class Mangat(_OneSided):
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Triangular(_OneSided):
     """Report the trait if it or an unrelated statement applies, else the other category.
 

@@ -1,21 +1,30 @@
-"""Reading parameters: each complaint names the parameter, the value and what is right."""
+"""The parameters of a design, from its constructor's signature to a configuration and back.
+
+Readers of single values: each complaint names the parameter, the value and what is right.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from fractions import Fraction
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.designs.labels import Categories, written
 from ppdm_dask.errors import DesignError
+from ppdm_dask.frozen import Frozen
 from ppdm_dask.shown import given, listed, quoted
 
 __all__ = [
+    "Parameters",
+    "arguments",
     "attribute_names",
     "check_keys",
     "distribution",
@@ -237,3 +246,124 @@ def check_keys(
             )
     for key in sorted(required - set(parameters)):
         raise DesignError(f"{key}: missing; {family!r} needs it", key)
+
+
+class _Signature(NamedTuple):
+    """Parameters of a constructor, in their order."""
+
+    names: dict[str, str]
+    """Parameter of each key of a configuration."""
+
+    required: frozenset[str]
+    optional: frozenset[str]
+    kept: tuple[tuple[str, str], ...]
+    """Parameters that a configuration has, and their keys."""
+
+
+@cache
+def _signature(cls: type) -> _Signature:
+    keys, left_out = getattr(cls, "keys", {}), getattr(cls, "left_out", ())
+    parameters = inspect.signature(cls).parameters.values()
+    names = {keys.get(each.name, each.name): each.name for each in parameters}
+    without = {each.name for each in parameters if each.default is each.empty}
+    required = frozenset(key for key, name in names.items() if name in without)
+    kept = tuple((name, key) for key, name in names.items() if name not in left_out)
+    return _Signature(names, required, frozenset(names) - required, kept)
+
+
+def arguments(cls: type, family: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a constructor from a table: those without a default are needed.
+
+    Raises
+    ------
+    DesignError
+        For a parameter that is unknown or missing, as one of the family.
+    """
+    signature = _signature(cls)
+    check_keys(family, parameters, signature.required, signature.optional)
+    return {signature.names[key]: value for key, value in parameters.items()}
+
+
+class Parameters(Frozen):
+    """Configuration and ``repr`` of a design by the signature of its constructor.
+
+    Each parameter is read from the attribute of its name; ``attribute``, ``n`` and ``categories``
+    follow from what every design has.  None, which says nothing, is left out, and so is the
+    weighted inverse, which goes without saying.
+    """
+
+    id: ClassVar[str]
+    attributes: tuple[str, ...]
+    shape: tuple[int, ...]
+
+    left_out: ClassVar[tuple[str, ...]] = ()
+    """Parameters that say others in another way, or only check them: no configuration has them."""
+
+    keys: ClassVar[Mapping[str, str]] = {}
+    """Keys of parameters that a configuration calls otherwise."""
+
+    @property
+    def categories(self) -> Categories:
+        """Labels of each attribute; None where they are not stated."""
+        raise NotImplementedError
+
+    def _parameter(self, name: str) -> Any:
+        """Value of one parameter, as the constructor takes it."""
+        match name:
+            case "attribute":
+                return self.attributes[0]
+            case "n":
+                return self.shape[0]
+            case "categories":
+                return written(self.categories).get("categories")
+        return getattr(self, name)
+
+    def _stated(self) -> Iterator[tuple[str, str, Any]]:
+        """Each parameter that has to be said for an equal design, its key, and its value."""
+        kind: type = type(self)
+        for name, key in _signature(kind).kept:
+            value = self._parameter(name)
+            if value is not None and not (name == "inverse" and value == "weighted"):
+                yield name, key, value
+
+    def config(self) -> dict[str, Any]:
+        """Parameters as JSON values, from which ``design_from_config`` builds an equal one."""
+        return {"id": self.id, **{key: _plain(value) for _, key, value in self._stated()}}
+
+    @classmethod
+    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
+        """Inverse of :meth:`config`, without the ``id``.
+
+        Raises
+        ------
+        DesignError
+            For a parameter that is unknown or missing, or an impossible value.
+        """
+        return cls(**arguments(cls, cls.id, parameters))
+
+    def __repr__(self) -> str:
+        stated = (f"{name}={_short(value)}" for name, _, value in self._stated())
+        return f"{type(self).__name__}({', '.join(stated)})"
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.config() if isinstance(value, Parameters) else value
+
+
+SHOWN = 50
+"""Entries of a list that a ``repr`` writes out; of a longer one it has the first three."""
+
+
+def _short(value: Any) -> str:
+    """A parameter as Python has it."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, tuple | list):
+        return repr(value)
+    items = [_short(item) for item in (value if len(value) <= SHOWN else value[:3])]
+    return f"[{', '.join(items + ['...'] * (len(value) > SHOWN))}]"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from ppdm_dask.designs.labels import Categories, Orders, read_categories
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
-    check_keys,
     distribution,
     labelled,
     noted_distribution,
@@ -31,7 +29,6 @@ __all__ = ["InvariantPRAM", "two_stage"]
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class InvariantPRAM(Labelled, Mixture):
     """``P = q I + (1 - q) p 1^T``, so that ``P p = p``: counts of reports are those of the truth.
 
@@ -54,13 +51,6 @@ class InvariantPRAM(Labelled, Mixture):
 
     id = "pram"
 
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    prior: Floats
-    q: float
-    labels: Categories
-    remarks: tuple[str, ...]
-
     def __init__(
         self,
         attribute: str,
@@ -71,17 +61,13 @@ class InvariantPRAM(Labelled, Mixture):
         values, named = labelled(prior)
         law, notes = noted_distribution("prior", values)
         names = one_attribute(attribute)
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", (law.size,))
-        object.__setattr__(self, "prior", law)
-        object.__setattr__(self, "q", probability("q", q))
+        self.attributes = names
+        self.shape = (law.size,)
+        self.prior = law
+        self.q = probability("q", q)
         stated = stated_once("prior", named, categories)
-        object.__setattr__(self, "labels", read_categories(stated, names, (law.size,)))
-        object.__setattr__(self, "remarks", notes)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.remarks
+        self.labels = read_categories(stated, names, (law.size,))
+        self.remarks = notes
 
     def permuted(self, order: Places, labels: Categories) -> Self:
         return type(self)(self.attributes[0], self.prior[order[0]], self.q, labels[0])
@@ -96,20 +82,6 @@ class InvariantPRAM(Labelled, Mixture):
     @property
     def factors(self) -> tuple[Floats, ...]:
         return (self.prior,)
-
-    def config(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "attribute": self.attributes[0],
-            "prior": self.prior.tolist(),
-            "q": self.q,
-            **self._labels_config(),
-        }
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "prior", "q"}, {"categories"})
-        return cls(**parameters)
 
 
 def two_stage(design: Design, prior: npt.ArrayLike) -> RRMatrix:

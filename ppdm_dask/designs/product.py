@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from ppdm_dask.data.codebook import code_dtype
 from ppdm_dask.designs.base import Codes, Design, design_from_config, register
 from ppdm_dask.designs.labels import Categories, Orders
 from ppdm_dask.designs.mixture import MAX_JOINT
-from ppdm_dask.designs.parameters import attribute_names, check_keys
+from ppdm_dask.designs.parameters import arguments, attribute_names
 from ppdm_dask.errors import DesignError
 from ppdm_dask.shown import given, shown
 
@@ -39,7 +38,6 @@ def _first(block: Design, attributes: Sequence[str]) -> int:
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class Product(Design):
     """Blocks disguised independently of one another; what no block covers is undisguised.
 
@@ -55,8 +53,7 @@ class Product(Design):
     """
 
     id = "product"
-
-    parts: tuple[Design, ...]
+    keys: ClassVar[Mapping[str, str]] = {"designs": "blocks"}
 
     def __init__(self, designs: Iterable[Design]) -> None:
         designs = tuple(designs)
@@ -65,48 +62,48 @@ class Product(Design):
                 raise DesignError(f"designs: got {given(design)}; designs are needed", design)
         parts = tuple(block for design in designs for block in design.blocks)
         names = attribute_names([name for block in parts for name in block.attributes])
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", tuple(k for block in parts for k in block.shape))
+        self.designs = parts
+        self.attributes = names
+        self.shape = tuple(k for block in parts for k in block.shape)
 
     @property
     def blocks(self) -> tuple[Design, ...]:
-        return self.parts
+        return self.designs
 
     @property
     def ordered(self) -> bool:
-        return any(block.ordered for block in self.parts)
+        return any(block.ordered for block in self.designs)
 
     @property
     def categories(self) -> Categories:
-        return tuple(labels for block in self.parts for labels in block.categories)
+        return tuple(labels for block in self.designs for labels in block.categories)
 
     @property
     def unlabelled(self) -> tuple[str, ...]:
-        return tuple(name for block in self.parts for name in block.unlabelled)
+        return tuple(name for block in self.designs for name in block.unlabelled)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(note for block in self.parts for note in block.notes)
+        return tuple(note for block in self.designs for note in block.notes)
 
     def in_order(self, orders: Orders) -> Design:
-        parts = tuple(block.in_order(orders) for block in self.parts)
-        same = all(new is old for new, old in zip(parts, self.parts, strict=True))
+        parts = tuple(block.in_order(orders) for block in self.designs)
+        same = all(new is old for new, old in zip(parts, self.designs, strict=True))
         return self if same else Product(parts)
 
     def by_position(self) -> Design | None:
-        parts = [block.by_position() for block in self.parts]
-        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
+        parts = [block.by_position() for block in self.designs]
+        if all(new is old for new, old in zip(parts, self.designs, strict=True)):
             return self
         found = [block for block in parts if block is not None]
         return Product(found) if len(found) == len(parts) else None
 
     @property
     def undefined(self) -> str:
-        return next((block.undefined for block in self.parts if block.undefined), "")
+        return next((block.undefined for block in self.designs if block.undefined), "")
 
     def require_inverse(self) -> None:
-        for block in self.parts:
+        for block in self.designs:
             block.require_inverse()
 
     def marginal(self, attributes: Sequence[str]) -> Design | None:
@@ -115,7 +112,7 @@ class Product(Design):
         None where a block that is cut is not lumpable, or the order takes a block apart.
         """
         parts: list[Design] = []
-        for block in sorted(self.parts, key=lambda block: _first(block, attributes)):
+        for block in sorted(self.designs, key=lambda block: _first(block, attributes)):
             kept = [name for name in attributes if name in block.attributes]
             part = block.marginal(kept) if kept else None
             if kept and part is None:
@@ -127,24 +124,24 @@ class Product(Design):
 
     def matrix(self) -> Floats:
         self._require_dense()
-        return _kron([block.matrix() for block in self.parts])
+        return _kron([block.matrix() for block in self.designs])
 
     def left_inverse(self) -> Floats:
         self._require_dense()
-        return _kron([block.left_inverse() for block in self.parts])
+        return _kron([block.left_inverse() for block in self.designs])
 
     @property
     def reported_shape(self) -> tuple[int, ...]:
-        return tuple(k for block in self.parts for k in block.reported_shape)
+        return tuple(k for block in self.designs for k in block.reported_shape)
 
     def _along(
         self, step: Callable[[Design, Floats], Floats], vector: Floats, *, reported: bool = False
     ) -> Floats:
         """Apply a block operation along each block's axis of a joint vector in turn."""
         tail = vector.shape[1:]
-        sizes = [block.n_reported if reported else block.n_true for block in self.parts]
+        sizes = [block.n_reported if reported else block.n_true for block in self.designs]
         tensor = vector.reshape(*sizes, *tail)
-        for axis, block in enumerate(self.parts):
+        for axis, block in enumerate(self.designs):
             tensor = np.moveaxis(step(block, np.moveaxis(tensor, axis, 0)), 0, axis)
         return tensor.reshape(-1, *tail)
 
@@ -164,7 +161,7 @@ class Product(Design):
         return self._along(lambda block, x: block.invert_transposed(x), true)
 
     def _require_symbols(self) -> None:
-        for block in self.parts:
+        for block in self.designs:
             if block.kind == "set":
                 raise DesignError(
                     f"reports of {shown(block.attributes[0])} are sets; they are handled "
@@ -181,10 +178,10 @@ class Product(Design):
         return weight
 
     def _columns(self) -> list[tuple[Design, slice]]:
-        edges = np.cumsum([0, *(len(block.shape) for block in self.parts)])
+        edges = np.cumsum([0, *(len(block.shape) for block in self.designs)])
         return [
             (block, slice(a, b))
-            for block, a, b in zip(self.parts, edges[:-1], edges[1:], strict=True)
+            for block, a, b in zip(self.designs, edges[:-1], edges[1:], strict=True)
         ]
 
     def likelihood_range(self) -> tuple[Floats, Floats]:
@@ -194,7 +191,7 @@ class Product(Design):
                 f"{MAX_JOINT}); ask block by block",
                 self,
             )
-        ranges = [block.likelihood_range() for block in self.parts]
+        ranges = [block.likelihood_range() for block in self.designs]
         low = reduce(np.multiply.outer, [low for low, _ in ranges])
         high = reduce(np.multiply.outer, [high for _, high in ranges])
         return low.ravel(), high.ravel()
@@ -218,18 +215,18 @@ class Product(Design):
         return truth, factors
 
     def _by_label(self) -> dict[str, Any]:
-        return {"id": self.id, "blocks": [block._by_label() for block in self.parts]}
+        return {"id": self.id, "blocks": [block._by_label() for block in self.designs]}
 
     def channel(self) -> dict[str, Any]:
-        return {"id": self.id, "blocks": [block.channel() for block in self.parts]}
-
-    def config(self) -> dict[str, Any]:
-        return {"id": self.id, "blocks": [block.config() for block in self.parts]}
+        return {"id": self.id, "blocks": [block.channel() for block in self.designs]}
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"blocks"})
-        blocks = parameters["blocks"]
-        if not isinstance(blocks, Sequence) or isinstance(blocks, str) or not blocks:
-            raise DesignError(f"blocks: got {given(blocks)}; a list of designs is needed", blocks)
-        return cls([design_from_config(block) for block in blocks])
+        found = arguments(cls, cls.id, parameters)
+        if "designs" in found:
+            blocks = found["designs"]
+            if not isinstance(blocks, Sequence) or isinstance(blocks, str) or not blocks:
+                what = f"blocks: got {given(blocks)}; a list of designs is needed"
+                raise DesignError(what, blocks)
+            found["designs"] = [design_from_config(block) for block in blocks]
+        return cls(**found)

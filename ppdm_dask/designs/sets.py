@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -173,10 +173,6 @@ class SetDesign(Design):
             rows = true[low - start : high - start]
             parts.append(self.draw(rows, stream.child(chunk), low - chunk * CHUNK))
         return np.concatenate(parts)
-
-    def _config(self, **parameters: Any) -> dict[str, Any]:
-        config = {"id": self.id, "attribute": self.attributes[0], "n": self.shape[0], **parameters}
-        return config if self.inverse == "weighted" else {**config, "inverse": self.inverse}
 
 
 def check_size(size: npt.NDArray[np.int64], expected: int, design: SetDesign) -> None:

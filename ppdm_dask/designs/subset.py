@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +11,6 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import register
 from ppdm_dask.designs.parameters import (
-    check_keys,
     nonnegative,
     one_attribute,
     probability,
@@ -33,7 +30,6 @@ MIN_DIFFERENCE = 1e-12
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class SubsetSelection(SetDesign):
     """The true category is in the report with probability p; the rest of it is drawn at random.
 
@@ -60,11 +56,7 @@ class SubsetSelection(SetDesign):
     """
 
     id = "subset"
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    size: int
-    p: float
+    left_out = ("epsilon",)
 
     def __init__(
         self,
@@ -88,10 +80,10 @@ class SubsetSelection(SetDesign):
             raise DesignError(f"size: got {s}; at most {k - 1} of {k} categories", size)
         if p is None:
             p = s / (s + (k - s) * e)
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", (k,))
-        object.__setattr__(self, "size", s)
-        object.__setattr__(self, "p", probability("p", p))
+        self.attributes = names
+        self.shape = (k,)
+        self.size = s
+        self.p = probability("p", p)
 
     @property
     def _other(self) -> float:
@@ -141,11 +133,3 @@ class SubsetSelection(SetDesign):
         rare = math.fsum(order[: m - 1])
         rest = math.fsum(order[m - 1 : -1])
         return float(likely * x / (likely * (x + rare) + unlikely * rest))
-
-    def config(self) -> dict[str, Any]:
-        return self._config(size=self.size, p=self.p)
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "n"}, {"size", "p", "epsilon"})
-        return cls(**parameters)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +12,6 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import register
 from ppdm_dask.designs.parameters import (
-    check_keys,
     inverse_name,
     nonnegative,
     one_attribute,
@@ -35,7 +32,6 @@ MIN_DIFFERENCE = 1e-12
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class UnaryEncoding(SetDesign):
     """The report holds the true category with probability p, and each other one with q.
 
@@ -65,12 +61,7 @@ class UnaryEncoding(SetDesign):
     """
 
     id = "unary"
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    p: float
-    q: float
-    named: str
+    left_out = ("epsilon",)
 
     def __init__(
         self,
@@ -88,15 +79,11 @@ class UnaryEncoding(SetDesign):
         if epsilon is not None:
             e = math.exp(-nonnegative("epsilon", epsilon))
             p, q = 0.5, e / (1 + e)
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", (k,))
-        object.__setattr__(self, "p", probability("p", p))
-        object.__setattr__(self, "q", probability("q", q))
-        object.__setattr__(self, "named", inverse_name(inverse))
-
-    @property
-    def inverse(self) -> str:
-        return self.named
+        self.attributes = names
+        self.shape = (k,)
+        self.p = probability("p", p)
+        self.q = probability("q", q)
+        self.inverse = inverse_name(inverse)
 
     @property
     def undefined(self) -> str:
@@ -132,7 +119,7 @@ class UnaryEncoding(SetDesign):
         return k * (expected - 1) / (k - 1)
 
     def pair_weights(self, size: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
-        if self.named == "textbook":
+        if self.inverse == "textbook":
             scale = self.p - self.q
             ones = np.ones(np.shape(size))
             return (1 - self.q) / scale * ones, -self.q / scale * ones
@@ -167,11 +154,3 @@ class UnaryEncoding(SetDesign):
         if k == 1 or math.isinf(ratio):
             return 1.0
         return largest / (largest + (1 - largest) * math.exp(-ratio))
-
-    def config(self) -> dict[str, Any]:
-        return self._config(p=self.p, q=self.q)
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attribute", "n"}, {"p", "q", "epsilon", "inverse"})
-        return cls(**parameters)

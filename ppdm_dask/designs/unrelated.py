@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,6 @@ from ppdm_dask.designs.labels import Categories, Labels, Orders, read_categories
 from ppdm_dask.designs.mixture import COIN, PERSONAL, Mixture, uniform
 from ppdm_dask.designs.parameters import (
     attribute_names,
-    check_keys,
     labelled,
     noted_distribution,
     probability,
@@ -37,7 +35,6 @@ Personal = float | str | Sequence[float] | Mapping[str, Any] | npt.NDArray[np.fl
 
 
 @register
-@dataclass(frozen=True, eq=False, init=False)
 class UnrelatedQuestion(Labelled, Mixture):
     """With probability q the true answers, else the answers to unrelated questions.
 
@@ -68,13 +65,7 @@ class UnrelatedQuestion(Labelled, Mixture):
     """
 
     id = "unrelated"
-
-    attributes: tuple[str, ...]
-    shape: tuple[int, ...]
-    q: float
-    w_y: tuple[Floats, ...]
-    labels: Categories
-    remarks: tuple[str, ...]
+    left_out = ("shape",)
 
     def __init__(
         self,
@@ -101,16 +92,12 @@ class UnrelatedQuestion(Labelled, Mixture):
                 "(a single number stands for a binary attribute)",
                 w_y,
             )
-        object.__setattr__(self, "attributes", names)
-        object.__setattr__(self, "shape", sizes)
-        object.__setattr__(self, "q", probability("q", q))
-        object.__setattr__(self, "w_y", laws)
-        object.__setattr__(self, "labels", read_categories(given, names, sizes))
-        object.__setattr__(self, "remarks", tuple(note for _, notes in read for note in notes))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.remarks
+        self.attributes = names
+        self.shape = sizes
+        self.q = probability("q", q)
+        self.w_y = laws
+        self.labels = read_categories(given, names, sizes)
+        self.remarks = tuple(note for _, notes in read for note in notes)
 
     @property
     def unlabelled(self) -> tuple[str, ...]:
@@ -122,6 +109,15 @@ class UnrelatedQuestion(Labelled, Mixture):
     def permuted(self, order: Places, labels: Categories) -> Self:
         laws = [law[moved] for law, moved in zip(self.w_y, order, strict=True)]
         return type(self)(self.attributes, self.q, laws, categories=labels)
+
+    def _parameter(self, name: str) -> Any:
+        if name != "w_y":
+            return super()._parameter(name)
+        # Of a binary attribute without labels P(Y = 1) says everything.
+        return [
+            float(law[1]) if law.size == 2 and labels is None else law
+            for law, labels in zip(self.w_y, self.labels, strict=True)
+        ]
 
     def line_to_add(self, orders: Orders) -> str:
         line = needed_line(self, orders, "w_y")
@@ -161,18 +157,6 @@ class UnrelatedQuestion(Labelled, Mixture):
             [laws[name] for name in attributes],
             categories=[labels[name] for name in attributes],
         )
-
-    def config(self) -> dict[str, Any]:
-        laws = [
-            float(law[1]) if law.size == 2 and labels is None else law.tolist()
-            for law, labels in zip(self.w_y, self.labels, strict=True)
-        ]
-        return self._named(q=self.q, w_y=laws, **self._labels_config())
-
-    @classmethod
-    def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        check_keys(cls.id, parameters, {"attributes", "q"}, {"w_y", "shape", "categories"})
-        return cls(**parameters)
 
 
 def _listed(entry: Any) -> bool:

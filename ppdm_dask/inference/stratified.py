@@ -16,6 +16,7 @@ from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
 from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.frozen import settle
 from ppdm_dask.inference.events import event_weights
 from ppdm_dask.inference.fit import Fit, fit_of_parts
 from ppdm_dask.inference.inversion import Estimate
@@ -67,7 +68,7 @@ class Stratified:
                 raise DesignError(f"designs: got {given(design)}; designs are needed", design)
         if not found:
             raise DesignError("designs: got none; one a stratum is needed", designs)
-        object.__setattr__(self, "designs", found)
+        settle(self, designs=found)
 
     def pair(self, strata: Sequence[Records]) -> Strata:
         """Each stratum's records with their design, bound to their codebook.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.parameters import attribute_names, probability
 from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
+from ppdm_dask.frozen import settle
 from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.randomness import LOGICAL_BLOCK, exact, unpack_plane
 from ppdm_dask.shown import given, quoted, shown
@@ -85,10 +86,7 @@ class TwoSample:
         if not isinstance(two, Sequence) or isinstance(two, str) or len(two) != 2:
             raise DesignError(f"q: got {given(q)}; two probabilities are needed", q)
         pair = (probability("q[0]", q[0]), probability("q[1]", q[1]))
-        object.__setattr__(self, "private", names[0])
-        object.__setattr__(self, "personal", names[1])
-        object.__setattr__(self, "q", pair)
-        object.__setattr__(self, "yes", _labels_of_yes(yes))
+        settle(self, private=names[0], personal=names[1], q=pair, yes=_labels_of_yes(yes))
 
     def matrix(self) -> npt.NDArray[np.float64]:
         """Shares of yes among reports from the shares of private and personal yes, shape (2, 2)."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
+from ppdm_dask.frozen import settle
 from ppdm_dask.shown import given, shown
 
 __all__ = ["Problem", "Settings", "infeasible"]
@@ -170,9 +171,7 @@ class Problem:
                 delta,
             )
         p.flags.writeable = False
-        object.__setattr__(self, "prior", p)
-        object.__setattr__(self, "n_records", int(n_records))
-        object.__setattr__(self, "delta", float(delta))
+        settle(self, prior=p, n_records=int(n_records), delta=float(delta))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Problem, (self.prior.tolist(), self.n_records, self.delta)
