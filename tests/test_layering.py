@@ -178,7 +178,7 @@ def _kind(name: str) -> str:
     return parts[2] if parts[1:2] == ["experiments"] and len(parts) > 3 else ""
 
 
-# What each start can do without: Dask, numba, scikit-learn, matplotlib, SciPy's solvers, whole rooms.
+# What a start can do without: Dask, numba, scikit-learn, matplotlib, solvers, whole rooms.
 LATE = frozenset(
     {
         ("cli", "cli.app"),
