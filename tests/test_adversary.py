@@ -17,10 +17,10 @@ from ppdm_dask.audit.adversary import MAX_REPORTS, Population, disclose, learn
 from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs import Flip, RandomGroups
 from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.results import empty_arrays
 from ppdm_dask.experiments.sweep.plan import SweepPlan, fill_privacy, single_attribute
 from ppdm_dask.experiments.sweep.recipe import Recipe
-from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
+from ppdm_dask.experiments.sweep.results import empty_arrays
+from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
 
 
 def population(codes, shape, names=None) -> Population:

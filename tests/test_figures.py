@@ -17,10 +17,10 @@ from small_recipe import CONFIG, TREES, many
 
 from ppdm_dask.drawing import style
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sweep.figures import draw_figures
+from ppdm_dask.experiments.sweep.kind import SWEEP
 from ppdm_dask.experiments.sweep.recipe import Recipe
-from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES
+from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES
 
 REPEATS = 50
 
@@ -92,7 +92,7 @@ def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
     def drawing(ds: Any, recipe: Recipe) -> dict[str, Figure]:
         found: dict[str, Figure] = {}
         monkeypatch.setattr(style, "save", lambda figure, _, name: [found.setdefault(name, figure)])
-        draw_figures(ds, recipe, tmp_path)
+        SWEEP.draw_figures(ds, recipe, tmp_path)
         return found
 
     return drawing
@@ -103,7 +103,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """The figures of the small recipe, as matplotlib holds them."""
     found: dict[str, Figure] = {}
     monkeypatch.setattr(style, "save", lambda figure, _, name: [found.setdefault(name, figure)])
-    draw_figures(result(), recipe(), tmp_path)
+    SWEEP.draw_figures(result(), recipe(), tmp_path)
     return found
 
 
@@ -126,7 +126,7 @@ def texts(figure: Figure) -> list[str]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return draw_figures(result(), recipe(), tmp_path_factory.mktemp("run") / "figures")
+    return SWEEP.draw_figures(result(), recipe(), tmp_path_factory.mktemp("run") / "figures")
 
 
 def test_files(files: list[Path]) -> None:
@@ -146,7 +146,7 @@ def test_files(files: list[Path]) -> None:
 
 
 def test_the_same_result_is_the_same_file(files: list[Path], tmp_path: Path) -> None:
-    for one, other in zip(files, draw_figures(result(), recipe(), tmp_path), strict=True):
+    for one, other in zip(files, SWEEP.draw_figures(result(), recipe(), tmp_path), strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert "<dc:date>" not in files[1].read_text(encoding="utf-8")
 
@@ -340,7 +340,7 @@ def test_equal_curves_of_privacy_are_drawn_once(draw: Draw) -> None:
 
 @pytest.mark.parametrize("computed", [0, 1])
 def test_a_grid_with_little_computed_is_drawn_too(tmp_path: Path, computed: int) -> None:
-    files = draw_figures(grid_result(computed), trees(), tmp_path)
+    files = SWEEP.draw_figures(grid_result(computed), trees(), tmp_path)
     assert len(files) == 8
     assert all(file.stat().st_size > 5_000 for file in files)
 
@@ -349,7 +349,7 @@ def test_a_grid_with_little_computed_is_drawn_too(tmp_path: Path, computed: int)
 def test_little_or_nothing_computed_is_drawn_too(
     tmp_path: Path, repeats: int, computed: int
 ) -> None:
-    files = draw_figures(result(repeats, computed), recipe(), tmp_path)
+    files = SWEEP.draw_figures(result(repeats, computed), recipe(), tmp_path)
     assert all(file.stat().st_size > 5_000 for file in files)
 
 
@@ -371,7 +371,7 @@ print("matplotlib.pyplot" in sys.modules)
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="figures: cannot be made: Not a directory"):
-        draw_figures(result(), recipe(), tmp_path / "file" / "figures")
+        SWEEP.draw_figures(result(), recipe(), tmp_path / "file" / "figures")
 
 
 heights = st.lists(st.floats(0, 1), min_size=1, max_size=8)

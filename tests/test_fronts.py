@@ -18,16 +18,13 @@ from small_recipe import write_recipe
 from ppdm_dask import datasets
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.errors import RecipeError
-from ppdm_dask.experiments.fronts.figures import draw_fronts
+from ppdm_dask.experiments.fronts.kind import FRONT
 from ppdm_dask.experiments.fronts.plan import FrontPlan, iterate, iterative_mse
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe
-from ppdm_dask.experiments.fronts.tables import front_json, front_notes, front_tables
 from ppdm_dask.experiments.kinds import load_recipe
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.report.alternatives import describe
-from ppdm_dask.report.pages import undefined_cells
 from ppdm_dask.search import methods as checkpoints
 from ppdm_dask.search.checkpoints import read_checkpoint
 from ppdm_dask.search.limit import Limit
@@ -234,13 +231,13 @@ def test_result_holds_fronts_limits_and_reasons(result):
 
 
 def test_result_is_told_in_tables_notes_json_and_figures(result, tmp_path):
-    headings = [heading for heading, _ in front_tables(result.dataset)]
+    headings = [heading for heading, _ in FRONT.tables(result.dataset)]
     assert len(headings) == 4 and "4 categories" in headings[0]
-    (note,) = front_notes(result.dataset)
+    (note,) = FRONT.notes(result.dataset)
     assert note.startswith("undefined: adult/race delta=0.75: delta = 0.75 is below")
-    plain = json.loads(json.dumps(front_json(result.dataset), allow_nan=False))
+    plain = json.loads(json.dumps(FRONT.as_json(result.dataset), allow_nan=False))
     assert [case["case"] for case in plain["cases"]] == list(recipe_of().points())
-    files = draw_fronts(result.dataset, recipe_of(), tmp_path)
+    files = FRONT.draw_figures(result.dataset, recipe_of(), tmp_path)
     assert [f.name for f in files] == ["fronts.png", "fronts.svg", "em.png", "em.svg"]
 
 
@@ -248,11 +245,11 @@ def test_a_limit_that_no_design_need_attain_is_called_a_lower_bound(result):
     """Not an undefined case: there is a front, and a bound that holds."""
     ds, recipe = result.dataset.copy(deep=True), recipe_of()
     figure = next(each for each in recipe.figures if each.kind == "front")
-    assert "certified limit: " in describe(ds, recipe, figure)
+    assert "certified limit: " in FRONT.describe(ds, recipe, figure)
     ds["categories"][0] = 24
-    assert any("with 24 categories" in note for note in front_notes(ds))
-    assert undefined_cells(ds) == undefined_cells(result.dataset)
-    told = describe(ds, recipe, figure)
+    assert any("with 24 categories" in note for note in FRONT.notes(ds))
+    assert FRONT.undefined(ds) == FRONT.undefined(result.dataset)
+    told = FRONT.describe(ds, recipe, figure)
     assert f"{ds['case'].to_numpy()[0]}, certified lower bound: " in told
 
 

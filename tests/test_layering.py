@@ -140,6 +140,26 @@ def test_no_modules_import_each_other(house: ModuleType, root: Path) -> None:
     assert house.circles(house.edges_of(house.read_modules(root))) == []
 
 
+def test_the_registry_alone_knows_the_kinds_of_experiments(house: ModuleType, root: Path) -> None:
+    """So that a further one is a folder of its own, and a line there."""
+    kinds = {path.parent.name for path in (PACKAGE / "experiments").glob("*/kind.py")}
+    assert kinds == {"fronts", "perturbation", "sweep"}
+    found = {
+        (name, other)
+        for name, others in house.edges_of(house.read_modules(root)).items()
+        for other in others
+        if _kind(other) in kinds and _kind(name) not in kinds
+    }
+    registry = "ppdm_dask.experiments"
+    assert found == {(f"{registry}.kinds", f"{registry}.{kind}.kind") for kind in kinds}
+
+
+def _kind(name: str) -> str:
+    """The folder below the experiments that a module lies in."""
+    parts = name.split(".")
+    return parts[2] if parts[1:2] == ["experiments"] and len(parts) > 3 else ""
+
+
 def test_old_names_say_the_new_ones(fresh_python: FreshPython) -> None:
     code = """
 import importlib, warnings

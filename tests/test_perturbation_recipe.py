@@ -23,11 +23,11 @@ from ppdm_dask.experiments.folder import read_run
 from ppdm_dask.experiments.grid import moments
 from ppdm_dask.experiments.kinds import (
     check_recipe,
-    findings,
     load_recipe,
     make_plan,
     recipe_from_config,
 )
+from ppdm_dask.experiments.perturbation.kind import PERTURBATION
 from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
 from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS, stream_key
 from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
@@ -305,7 +305,7 @@ def _assert_choice(part: Any) -> None:
 
 
 def test_findings_name_the_choice(finished: Any) -> None:
-    found = findings(finished.dataset)
+    found = PERTURBATION.findings(finished.dataset)
     assert found == finished.findings
     assert any(text.startswith("wbc, aibr: aibr k=") for text in found)
     one = finished.dataset.sel(data="wbc", setting="aibr k=2", classifier="svm")
@@ -348,7 +348,7 @@ def test_an_unfinished_run_is_read_and_resumed(finished: Any, tmp_path: Path) ->
     ds = partial.dataset.sel(data="wbc", setting="aibr k=1")
     assert (int(ds["completed"]), int(ds["chosen"])) == (2, -1)
     assert ds["correct"].to_numpy()[:, [0, 3]].tolist() == [[-1, -1]] * 2
-    assert findings(partial.dataset) == []
+    assert PERTURBATION.findings(partial.dataset) == []
     assert run(recipe, workers=0, out=tmp_path).digest == finished.digest
 
 

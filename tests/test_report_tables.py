@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ppdm_dask.cli.output import print_result
-from ppdm_dask.experiments.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sweep.tables import as_json, undefined_notes
-from ppdm_dask.experiments.variables import DISCLOSURES
+from ppdm_dask.experiments.sweep.kind import SWEEP
+from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.sweep.variables import DISCLOSURES
 
 Capture = pytest.CaptureFixture[str]
 
@@ -67,15 +67,15 @@ def test_two_axes_are_tables_below_one_another(capsys: Capture) -> None:
 
 def test_undefined_cells_are_named_by_the_axes_that_matter() -> None:
     ds = result()
-    assert undefined_notes(ds) == ["undefined at theta = 0.5: no inverse"]
+    assert SWEEP.notes(ds) == ["undefined at theta = 0.5: no inverse"]
     ds["undefined"][0, :, 4] = "no inverse"
-    assert undefined_notes(ds) == ["undefined at theta = 0.5; theta = 0.51: no inverse"]
+    assert SWEEP.notes(ds) == ["undefined at theta = 0.5; theta = 0.51: no inverse"]
     ds["undefined"][0, 1, 4] = ""
-    (note,) = undefined_notes(ds)
+    (note,) = SWEEP.notes(ds)
     assert note.startswith("undefined at groups = 1, theta = 0.5; groups = 1, theta = 0.51; ")
     ds["undefined"][0] = ""
     ds["undefined"][0, 1] = "too many"
-    assert undefined_notes(ds) == ["undefined at groups = 2: too many"]
+    assert SWEEP.notes(ds) == ["undefined at groups = 2: too many"]
 
 
 def test_large_errors_leave_few_digits(capsys: Capture) -> None:
@@ -93,7 +93,7 @@ def test_a_partial_table_counts_repeats(capsys: Capture) -> None:
 
 
 def test_json_has_what_the_tables_leave_out() -> None:
-    cells = as_json(result())["cells"]
+    cells = SWEEP.as_json(result())["cells"]
     assert len(cells) == 18
     assert cells[7] | {"data": "votes", "groups": 2, "theta": 0.1} == cells[7]
     assert cells[7]["negative_share"] == 0.375

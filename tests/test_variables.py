@@ -7,7 +7,7 @@ import pytest
 
 from ppdm_dask import UnrelatedQuestion, privacy
 from ppdm_dask.experiments.results import digest
-from ppdm_dask.experiments.variables import variable
+from ppdm_dask.experiments.sweep.variables import variable
 
 
 def pse_of_first(P: np.ndarray, prior: np.ndarray) -> float:
@@ -31,7 +31,7 @@ def test_a_reader_of_the_whole_report_may_be_left_with_less() -> None:
 
 
 def test_the_least_of_the_attributes_it_is() -> None:
-    from ppdm_dask.experiments.results import _least
+    from ppdm_dask.experiments.sweep.results import _least
 
     axes = {"data": ["x", "y"], "column": ["x/a", "x/b", "y/a"]}
     found = _least(np.array([[0.3, 0.4], [0.2, 0.5], [0.1, 0.6]]), axes)

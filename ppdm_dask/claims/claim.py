@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ppdm_dask.errors import RecipeError
 from ppdm_dask.files.fields import Table, read_toml
+from ppdm_dask.resources import pipelines_dir
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -138,9 +140,6 @@ def load_papers() -> tuple[Paper, ...]:
     RecipeError
         If two claims have the same id, or a file is wrong.
     """
-    from ppdm_dask.errors import RecipeError
-    from ppdm_dask.resources import pipelines_dir
-
     papers = tuple(map(read_paper, sorted((pipelines_dir() / "claims").glob("*.toml"))))
     seen: set[str] = set()
     for claim in (claim for paper in papers for claim in paper.claims):

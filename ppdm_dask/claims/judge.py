@@ -15,15 +15,16 @@ from ppdm_dask.claims.claim import Claim, Paper, load_papers
 from ppdm_dask.claims.quantity import Unjudged
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.errors import InputError
+from ppdm_dask.experiments.folder import StoredRun, read_run
+from ppdm_dask.experiments.kinds import AnyRecipe, load_recipe
 from ppdm_dask.files.documents import parse_json
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import write_text
+from ppdm_dask.resources import recipes
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.experiments.folder import StoredRun
-    from ppdm_dask.experiments.kinds import AnyRecipe
 
 __all__ = [
     "claims_of",
@@ -70,10 +71,7 @@ def judge_all(papers: Iterable[Paper], results: Mapping[str, xr.Dataset]) -> dic
 
 def same_experiment(recipe: AnyRecipe) -> bool:
     """Whether a recipe is the package's of that name, but for repeats and seed."""
-    from ppdm_dask import resources
-    from ppdm_dask.experiments.kinds import load_recipe
-
-    if recipe.name not in resources.recipes():
+    if recipe.name not in recipes():
         return False
     own = load_recipe(recipe.name)
     changed = recipe.with_changes(repeats=own.sweep.repeats, seed=own.sweep.seed)
@@ -120,8 +118,6 @@ def write_reproduction_page(runs: Iterable[str | Path], page: str | Path) -> tup
     RunFolderError
         If a folder is no run's, or a file cannot be written.
     """
-    from ppdm_dask.experiments.folder import read_run
-
     page = Path(page)
     summary = summarise([read_run(run) for run in runs])
     stored = page.with_suffix(".json")

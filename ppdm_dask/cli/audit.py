@@ -51,7 +51,7 @@ def audit_design(design: Path, prior: Path | None, codebook: Path | None, *, as_
             }
         )
         return
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
 
     for subject in subjects:
         rows = [[f.measure, _value(f.value), f.sentence] for f in subject.findings]

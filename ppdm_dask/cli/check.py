@@ -85,6 +85,7 @@ def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
 
 
 def _check(file: str) -> tuple[str, str, Any]:
+    from ppdm_dask.experiments.kinds import is_recipe
     from ppdm_dask.files.fields import read_toml
     from ppdm_dask.resources import profile_path, profiles, recipe_path
 
@@ -98,7 +99,7 @@ def _check(file: str) -> tuple[str, str, Any]:
         return _check_priors(path)
     if "attribute" in content:
         return _check_codebook(path)
-    if content.keys() & {"data", "design", "mine", "perturb", "prior", "search", "sweep"}:
+    if is_recipe(content):
         return "recipe", _check_recipe(path), None
     raise RecipeError(
         f"{path}: neither a recipe, which has [[data]], [sweep] and either [design] and [mine] or "

@@ -39,7 +39,7 @@ def check_cluster(name_or_path: str, *, as_json: bool) -> int:
             {"profile": profile.source, "findings": [asdict(each) for each in findings]},
         )
     else:
-        from ppdm_dask.experiments.sweep.tables import plain_table
+        from ppdm_dask.drawing.tables import plain_table
 
         print(f"{profile.source}: {profile.where}\n")
         rows = [[each.subject, each.found, "yes" if each.ok else "no"] for each in findings]

@@ -64,7 +64,7 @@ def _facts(column: Column) -> dict[str, Any]:
 
 
 def _print(found: Proposal) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
 
     rows = []
     for column in found.columns:

@@ -158,7 +158,7 @@ def _csv(found: SurveyEstimate, safe: bool) -> str:
 
 
 def _print(found: SurveyEstimate) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
 
     over = found.question.over
     rows = [

@@ -17,7 +17,7 @@ def print_lists(kinds: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
 
     for i, rows in enumerate(found.values()):
         if i:

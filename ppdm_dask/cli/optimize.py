@@ -147,7 +147,7 @@ def _facts(front: xr.Dataset) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
 
     rows = found["front"]
     step = max(1, len(rows) // ROWS)

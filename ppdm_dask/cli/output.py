@@ -53,28 +53,13 @@ def print_json(value: Any) -> None:
 
 
 def print_result(ds: xr.Dataset) -> None:
-    """Print the tables of a result."""
-    if ds.attrs.get("experiment") == "perturbation":
-        from ppdm_dask.experiments.perturbation.tables import perturbation_tables
+    """Print the tables of a result, and the notes below them."""
+    from ppdm_dask.experiments.kinds import kind_of_result
 
-        for heading, table in perturbation_tables(ds):
-            print(f"\n{heading}\n")
-            print_table(table)
-        return
-    if ds.attrs.get("experiment") == "front":
-        from ppdm_dask.experiments.fronts.tables import front_notes, front_tables
-
-        for heading, front in front_tables(ds):
-            print(f"\n{heading}\n")
-            print_table(front)
-        print()
-        print_lines(front_notes(ds))
-        return
-    from ppdm_dask.experiments.sweep.tables import entry_heading, entry_table, undefined_notes
-
-    for i in range(ds.sizes["data"]):
-        print(f"\n{entry_heading(ds, i)}\n")
-        print_table(entry_table(ds, i))
-    if notes := undefined_notes(ds):
+    kind = kind_of_result(ds)
+    for heading, table in kind.tables(ds):
+        print(f"\n{heading}\n")
+        print_table(table)
+    if notes := kind.notes(ds):
         print()
         print_lines(notes)

@@ -218,7 +218,7 @@ def _found(
 
 
 def _print(found: Mapping[str, Any]) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
     from ppdm_dask.report.release import METRIC_WORDS
 
     rows = [

@@ -145,7 +145,7 @@ def _page(document: Path) -> tuple[Path | None, str]:
 def _print(
     results: Sequence[Reproduced], grade: Grade, drift: Path, notice: Notice, page: Path | None
 ) -> None:
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
 
     rows = [
         [

@@ -69,7 +69,7 @@ def plan_recipes(
     if as_json:
         print_json(found)
         return
-    from ppdm_dask.experiments.sweep.tables import plain_table
+    from ppdm_dask.drawing.tables import plain_table
 
     for plan in found:
         rows = [
@@ -94,12 +94,12 @@ def _load(recipes: Sequence[str], repeats: int | None, seed: int | None) -> list
 
 
 def _as_json(recipe: AnyRecipe, result: RunResult) -> dict[str, Any]:
-    from ppdm_dask.experiments.sweep.tables import as_json
+    from ppdm_dask.experiments.kinds import kind_of
 
     return {
         "recipe": recipe.name,
         "folder": str(result.folder),
-        **as_json(result.dataset),
+        **kind_of(recipe).as_json(result.dataset),
         "findings": result.findings,
         "quarantined": [str(trial) for trial in result.outcome.quarantined],
         "digest": result.digest,

@@ -12,18 +12,18 @@ __all__ = ["draw_run", "show_run"]
 def show_run(path: Path, *, as_json: bool) -> None:
     """Print the tables of a run, and how it stands."""
     from ppdm_dask.experiments.folder import read_run
-    from ppdm_dask.experiments.kinds import findings
-    from ppdm_dask.experiments.sweep.tables import as_json as plain
+    from ppdm_dask.experiments.kinds import kind_of_result
 
     run = read_run(path)
-    found = run.manifest["findings"] if run.finished else findings(run.dataset)
+    kind = kind_of_result(run.dataset)
+    found = run.manifest["findings"] if run.finished else kind.findings(run.dataset)
     if as_json:
         print_json(
             {
                 "recipe": run.folder.recipe.name,
                 "folder": str(path),
                 "status": run.manifest["status"],
-                **plain(run.dataset),
+                **kind.as_json(run.dataset),
                 "findings": found,
                 "quarantined": run.manifest["quarantined"],
                 "digest": run.manifest["digest"],
@@ -42,10 +42,11 @@ def show_run(path: Path, *, as_json: bool) -> None:
 def draw_run(path: Path, *, as_json: bool) -> None:
     """Draw the figures of a run into its folder, and print the files."""
     from ppdm_dask.experiments.folder import read_run
-    from ppdm_dask.experiments.sweep.figures import draw_figures
+    from ppdm_dask.experiments.kinds import kind_of
 
     run = read_run(path)
-    files = draw_figures(run.dataset, run.folder.recipe, run.folder.figures)
+    recipe = run.folder.recipe
+    files = kind_of(recipe).draw_figures(run.dataset, recipe, run.folder.figures)
     if as_json:
         print_json([str(file) for file in files])
     else:

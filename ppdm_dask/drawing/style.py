@@ -21,6 +21,7 @@ __all__ = [
     "COLOURS",
     "GREY",
     "MARKERS",
+    "NORMAL_95",
     "WORDS",
     "is_narrow",
     "save",
@@ -37,6 +38,9 @@ DPI = 200
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 GREY = "#5A5A5A"
+
+NORMAL_95 = 1.959964
+"""Half-width of a 95 % interval in standard errors."""
 
 WORDS = {
     "k": "$k$",

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from ppdm_dask.engine.environment import code_version, environment
+from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.kinds import AnyRecipe, recipe_from_config
+from ppdm_dask.experiments.kinds import AnyRecipe, make_plan, recipe_from_config
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.files.documents import Form, misfit, read_sealed, seal
 from ppdm_dask.files.writing import write_text
@@ -347,9 +348,6 @@ def read_result(path: Path, manifest: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:
-    from ppdm_dask.engine.ledger import Ledger
-    from ppdm_dask.experiments.kinds import make_plan
-
     plan = make_plan(folder.recipe)
     if plan.inputs != manifest["inputs"]:
         raise RunFolderError(

@@ -16,12 +16,27 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
+from ppdm_dask.drawing.tables import brief
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = ["ERRORS", "FEWEST", "MORE_DISGUISE", "Line", "Moments", "lines_of", "moments"]
+__all__ = [
+    "ERRORS",
+    "FEWEST",
+    "MORE_DISGUISE",
+    "Line",
+    "Moments",
+    "grid_axes",
+    "lines_of",
+    "moments",
+]
+
+
+def grid_axes(ds: xr.Dataset) -> tuple[str, ...]:
+    """Return the axes of the recipe's grid in a result, in their order."""
+    return tuple(json.loads(ds.attrs["grid"]))
 
 
 class Moments(NamedTuple):
@@ -136,14 +151,14 @@ def lines_of(entry: xr.Dataset, name: str) -> Iterator[Line]:
     name : str
         The entry's id.
     """
-    axes = json.loads(entry.attrs["grid"])
+    axes = grid_axes(entry)
     for axis in axes:
         known = axis == axes[0] or axis in TOLD
         if known and entry[axis].dtype.kind in "iuf":
             others = [other for other in axes if other != axis]
             for where in product(*(range(entry.sizes[other]) for other in others)):
                 cells = entry.isel(dict(zip(others, where, strict=True)))
-                fixed = [f"{other} = {_plain(cells[other].item())}" for other in others]
+                fixed = [f"{other} = {brief(cells[other].item())}" for other in others]
                 yield from _sides(", ".join([name, *fixed]), axis, cells)
 
 
@@ -157,7 +172,3 @@ def _sides(name: str, axis: str, cells: xr.Dataset) -> Iterator[Line]:
         if places:
             chosen = cells.isel({axis: places})
             yield Line(name, axis, chosen[axis].to_numpy().tolist(), chosen)
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

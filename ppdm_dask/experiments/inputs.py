@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ppdm_dask import datasets
 from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.errors import CodebookError, DataError, RecipeError
 from ppdm_dask.experiments.parts import DataEntry
@@ -146,8 +147,6 @@ def prepare_all(recipe: DataRecipe) -> tuple[Prepared, ...]:
 
 def _read(recipe: DataRecipe, entry: DataEntry, codebook: Codebook) -> tuple[pd.DataFrame, str]:
     """Return the data as they are, and the digest of their file."""
-    from ppdm_dask import datasets
-
     if entry.set is not None:
         return datasets.load(entry.set), datasets.describe(entry.set).sha256
     path = recipe.path(str(entry.file))

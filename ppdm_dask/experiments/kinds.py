@@ -2,67 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.engine.cells import Cell, Work
-from ppdm_dask.experiments.sweep.recipe import Recipe
+from ppdm_dask.experiments.fronts.kind import FRONT
+from ppdm_dask.experiments.kind import Kind, Plan
+from ppdm_dask.experiments.parts import RecipeBase
+from ppdm_dask.experiments.perturbation.kind import PERTURBATION
+from ppdm_dask.experiments.sweep.kind import SWEEP
 from ppdm_dask.files.fields import read_toml
+from ppdm_dask.resources import recipe_path
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.experiments.fronts.recipe import FrontRecipe
-    from ppdm_dask.experiments.inputs import Prepared
-    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
-    from ppdm_dask.experiments.sweep.plan import Finished
-
 __all__ = [
+    "KINDS",
     "AnyRecipe",
-    "Plan",
     "check_recipe",
-    "findings",
+    "is_recipe",
+    "kind_of",
+    "kind_of_result",
     "load_recipe",
     "make_plan",
     "recipe_from_config",
 ]
 
-AnyRecipe: TypeAlias = "Recipe | PerturbationRecipe | FrontRecipe"
+AnyRecipe = RecipeBase
+"""A recipe of any kind."""
+
+KINDS: dict[str, Kind[Any]] = {
+    kind.name: kind
+    for kind in (
+        PERTURBATION,
+        FRONT,
+        SWEEP,
+    )
+}
+"""The kinds by name; the first of which a recipe has a table is the recipe's kind."""
 
 
-class Plan(Protocol):
-    """What a run needs of an experiment."""
+def kind_of(recipe: AnyRecipe) -> Kind[Any]:
+    """The kind of a recipe."""
+    return KINDS[recipe.kind]
 
-    @property
-    def prepared(self) -> Sequence[Prepared]:
-        """The data entries, in the recipe's order."""
-        ...  # pragma: no cover
 
-    @property
-    def inputs(self) -> Mapping[str, Mapping[str, str]]:
-        """Digests of each data entry's file and codebook, for the manifest."""
-        ...  # pragma: no cover
+def kind_of_result(ds: xr.Dataset) -> Kind[Any]:
+    """The kind of experiment that a result is of; results of sweeps do not say it."""
+    return KINDS[ds.attrs.get("experiment", SWEEP.name)]
 
-    @property
-    def cells(self) -> Sequence[Cell]:
-        """Everything to compute."""
-        ...  # pragma: no cover
 
-    @property
-    def listed(self) -> Sequence[tuple[Cell, str]]:
-        """All cells, each with why it is undefined; an empty text where it is not."""
-        ...  # pragma: no cover
-
-    @property
-    def work(self) -> Work:
-        """The computation behind the cells."""
-        ...  # pragma: no cover
-
-    def collect(self, ledger: Finished) -> xr.Dataset:
-        """The result from the finished repeats of all cells."""
-        ...  # pragma: no cover
+def is_recipe(config: Mapping[str, Any]) -> bool:
+    """Whether plain tables are meant for a recipe, of whichever kind."""
+    known = {"data", "sweep"}.union(*(kind.tells for kind in KINDS.values()))
+    return not known.isdisjoint(config)
 
 
 def recipe_from_config(
@@ -75,16 +70,9 @@ def recipe_from_config(
     RecipeError
         One line: `source`, dotted path, value, and what would be right.
     """
-    if "perturb" in config:
-        # Not at the top: the methods bring scikit-learn with them.
-        from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
-
-        return PerturbationRecipe.from_config(config, source, name)
-    if "search" in config or "prior" in config:
-        from ppdm_dask.experiments.fronts.recipe import FrontRecipe
-
-        return FrontRecipe.from_config(config, source, name)
-    return Recipe.from_config(config, source, name)
+    told = (kind for kind in KINDS.values() if not config.keys().isdisjoint(kind.tells))
+    found: AnyRecipe = next(told, SWEEP).read(config, source, name)
+    return found
 
 
 def load_recipe(recipe: str | Path) -> AnyRecipe:
@@ -95,8 +83,6 @@ def load_recipe(recipe: str | Path) -> AnyRecipe:
     RecipeError
         One line: file, dotted path, value, and what would be right.
     """
-    from ppdm_dask.resources import recipe_path
-
     path = recipe_path(recipe)
     loaded = recipe_from_config(read_toml(path), source=str(path), name=path.stem)
     return replace(loaded, base=path.parent)
@@ -104,43 +90,9 @@ def load_recipe(recipe: str | Path) -> AnyRecipe:
 
 def check_recipe(recipe: AnyRecipe) -> None:
     """Check what only the codebooks and the methods can tell; no data are read."""
-    if isinstance(recipe, Recipe):
-        from ppdm_dask.experiments.sweep import plan as check
-
-        check.check_recipe(recipe)
-    elif recipe.kind == "perturbation":
-        from ppdm_dask.experiments.perturbation.plan import check_perturbation
-
-        check_perturbation(recipe)
+    kind_of(recipe).check(recipe)
 
 
 def make_plan(recipe: AnyRecipe) -> Plan:
     """Read the data of a recipe, and lay out its cells."""
-    if recipe.kind == "front":
-        from ppdm_dask.experiments.fronts.plan import FrontPlan
-
-        return FrontPlan.make(recipe)
-    if recipe.kind == "perturbation":
-        from ppdm_dask.experiments.perturbation.plan import PerturbationPlan
-
-        return PerturbationPlan.make(recipe)
-    assert isinstance(recipe, Recipe)
-    from ppdm_dask.experiments.inputs import prepare_all
-    from ppdm_dask.experiments.sweep.plan import SweepPlan
-
-    return SweepPlan(recipe, prepare_all(recipe))
-
-
-def findings(ds: xr.Dataset) -> list[str]:
-    """Sentences that a reader of a result must know."""
-    if ds.attrs.get("experiment") == "perturbation":
-        from ppdm_dask.experiments.perturbation.tables import perturbation_findings
-
-        return perturbation_findings(ds)
-    if ds.attrs.get("experiment") == "front":
-        from ppdm_dask.experiments.fronts.tables import front_findings
-
-        return front_findings(ds)
-    from ppdm_dask.experiments import results
-
-    return results.findings(ds)
+    return kind_of(recipe).plan(recipe)

@@ -9,21 +9,19 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from ppdm_dask.files.fields import Scalar, Table, is_number, scalar
+from ppdm_dask import datasets
+from ppdm_dask.files.fields import Table
 
 __all__ = [
     "About",
     "DataEntry",
-    "DesignSpec",
-    "MineSpec",
     "Part",
     "RecipeBase",
-    "Sweep",
     "read_each",
     "read_id",
 ]
@@ -34,15 +32,33 @@ class _Named(Protocol):
     def id(self) -> str: ...  # pragma: no cover
 
 
+class Drawn(_Named, Protocol):
+    """A table ``[[figure]]``."""
+
+    @property
+    def title(self) -> str: ...  # pragma: no cover
+
+
+class Repeats(Protocol):
+    """The table ``[sweep]``."""
+
+    @property
+    def repeats(self) -> int: ...  # pragma: no cover
+    @property
+    def seed(self) -> int: ...  # pragma: no cover
+
+
 Entry = TypeVar("Entry", bound=_Named)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecipeBase(ABC):
     """An experiment: what is computed; never where or how fast.
 
     Parameters
     ----------
+    about, sweep, figures
+        The tables that recipes of all kinds have.
     name : str
         Name of the recipe's file without its ending.
     source : str
@@ -51,11 +67,14 @@ class RecipeBase(ABC):
         Folder that relative paths start from.
     """
 
-    kind: ClassVar[Literal["sweep", "perturbation", "front"]]
+    kind: ClassVar[str]
 
-    name: str = field(default="recipe", compare=False, kw_only=True)
-    source: str = field(default="recipe", compare=False, kw_only=True)
-    base: Path = field(default=Path(), compare=False, kw_only=True)
+    about: About
+    sweep: Repeats
+    figures: tuple[Drawn, ...] = ()
+    name: str = field(default="recipe", compare=False)
+    source: str = field(default="recipe", compare=False)
+    base: Path = field(default=Path(), compare=False)
 
     @classmethod
     @abstractmethod
@@ -98,6 +117,10 @@ class RecipeBase(ABC):
         changed = self.from_config(config, self.source, self.name)
         return replace(changed, base=self.base)
 
+    @abstractmethod
+    def points(self) -> Sequence[Any]:
+        """What is computed, repeat by repeat; the commands tell how many there are."""
+
     def path(self, name: str) -> Path:
         """Return a file that the recipe names."""
         return self.base / name
@@ -127,12 +150,9 @@ def read_each(
 BINARISE = ("midrange", "median")
 INCOMPLETE = ("keep", "drop")
 DUPLICATES = ("keep", "drop")
-SPLITS = ("fixed", "redrawn")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ID_NEEDED = "an id of letters, digits, '.', '_' and '-' is needed, a letter or digit first"
-_AXIS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_TAKEN = frozenset({"data", "repeat", "split", "column", "w_a", "attributes", "shape", "id"})
 
 
 def read_id(table: Table) -> str:
@@ -206,8 +226,6 @@ class DataEntry(Part):
     @classmethod
     def read(cls, table: Table) -> Self:
         """Read a table ``[[data]]``."""
-        from ppdm_dask import datasets
-
         name = read_id(table)
         codebook = table.text("codebook", "a path relative to the recipe is needed")
         bundled = table.optional_choice("set", datasets.names(), "a bundled data set")
@@ -225,127 +243,3 @@ class DataEntry(Part):
         # Only what changes the records, so that writing out the default changes no key.
         duplicates = None if duplicates == "keep" else duplicates
         return cls(name, codebook, bundled, file, binarise, records, incomplete, duplicates)
-
-
-@dataclass(frozen=True)
-class Sweep(Part):
-    """Monte Carlo repeats over a grid.
-
-    Parameters
-    ----------
-    repeats : int
-        Repeats of each cell, 1 or more.
-    seed : int
-        Entropy of all random streams, 0 or more.
-    train : float
-        Share of the records in the training part, in (0, 1).
-    split : {"fixed", "redrawn"}
-        Whether the parts are drawn once a data entry or anew in each repeat.
-    grid : mapping of str to tuple
-        Values of each swept parameter, by axis, in the order of the results' dimensions.
-    """
-
-    repeats: int
-    seed: int
-    train: float
-    split: str
-    grid: Mapping[str, tuple[Scalar, ...]]
-
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[sweep]``."""
-        repeats = table.integer("repeats", 1)
-        seed = table.integer("seed", 0)
-        train = table.take("train")
-        if not isinstance(train, float) or not 0 < train < 1:
-            raise table.error("train", train, "a share between 0 and 1, both excluded, is needed")
-        split = table.choice("split", SPLITS, "a kind of split")
-        axes = table.table("grid", "a table [sweep.grid] with the values of each axis is needed")
-        grid = {}
-        for axis in axes.remaining():
-            if not _AXIS.fullmatch(axis) or axis in _TAKEN:
-                values = axes.take(axis)
-                raise axes.error(axis, values, "an axis is called after a parameter of the design")
-            grid[axis] = axes.scalars(axis, "a list of at least one value is needed")
-        if not grid:
-            raise table.error("grid", {}, "at least one axis, such as q = [0.5, 1], is needed")
-        table.done()
-        return cls(repeats, seed, train, split, grid)
-
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values."""
-        return super().config() | {"grid": {k: list(v) for k, v in self.grid.items()}}
-
-
-@dataclass(frozen=True)
-class DesignSpec:
-    """Family of the randomization design and the parameters that the grid does not sweep."""
-
-    family: str
-    parameters: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, table: Table, grid: Iterable[str]) -> Self:
-        """Read the table ``[design]``; `grid` names the swept parameters."""
-        from ppdm_dask import designs
-
-        family = table.choice("family", designs.families(), "a design family")
-        parameters = table.rest()
-        for name in ("id", "attributes", "shape"):
-            if name in parameters:
-                raise table.error(name, parameters[name], "leave it out: the data say this")
-        for axis in grid:
-            if axis in parameters:
-                right = f"sweep.grid.{axis} gives the values; leave one of the two out"
-                raise table.error(axis, parameters[axis], right)
-        return cls(family, parameters)
-
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values."""
-        return {"family": self.family, **self.parameters}
-
-
-def _naive_bayes(table: Table) -> dict[str, Any]:
-    floor = table.take("floor")
-    if floor is None:
-        floor = "1/n"
-    if floor != "1/n" and not (is_number(floor) and 0 < floor < 1):
-        right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
-        raise table.error("floor", floor, right)
-    return {"floor": floor}
-
-
-def _id3(table: Table) -> dict[str, Any]:
-    """Only what changes the paper's algorithm, so that writing out a default changes no key."""
-    found: dict[str, Any] = {"max_depth": table.optional_integer("max_depth", 0)}
-    for name in ("min_weight", "min_z"):
-        value = table.take(name)
-        found[name] = scalar(value)
-        if value is not None and not (is_number(found[name]) and found[name] >= 0):
-            raise table.error(name, value, "a number of 0 or more is needed")
-    if found["min_weight"] == 0:
-        found["min_weight"] = None
-    return {name: value for name, value in found.items() if value is not None}
-
-
-LEARNERS = {"naive-bayes": _naive_bayes, "id3": _id3}
-
-
-@dataclass(frozen=True)
-class MineSpec:
-    """The learner and its parameters."""
-
-    learner: str
-    parameters: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[mine]``."""
-        learner = table.choice("learner", LEARNERS, "a learner")
-        parameters = LEARNERS[learner](table)
-        table.done()
-        return cls(learner, parameters)
-
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values."""
-        return {"learner": self.learner, **self.parameters}

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppdm_dask.engine.cells import Checkpointed
+from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
 from ppdm_dask.experiments.folder import RunFolder
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
     check_recipe,
-    findings,
+    kind_of,
     load_recipe,
     make_plan,
 )
@@ -102,7 +103,6 @@ def run(
         If the run was stopped; the same call goes on.
     """
     from ppdm_dask.cluster.runner import execute
-    from ppdm_dask.engine.ledger import Ledger
 
     profile = profile_of(cluster, workers)
     if isinstance(recipe, str | Path):
@@ -137,7 +137,7 @@ def run(
             raise
         dataset = plan.collect(ledger)
         spent, *_ = ledger.work()
-    found = findings(dataset)
+    found = kind_of(recipe).findings(dataset)
     total = digest(dataset) if not outcome.quarantined else None
     if total and before is not None and before["digest"] not in (None, total):
         # Its numbers had not come from the ledger: they were edited, with their digests.

@@ -22,14 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.claims.claim import Claim
-from ppdm_dask.claims.judge import claims_of, judge, papers_of
+from ppdm_dask.claims.judge import claims_of, judge, papers_of, same_experiment
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.drawing import style
-from ppdm_dask.errors import InputError
-from ppdm_dask.experiments.sweep.figures import draw_figures
+from ppdm_dask.engine.ledger import Ledger
+from ppdm_dask.errors import InputError, RunFolderError
+from ppdm_dask.experiments.folder import StoredRun, read_run
+from ppdm_dask.experiments.kinds import AnyRecipe, kind_of, kind_of_result, load_recipe
 from ppdm_dask.files.documents import NUMBER, Form, misfit, read_sealed
 from ppdm_dask.files.writing import write_text
-from ppdm_dask.report.alternatives import describe
 from ppdm_dask.resources import errata_path
 from ppdm_dask.shown import cut
 
@@ -39,14 +40,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from ppdm_dask.experiments.folder import StoredRun
-    from ppdm_dask.experiments.kinds import AnyRecipe
 
 __all__ = [
     "embed_figures",
     "errata_of",
     "result_tables",
-    "undefined_cells",
     "view_claim",
     "view_run",
     "write_report",
@@ -90,15 +88,16 @@ def embed_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[dict[
         ``narrow``: pictures as data URLs.  An SVG within a page's ``img`` can run nothing and load
         nothing.
     """
-    draw_figures(ds, recipe, folder)
+    kind = kind_of(recipe)
+    kind.draw_figures(ds, recipe, folder)
     with tempfile.TemporaryDirectory() as scratch:
         with style.styled(narrow=True):
-            draw_figures(ds, recipe, Path(scratch))
+            kind.draw_figures(ds, recipe, Path(scratch))
         return [
             {
                 "id": figure.id,
                 "title": figure.title,
-                "alt": describe(ds, recipe, figure),
+                "alt": kind.describe(ds, recipe, figure),
                 "wide": _url(folder / f"{figure.id}.svg"),
                 "narrow": _url(Path(scratch) / f"{figure.id}.svg"),
             }
@@ -112,35 +111,11 @@ def _url(path: Path) -> str:
 
 def result_tables(ds: xr.Dataset) -> list[dict[str, Any]]:
     """Caption, header, rows and alignment of every table of a result."""
-    kind = ds.attrs.get("experiment")
-    if kind == "perturbation":
-        from ppdm_dask.experiments.perturbation.tables import perturbation_tables
-
-        return [_plain(caption, table) for caption, table in perturbation_tables(ds)]
-    if kind == "front":
-        from ppdm_dask.experiments.fronts.tables import front_tables
-
-        return [_plain(caption, table) for caption, table in front_tables(ds)]
-    from ppdm_dask.experiments.sweep.tables import entry_heading, entry_table
-
-    found = []
-    for i in range(ds.sizes["data"]):
-        found += _grouped(entry_heading(ds, i), entry_table(ds, i))
-    return found
-
-
-def undefined_cells(ds: xr.Dataset) -> list[str]:
-    """Which cells are undefined, and why."""
-    kind = ds.attrs.get("experiment")
-    if kind == "front":
-        from ppdm_dask.experiments.fronts.tables import undefined_cases
-
-        return undefined_cases(ds)
-    if kind == "perturbation":
-        return []  # a setting that an entry does not ask for is no cell
-    from ppdm_dask.experiments.sweep.tables import undefined_notes
-
-    return [note.removeprefix("undefined ") for note in undefined_notes(ds)]
+    return [
+        table
+        for heading, found in kind_of_result(ds).tables(ds)
+        for table in _grouped(heading, found)
+    ]
 
 
 def _grouped(caption: str, group: RenderableType) -> list[dict[str, Any]]:
@@ -182,9 +157,8 @@ def view_run(run: StoredRun, key: str) -> dict[str, Any]:
     key : str
         Prefix of the ids of its parts, unique on the page.
     """
-    from ppdm_dask.experiments.kinds import findings
-
     recipe, manifest, ds = run.folder.recipe, run.manifest, run.dataset
+    kind = kind_of(recipe)
     claims = [view_claim(claim, judge(claim, {recipe.name: ds})) for claim in claims_of(recipe)]
     figures: list[dict[str, Any]] = embed_figures(ds, recipe, run.folder.figures)
     shown: dict[str, str] = {}
@@ -208,13 +182,13 @@ def view_run(run: StoredRun, key: str) -> dict[str, Any]:
         "finished": run.finished,
         "status": manifest["status"],
         "repeats": recipe.sweep.repeats,
-        "findings": manifest["findings"] if run.finished else findings(ds),
+        "findings": manifest["findings"] if run.finished else kind.findings(ds),
         "quarantined": manifest.get("quarantined", []),
         "figures": figures,
         "claims": claims,
         "other_claims": [claim for claim in claims if drawn.isdisjoint(claim["figures"])],
         "tables": result_tables(ds),
-        "undefined": undefined_cells(ds),
+        "undefined": kind.undefined(ds),
         "errata": errata_of([paper.key for paper in papers]),
         "provenance": _provenance(run),
         "cost": _cost(run),
@@ -277,9 +251,6 @@ def _blas(found: object) -> str:
 
 def _command(recipe: AnyRecipe) -> str:
     """The command line that makes the run again."""
-    from ppdm_dask.claims.judge import same_experiment
-    from ppdm_dask.experiments.kinds import load_recipe
-
     if not same_experiment(recipe):
         return shlex.join(["ppdm", "run", str(Path(recipe.base) / f"{recipe.name}.toml")])
     own, words = load_recipe(recipe.name), ["ppdm", "run", recipe.name]
@@ -292,9 +263,6 @@ def _command(recipe: AnyRecipe) -> str:
 
 def _cost(run: StoredRun) -> dict[str, Any]:
     """Time of the run, from its ledger, which knows of all sessions that worked on it."""
-    from ppdm_dask.engine.ledger import Ledger
-    from ppdm_dask.errors import RunFolderError
-
     found: dict[str, Any] = {
         "started": run.manifest["started"],
         "finished": run.manifest.get("finished"),
@@ -334,8 +302,6 @@ def write_report(run: str | Path) -> Path:
     InputError
         If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
     """
-    from ppdm_dask.experiments.folder import read_run
-
     stored = read_run(run)
     path = stored.folder.path / "report.html"
     view = view_run(stored, "run")
@@ -359,9 +325,6 @@ def write_reproduction(document: str | Path) -> Path:
     RunFolderError
         If a run's folder or the page cannot be written.
     """
-    from ppdm_dask.errors import RunFolderError
-    from ppdm_dask.experiments.folder import read_run
-
     path = Path(document)
     found = _read(path)
     views, missing = [], []

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.experiments.grid import moments
-from ppdm_dask.experiments.results import canonical, registry
+from ppdm_dask.experiments.kinds import kind_of_result
+from ppdm_dask.experiments.results import canonical
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -87,7 +88,7 @@ def summarise(ds: xr.Dataset) -> dict[str, Summary]:
     Cells without a number are left out.
     """
     found = {}
-    for declared in registry(ds):
+    for declared in kind_of_result(ds).variables:
         if declared.name in ds.data_vars and _is_kept(declared, ds):
             found[declared.name] = _summary(declared, ds)
     return found

@@ -1,4 +1,4 @@
-"""Figures of fronts: MSE against privacy, with the certified limit drawn in."""
+"""Figures of fronts, drawn and told in words: MSE against privacy, with the certified limit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.drawing import layout, style
-from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
+from ppdm_dask.drawing.words import course
 from ppdm_dask.experiments.fronts.tables import is_attained, mean_line
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = ["LOWER", "NAMES", "draw_fronts"]
+    from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
+
+__all__ = ["draw", "words"]
 
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -34,27 +36,8 @@ LOWER = "certified lower bound"
 """Name of a limit that no design need attain."""
 
 
-def draw_fronts(ds: xr.Dataset, recipe: FrontRecipe, folder: Path) -> list[Path]:
-    """Draw the recipe's figures.
-
-    Returns
-    -------
-    list of Path
-        A PNG and an SVG of each figure, in the recipe's order.
-
-    Raises
-    ------
-    RunFolderError
-        If a file cannot be written.
-    """
-    written: list[Path] = []
-    for figure in recipe.figures:
-        with style.styled():
-            written += _draw(ds, figure, folder)
-    return written
-
-
-def _draw(ds: xr.Dataset, figure: FrontFigure, folder: Path) -> list[Path]:
+def draw(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure, folder: Path) -> list[Path]:
+    """Draw a figure of fronts."""
     iterative = figure.kind == "iterative"
     done = int(ds["completed"].max())
     estimator = "the iterative estimator" if iterative else "inversion"
@@ -103,3 +86,29 @@ def _legend(axes: Axes, figure: FrontFigure, shown: dict[str, str]) -> None:
         handles.append(Line2D([], [], color=colour, label=label, **LOOKS[name]))
     if handles:
         layout.legend(axes, handles)
+
+
+def words(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure) -> list[str]:
+    """Say with numbers what a figure of fronts shows."""
+    iterative = figure.kind == "iterative"
+    estimator = "the iterative estimator" if iterative else "inversion"
+    told = [f"Mean squared error by {estimator} against privacy, as lines."]
+    cases = [str(name) for name in ds["case"].to_numpy()]
+    for delta in figure.delta:
+        case = f"{figure.prior} delta={delta:g}"
+        part = ds.isel(case=cases.index(case))
+        if reason := str(part["undefined"].item()):
+            told.append(f"{case} is undefined: {reason}.")
+            continue
+        # From the least private level to the most private one.
+        order = np.argsort(part["privacy"].to_numpy())
+        x = part["privacy"].to_numpy()[order]
+        for m, method in enumerate(part["method"].to_numpy()):
+            line = mean_line(part, m, iterative=iterative)
+            if line is not None:
+                told.append(f"{case}, {method}: {course('privacy', x, line[order], '.2e')}.")
+        if not iterative:
+            limit = part["limit"].to_numpy()[order]
+            name = NAMES["limit"] if is_attained(part) else LOWER
+            told.append(f"{case}, {name}: {course('privacy', x, limit, '.2e')}.")
+    return told

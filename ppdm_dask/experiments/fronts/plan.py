@@ -5,7 +5,6 @@ The iterative estimator of the distribution, and its error by simulation.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe, Prior
 from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
 from ppdm_dask.experiments.inputs import Prepared
+from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.checkpoints import DamagedCheckpoint
 from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
@@ -31,7 +31,7 @@ from ppdm_dask.search.problem import Problem, Settings, infeasible
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.experiments.sweep.plan import Finished
+    from ppdm_dask.experiments.kind import Finished
 
 __all__ = ["FrontPlan", "FrontWork", "iterate", "iterative_mse"]
 
@@ -299,12 +299,10 @@ class FrontPlan:
 
     def collect(self, ledger: Finished) -> xr.Dataset:
         """The result from the finished repeats of all cells."""
-        import xarray as xr
-
         recipe = self.recipe
         coordinates: dict[str, Any] = {
-            "case": np.array([case.name for case in self.cases], object),
-            "method": np.array(self.methods, object),
+            "case": [case.name for case in self.cases],
+            "method": self.methods,
             "level": SHARES,
         }
         sizes = {name: len(values) for name, values in coordinates.items()}
@@ -313,19 +311,13 @@ class FrontPlan:
         arrays["completed"][...] = 0
         for i, case in enumerate(self.cases):
             self._fill(arrays, i, case, ledger)
-        variables = {
-            v.name: (v.dims, arrays[v.name], {"long_name": v.doc, "units": v.units})
-            for v in FRONT_REGISTRY
-        }
         attributes = {
             "title": recipe.about.title,
             "recipe": recipe.name,
-            "experiment": "front",
-            "grid": json.dumps(["method"]),
+            "experiment": recipe.kind,
             "n_records": recipe.search.n_records,
         }
-        axes = {name: (name, values) for name, values in coordinates.items()}
-        return xr.Dataset(variables, axes, attributes)
+        return assemble(FRONT_REGISTRY, arrays, coordinates, ["method"], attributes)
 
     def _fill(self, arrays: Arrays, i: int, case: Case, ledger: Finished) -> None:
         p = case.prior.proportions

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ppdm_dask import datasets
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
 from ppdm_dask.experiments.parts import About, Part, RecipeBase, read_each, read_id
@@ -81,8 +82,6 @@ class PriorSpec(Part):
     @classmethod
     def read(cls, table: Table, methods: tuple[str, ...]) -> Self:
         """Read a table ``[[prior]]``; `methods` are the recipe's."""
-        from ppdm_dask import datasets
-
         name = read_id(table)
         law = table.optional_choice("law", LAWS, "a law")
         bundled = table.optional_choice("set", datasets.names(), "a bundled data set")
@@ -133,8 +132,6 @@ class PriorSpec(Part):
         """The priors that the entry stands for."""
         if self.law is not None:
             return [Prior(self.id, self._cut())]
-        from ppdm_dask import datasets
-
         frame = datasets.load(str(self.set))
         sha256 = datasets.describe(str(self.set)).sha256
         return [
@@ -284,7 +281,7 @@ class FrontFigure(Part):
         return cls(name, kind, title, prior, tuple(float(value) for value in delta))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrontRecipe(RecipeBase):
     """An experiment with searches; see ``pipelines/README.md`` for the tables.
 
@@ -298,7 +295,6 @@ class FrontRecipe(RecipeBase):
 
     kind = "front"
 
-    about: About
     prior: tuple[PriorSpec, ...]
     search: SearchSpec
     sweep: FrontSweep
@@ -327,8 +323,15 @@ class FrontRecipe(RecipeBase):
         need = "figures are tables [[figure]]"
         figures = read_each(root, "figure", need, lambda table: FrontFigure.read(table, named))
         root.done()
-        name = name or Path(source).stem
-        return cls(about, priors, search, sweep, figures, name=name, source=source)
+        return cls(
+            about=about,
+            prior=priors,
+            search=search,
+            sweep=sweep,
+            figures=figures,
+            name=name or Path(source).stem,
+            source=source,
+        )
 
     def config(self) -> dict[str, Any]:
         """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.experiments.sweep.tables import plain_table, plain_value
-from ppdm_dask.search.limit import SHARES
+from ppdm_dask.drawing.tables import plain_table, plain_value
 from ppdm_dask.search.rays import listable
 
 if TYPE_CHECKING:
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
-    "front_findings",
-    "front_json",
-    "front_notes",
-    "front_tables",
+    "as_json",
+    "findings",
     "is_attained",
     "mean_line",
+    "notes",
+    "tables",
     "undefined_cases",
 ]
 
@@ -34,13 +33,14 @@ WORSE = 1e-9
 """Relative excess over Warner's MSE that is no rounding."""
 
 
-def front_findings(ds: xr.Dataset) -> list[str]:
+def findings(ds: xr.Dataset) -> list[str]:
     """Sentences on levels at which Warner's best matrix beats a search, and on missing priors."""
     return [*_behind_warner(ds), *_dropped(ds)]
 
 
 def _behind_warner(ds: xr.Dataset) -> Iterator[str]:
     methods = [str(name) for name in ds["method"].to_numpy()]
+    levels = ds["level"].to_numpy()
     warner = ds["mse"].isel(method=methods.index("warner"))
     for i, case in enumerate(ds["case"].to_numpy()):
         for m, method in enumerate(methods):
@@ -53,7 +53,7 @@ def _behind_warner(ds: xr.Dataset) -> Iterator[str]:
                 worse = both & (own > other * (1 + WORSE))
                 if worse.any():
                     most = float((own[worse] / other[worse]).max())
-                    at = ", ".join(f"{f:g}" for f in SHARES[worse])
+                    at = ", ".join(f"{f:g}" for f in levels[worse])
                     yield (
                         f"{case}: in repeat {repeat} {method} is behind Warner's matrices at "
                         f"f = {at}, by a factor of up to {most:.4f}."
@@ -70,7 +70,7 @@ SHOWN = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 """Levels f in the tables."""
 
 
-def front_json(ds: xr.Dataset) -> dict[str, Any]:
+def as_json(ds: xr.Dataset) -> dict[str, Any]:
     """Return a result as JSON values: a case each, with its levels and methods."""
     levels = ds["level"].to_numpy()
     cases = []
@@ -112,7 +112,7 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def front_tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
+def tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
     """Headings and tables, two a case: MSE over limit by level, and whole fronts."""
     at = [int(np.argmin(np.abs(ds["level"].to_numpy() - f))) for f in SHOWN]
     for i, name in enumerate(ds["case"].to_numpy()):
@@ -159,17 +159,17 @@ def undefined_cases(ds: xr.Dataset) -> list[str]:
     return [f"{case}: {reason}" for case, reason in pairs if reason]
 
 
-def front_notes(ds: xr.Dataset) -> list[str]:
+def notes(ds: xr.Dataset) -> list[str]:
     """Say which cases are undefined, and why, and which limits no design need attain."""
-    notes = [f"undefined: {case}" for case in undefined_cases(ds)]
+    found = [f"undefined: {case}" for case in undefined_cases(ds)]
     for i, case in enumerate(ds["case"].to_numpy()):
         part = ds.isel(case=i)
         if not str(part["undefined"].item()) and not is_attained(part):
-            notes.append(
+            found.append(
                 f"{case}: with {int(part['categories'])} categories the certified limit may lie "
                 "lower than what is possible"
             )
-    return notes
+    return found
 
 
 def is_attained(part: xr.Dataset) -> bool:

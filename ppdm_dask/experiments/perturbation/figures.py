@@ -1,4 +1,4 @@
-"""Figures of a perturbation experiment: loss of accuracy against a method's parameter."""
+"""Figures of perturbed data, drawn and told in words: loss of accuracy against a parameter."""
 
 from __future__ import annotations
 
@@ -9,60 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.drawing import layout, style
-from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Plot, Setting
+from ppdm_dask.drawing.words import course
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = ["draw_usability", "settings_of"]
+    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Plot, Setting
+
+__all__ = ["draw", "words"]
 
 
-NORMAL_95 = 1.959964
-"""Half-width of a 95 % interval in standard errors."""
-
-
-def draw_usability(ds: xr.Dataset, recipe: PerturbationRecipe, folder: Path) -> list[Path]:
-    """Draw r of each classifier against the parameter of an entry, as the recipe's figures say.
-
-    Returns
-    -------
-    list of Path
-        A PNG and an SVG of each figure, in the recipe's order.
-
-    Raises
-    ------
-    RunFolderError
-        If a file cannot be written.
-    """
-    written: list[Path] = []
-    for figure in recipe.figures:
-        with style.styled():
-            settings = settings_of(recipe, figure)
-            written += _usability(ds, settings, figure.title, folder, figure.id)
-    return written
-
-
-def settings_of(recipe: PerturbationRecipe, figure: Plot) -> list[Setting]:
-    """The settings that a figure shows, by their parameter."""
-    settings = [
-        setting
-        for setting in recipe.settings
-        if setting.spec.id == figure.perturb and recipe.data[setting.data].id == figure.data
-    ]
-    return sorted(settings, key=lambda setting: float(setting.value))
-
-
-def _usability(
-    ds: xr.Dataset, settings: list[Setting], title: str, folder: Path, name: str
-) -> list[Path]:
+def draw(ds: xr.Dataset, recipe: PerturbationRecipe, figure: Plot, folder: Path) -> list[Path]:
+    """Draw r of each classifier against the parameter of an entry."""
+    settings = _settings_of(recipe, figure)
     part = ds.isel(data=settings[0].data).sel(setting=[s.label for s in settings])
     x = np.array([float(s.value) for s in settings])
     below = (
         f"{int(part['completed'].max()):,} splits, with 95 % intervals of the mean; "
         "dashed: classifiers that have no say in the choice"
     )
-    canvas, axes = layout.new_figure(title, below)
+    canvas, axes = layout.new_figure(figure.title, below)
     accept = float(ds.attrs["accept"])
     axes.axhline(accept, color=style.GREY, linewidth=1.1, linestyle=(0, (1, 1.5)), zorder=1)
     _draw_lines(axes, part, x, json.loads(ds.attrs["judges"]))
@@ -73,7 +40,17 @@ def _usability(
     axes.set_xlabel(style.WORDS.get(axis, axis))
     axes.set_ylabel("$r$: relative loss of accuracy")
     layout.legend(axes, axes.get_legend_handles_labels()[0], loc="upper right")
-    return style.save(canvas, folder, name)
+    return style.save(canvas, folder, figure.id)
+
+
+def _settings_of(recipe: PerturbationRecipe, figure: Plot) -> list[Setting]:
+    """The settings that a figure shows, by their parameter."""
+    settings = [
+        setting
+        for setting in recipe.settings
+        if setting.spec.id == figure.perturb and recipe.data[setting.data].id == figure.data
+    ]
+    return sorted(settings, key=lambda setting: float(setting.value))
 
 
 def _draw_lines(axes: Axes, part: xr.Dataset, x: Any, judges: list[str]) -> None:
@@ -88,7 +65,7 @@ def _draw_lines(axes: Axes, part: xr.Dataset, x: Any, judges: list[str]) -> None
         }
         # A little apart, so that bars do not hide one another.
         shifted = x + (c - (len(names) - 1) / 2) * 0.04 * step
-        bar = np.nan_to_num(part["r_mean_se"].to_numpy()[:, c]) * NORMAL_95
+        bar = np.nan_to_num(part["r_mean_se"].to_numpy()[:, c]) * style.NORMAL_95
         r = part["r_mean"].to_numpy()[:, c]
         axes.errorbar(shifted, r, yerr=bar, elinewidth=1.0, label=name, **look)
 
@@ -106,3 +83,25 @@ def _mark(axes: Axes, x: float, text: str, height: float) -> None:
         ha="right",
         va="top",
     )
+
+
+def words(ds: xr.Dataset, recipe: PerturbationRecipe, figure: Plot) -> list[str]:
+    """Say with numbers what a figure of the loss of accuracy shows."""
+    settings = _settings_of(recipe, figure)
+    part = ds.isel(data=settings[0].data).sel(setting=[setting.label for setting in settings])
+    x = np.array([float(setting.value) for setting in settings])
+    axis, judges = settings[0].spec.axis, json.loads(ds.attrs["judges"])
+    told = [f"r, the relative loss of accuracy, as lines; accepted below {ds.attrs['accept']:g}."]
+    for c, name in enumerate(part["classifier"].to_numpy()):
+        r = part["r_mean"].to_numpy()[:, c]
+        say = "" if name in judges else ", no judge"
+        told.append(f"{name}{say}: {course(axis, x, r, '.3f')}.")
+    for kind in ("published", "chosen"):
+        for s in np.flatnonzero(part[kind].to_numpy() == 1):
+            r = part["r_mean"].to_numpy()[s]
+            values = ", ".join(
+                f"{name} {value:.3f}"
+                for name, value in zip(part["classifier"].to_numpy(), r, strict=True)
+            )
+            told.append(f"At the {kind} {axis} = {x[s]:g}: {values}.")
+    return told

@@ -30,6 +30,7 @@ from ppdm_dask.experiments.perturbation.trials import (
 )
 from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.sweep.trials import draw_sample
+from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.perturb import perturbation_from_config
 from ppdm_dask.perturb.columns import ColumnSummary
 from ppdm_dask.shown import given, shown
@@ -37,7 +38,7 @@ from ppdm_dask.shown import given, shown
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.experiments.sweep.plan import Finished
+    from ppdm_dask.experiments.kind import Finished
 
 __all__ = ["PerturbationPlan", "build_dataset", "check_perturbation", "empty_arrays"]
 
@@ -85,24 +86,16 @@ def build_dataset(
     xarray.Dataset
         All variables in registry order, each with its units and a description.
     """
-    import xarray as xr
-
     arrays = {**measured, **_derive(measured, coordinates, recipe)}
-    variables = {
-        v.name: (v.dims, arrays[v.name], {"long_name": v.doc, "units": v.units})
-        for v in PERTURBATION_REGISTRY
-    }
-    axes = {name: (name, np.array(list(names), object)) for name, names in coordinates.items()}
     attributes = {
         "title": recipe.about.title,
         "recipe": recipe.name,
-        "experiment": "perturbation",
-        "grid": json.dumps(["setting"]),
+        "experiment": recipe.kind,
         "accept": recipe.usability.accept,
         "judges": json.dumps(list(recipe.usability.judges)),
         "interval": recipe.metrics.interval,
     }
-    return xr.Dataset(variables, axes, attributes)
+    return assemble(PERTURBATION_REGISTRY, arrays, coordinates, ["setting"], attributes)
 
 
 def _derive(arrays: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe) -> Arrays:

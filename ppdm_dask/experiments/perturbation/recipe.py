@@ -260,7 +260,7 @@ class Setting:
         return self.spec.published == self.value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PerturbationRecipe(RecipeBase):
     """An experiment with perturbed data; see ``pipelines/README.md`` for the tables.
 
@@ -274,7 +274,6 @@ class PerturbationRecipe(RecipeBase):
 
     kind = "perturbation"
 
-    about: About
     data: tuple[DataEntry, ...]
     perturb: tuple[PerturbSpec, ...]
     usability: Usability

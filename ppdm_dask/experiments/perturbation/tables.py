@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdm_dask.drawing.tables import plain_table, plain_value
 from ppdm_dask.experiments.perturbation.variables import METRICS
-from ppdm_dask.experiments.sweep.tables import plain_table, plain_value
 
 if TYPE_CHECKING:
     import xarray as xr
     from rich.table import Table
 
-__all__ = ["perturbation_findings", "perturbation_json", "perturbation_tables"]
+__all__ = ["as_json", "findings", "tables"]
 
 
-def perturbation_findings(ds: xr.Dataset) -> list[str]:
+def findings(ds: xr.Dataset) -> list[str]:
     """Sentences on the choice of each method's parameter.
 
     Parameters
@@ -83,7 +83,7 @@ def _r(choice: tuple[str, str]) -> float:
 DIGITS = {"vd": 3, "rp": 2, "rk": 4, "cp": 2, "ck": 2, "linkage": 4, "interval": 3}
 
 
-def perturbation_json(ds: xr.Dataset) -> dict[str, Any]:
+def as_json(ds: xr.Dataset) -> dict[str, Any]:
     """Return a result as JSON values: data entries and settings; null where no number is."""
     classifiers = [str(name) for name in ds["classifier"].to_numpy()]
     measures = [f"{name}_{part}" for name in METRICS for part in ("mean", "mean_se")]
@@ -117,7 +117,7 @@ def _by_classifier(
     }
 
 
-def perturbation_tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
+def tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
     """Headings and tables, three a data entry: metrics, disclosure, and loss of accuracy."""
     for i, name in enumerate(ds["data"].to_numpy()):
         part = ds.isel(data=i)

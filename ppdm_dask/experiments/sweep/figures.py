@@ -1,16 +1,13 @@
-"""Figures of a sweep; here mean and variance of the accuracy against an axis of the grid.
+"""Figures of a sweep, drawn and told in words.
 
-The lines of a figure: cells of a result along one axis, each line with its name and look.
-
-Figures of several panels: accuracy over two axes, and accuracy against what is disclosed.
-
-The figure of PSE, the privacy of a single entry, against an axis of the grid.
+Mean and variance of the accuracy, or PSE, the privacy of a single entry, against an axis of the
+grid; accuracy over two axes, and against what is disclosed.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -20,23 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.drawing import layout, style
-from ppdm_dask.experiments.kinds import AnyRecipe
-from ppdm_dask.experiments.results import grid_axes
+from ppdm_dask.drawing.words import course, span
+from ppdm_dask.experiments.grid import grid_axes
 from ppdm_dask.experiments.sweep.recipe import Figure, Recipe
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Series",
-    "draw_figures",
-    "draw_grid",
-    "draw_privacy",
-    "draw_tradeoff",
-    "repeats_of",
-    "series_of",
-]
+__all__ = ["draw", "words"]
 
 
 @dataclass(frozen=True)
@@ -131,7 +120,7 @@ MEASURES = {
 }
 
 
-def draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
+def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     """Draw mean accuracy over two axes in numbers, shaded by what is lost; a panel a data entry."""
     across = figure.x_axis(grid_axes(ds))
     down = str(figure.series)
@@ -194,7 +183,7 @@ def _label_grid(axes: Axes, entry: xr.Dataset, across: str, down: str) -> None:
     axes.spines[:].set_visible(False)
 
 
-def draw_tradeoff(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
+def _draw_tradeoffs(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     """Draw mean accuracy against what adversaries learn; a row a data entry, a column for each."""
     measure = figure.measure or "advantage"
     rows = [list(figure.data)] if figure.line_axis is None else [[name] for name in figure.data]
@@ -290,7 +279,7 @@ LABELS = 0.42
 """Room for labels at the left of the curves, in widths of the axis."""
 
 
-def draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
+def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     """Draw the PSE of single binary attributes, and of each data entry's least private one."""
     import matplotlib as mpl
     from matplotlib.lines import Line2D
@@ -354,9 +343,6 @@ def _least_private(ds: xr.Dataset, line: Series) -> str:
     return f"{line.name}: {str(columns[own[least]]).removeprefix(entry)}"
 
 
-NORMAL_95 = 1.959964
-"""Half-width of a 95 % interval in standard errors."""
-
 # A ring around a dot: both parts show where they agree.
 PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "accuracy": ("clean test part", {"linestyle": "-", "markersize": 4.5}),
@@ -367,58 +353,27 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def draw_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[Path]:
-    """Draw the recipe's figures.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        The result of a run, whole or partial.
-    recipe : Recipe or PerturbationRecipe
-        Its ``[[figure]]`` tables say what to draw.
-    folder : Path
-        Where the files go: a PNG and an SVG of each figure's id.
-
-    Returns
-    -------
-    list of Path
-        The files, in the recipe's order.
-
-    Raises
-    ------
-    RunFolderError
-        If a file cannot be written.
-    """
-    if recipe.kind == "front":
-        from ppdm_dask.experiments.fronts.figures import draw_fronts
-
-        return draw_fronts(ds, recipe, folder)
-    if not isinstance(recipe, Recipe):
-        from ppdm_dask.experiments.perturbation.figures import draw_usability
-
-        return draw_usability(ds, recipe, folder)
-    draw = {
-        "mean": _mean,
-        "variance": _variance,
-        "privacy": draw_privacy,
-        "grid": draw_grid,
-        "tradeoff": draw_tradeoff,
-    }
-    written = []
-    for figure in recipe.figures:
-        with style.styled():
-            written += draw[figure.kind](ds, figure, folder)
-    return written
+def draw(ds: xr.Dataset, recipe: Recipe, figure: Figure, folder: Path) -> list[Path]:
+    """Draw a figure of a sweep."""
+    return FIGURES[figure.kind][0](ds, figure, folder)
 
 
-def _mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
+def words(ds: xr.Dataset, recipe: Recipe, figure: Figure) -> list[str]:
+    """Say with numbers what a figure of a sweep shows."""
+    return FIGURES[figure.kind][1](ds, figure)
+
+
+def _draw_mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the mean"
     canvas, axes = layout.new_figure(figure.title, below, right=0.79)
     shown: list[npt.NDArray[np.float64]] = []
     for line in series:
         for part in figure.parts:
-            mean, bar = line.column(f"{part}_mean"), line.column(f"{part}_mean_se") * NORMAL_95
+            mean, bar = (
+                line.column(f"{part}_mean"),
+                line.column(f"{part}_mean_se") * style.NORMAL_95,
+            )
             _draw(axes, line, part, mean, bar)
             # Bars of a disguised test part may be as long as the axis; they do not set its limits.
             bar = np.nan_to_num(bar) if part == "accuracy" else np.zeros_like(bar)
@@ -459,7 +414,7 @@ def _references(series: list[Series], figure: Figure) -> list[tuple[float, str, 
     return [*found, *((height, text, colour, dots) for text, (height, colour) in levels.items())]
 
 
-def _variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
+def _draw_variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the variance; logarithmic scale"
     canvas, axes = layout.new_figure(figure.title, below)
@@ -468,7 +423,7 @@ def _variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     for line in series:
         for part in figure.parts:
             variance = line.column(f"{part}_variance")
-            bar = line.column(f"{part}_variance_se") * NORMAL_95
+            bar = line.column(f"{part}_variance_se") * style.NORMAL_95
             zero |= set(line.x[variance == 0])
             positive = np.where(variance > 0, variance, np.nan)
             # On a logarithmic scale a bar cannot reach zero.
@@ -541,3 +496,103 @@ def _note(axes: Axes, x: float, text: str) -> None:
         ha="center",
         va="bottom",
     )
+
+
+def _tell_lines(series: list[Series], figure: Figure, moment: str, form: str) -> list[str]:
+    return [
+        f"{line.name}, {PARTS[part][0]}: "
+        f"{course(line.axis, line.x, line.column(f'{part}_{moment}'), form)}."
+        for line in series
+        for part in figure.parts
+    ]
+
+
+def _tell_mean(ds: xr.Dataset, figure: Figure) -> list[str]:
+    series = series_of(ds, figure)
+    levels = [
+        f"{name}: undisguised {float(cells['benchmark']):.3f}, "
+        f"majority class {float(cells['majority']):.3f}."
+        for name, cells in {line.entry: line.cells for line in series}.items()
+    ]
+    told = _tell_lines(series, figure, "mean", ".3f")
+    return ["Mean accuracy as lines.", *told, *levels, *_tell_undefined(series)]
+
+
+def _tell_variance(ds: xr.Dataset, figure: Figure) -> list[str]:
+    series = series_of(ds, figure)
+    told = _tell_lines(series, figure, "variance", ".1e")
+    return ["Variance of the accuracy as lines.", *told, *_tell_undefined(series)]
+
+
+def _tell_undefined(series: list[Series]) -> list[str]:
+    at = {
+        f"{float(x):g}"
+        for line in series
+        for x, why in zip(line.x, line.cells["undefined"].to_numpy(), strict=True)
+        if why
+    }
+    return [f"Undefined at {series[0].axis} = {', '.join(sorted(at))}."] if at else []
+
+
+def _tell_privacy(ds: xr.Dataset, figure: Figure) -> list[str]:
+    axes = grid_axes(ds)
+    axis = figure.x_axis(axes)
+    first = ds.isel({other: 0 for other in axes if other != axis}).sortby(axis)
+    x = np.asarray(first[axis].to_numpy(), dtype=float)
+    told = ["Privacy of a single entry, PSE, whose reader sees its own report only, as lines."]
+    for w_a in figure.w_a:
+        curve = first["pse_curve"].sel(w_a=w_a).to_numpy()
+        told.append(f"An attribute with W_a = {w_a:g}: {course(axis, x, curve, '.3f')}.")
+    seen = set()
+    for line in series_of(ds, figure) if "pse" in ds else []:
+        text = f"{line.entry}, its least private attribute: "
+        text += f"{course(axis, line.x, line.column('pse'), '.4f')}."
+        if text not in seen:
+            told.append(text)
+        seen.add(text)
+    return told
+
+
+def _tell_grid(ds: xr.Dataset, figure: Figure) -> list[str]:
+    told = ["Mean accuracy as a table of shades."]
+    for name in figure.data:
+        entry = ds.sel(data=name)
+        mean = entry["accuracy_mean"].transpose(*grid_axes(ds)).to_numpy()
+        if not np.isfinite(mean).any():
+            continue
+        ends = []
+        for which, find in (("highest", np.nanargmax), ("lowest", np.nanargmin)):
+            index = np.unravel_index(int(find(mean)), mean.shape)
+            at = ", ".join(
+                f"{axis} = {entry[axis].to_numpy()[i]:g}"
+                for axis, i in zip(grid_axes(ds), index, strict=True)
+            )
+            ends.append(f"{which} {mean[index]:.3f} at {at}")
+        told.append(f"{name}: {'; '.join(ends)}; undisguised {float(entry['benchmark']):.3f}.")
+    return told
+
+
+def _tell_tradeoff(ds: xr.Dataset, figure: Figure) -> list[str]:
+    measure = figure.measure or "advantage"
+    told = [f"Mean accuracy against the {measure} of three adversaries, as lines."]
+    for name in figure.data:
+        series = series_of(ds, replace(figure, data=(name,)))
+        for adversary, words in ADVERSARIES.items():
+            ranges = [
+                f"{line.name} {span(line.column(f'{measure}_{adversary}'), '.3f')}"
+                for line in series
+            ]
+            told.append(f"{name}, {' '.join(words.split())}: {measure} {'; '.join(ranges)}.")
+        means = [f"{line.name} {span(line.column('accuracy_mean'), '.3f')}" for line in series]
+        told.append(f"{name}: mean accuracy {'; '.join(means)}.")
+    return told
+
+
+FIGURES: dict[str, tuple[Callable[..., list[Path]], Callable[..., list[str]]]] = {
+    "mean": (_draw_mean, _tell_mean),
+    "variance": (_draw_variance, _tell_variance),
+    "privacy": (_draw_privacy, _tell_privacy),
+    "grid": (_draw_grid, _tell_grid),
+    "tradeoff": (_draw_tradeoffs, _tell_tradeoff),
+}
+"""What draws a kind of figure, and what tells it in words."""

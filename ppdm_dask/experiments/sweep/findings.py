@@ -5,7 +5,6 @@ What a grid of several axes shows on the whole: which way accuracy goes, and wha
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,14 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Bools
-from ppdm_dask.experiments.grid import ERRORS, FEWEST, MORE_DISGUISE, Line, lines_of, moments
-from ppdm_dask.experiments.variables import ADVERSARIES
+from ppdm_dask.experiments.grid import (
+    ERRORS,
+    FEWEST,
+    MORE_DISGUISE,
+    Line,
+    grid_axes,
+    lines_of,
+    moments,
+)
+from ppdm_dask.experiments.sweep.variables import ADVERSARIES
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = ["ERRORS", "FEWEST", "findings", "trends"]
+__all__ = ["findings", "trends"]
 
 
 def trends(ds: xr.Dataset) -> list[str]:
@@ -40,7 +47,7 @@ def trends(ds: xr.Dataset) -> list[str]:
         falls and its variance grows; at last what each data entry loses of its undisguised
         accuracy.  Empty for a grid of one axis.
     """
-    if len(json.loads(ds.attrs["grid"])) < 2:
+    if len(grid_axes(ds)) < 2:
         return []
     found: list[str] = []
     names = [str(name) for name in ds["data"].to_numpy()]
@@ -127,7 +134,7 @@ def findings(ds: xr.Dataset) -> list[str]:
         In the order of the data entries; for one axis empty where all is as expected.
     """
     found: list[str] = []
-    grid = json.loads(ds.attrs["grid"])
+    grid = grid_axes(ds)
     for i, name in enumerate(ds["data"].to_numpy()):
         benchmark, majority = float(ds["benchmark"][i]), float(ds["majority"][i])
         if benchmark < majority:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,10 @@ from ppdm_dask.designs import Design, Identity, design_from_config
 from ppdm_dask.designs.multigroup import RandomGroups, scheme_from_config
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.errors import DesignError, RecipeError
-from ppdm_dask.experiments.inputs import Prepared, declared_codebook
-from ppdm_dask.experiments.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.inputs import Prepared, declared_codebook, prepare_all
+from ppdm_dask.experiments.kind import Finished
 from ppdm_dask.experiments.sweep.recipe import GridPoint, Recipe
+from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
 from ppdm_dask.experiments.sweep.trials import (
     Engine,
     PlainEngine,
@@ -35,7 +36,7 @@ from ppdm_dask.experiments.sweep.trials import (
     Setting,
     draw_sample,
 )
-from ppdm_dask.experiments.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
+from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
 from ppdm_dask.files.fields import show
 
 if TYPE_CHECKING:
@@ -185,21 +186,6 @@ def _place(recipe: Recipe, point: GridPoint, name: str) -> tuple[str, Any]:
     return "design", None
 
 
-Arrays = Mapping[str, npt.NDArray[Any]]
-
-
-class Finished(Protocol):
-    """What the result needs of a ledger."""
-
-    def finished(self, cell: Cell) -> npt.NDArray[np.int64]:
-        """Numbers of the cell's finished repeats, increasing."""
-        ...  # pragma: no cover
-
-    def collect(self, cell: Cell) -> Arrays:
-        """Their results, in that order."""
-        ...  # pragma: no cover
-
-
 def choose_engine(setting: Setting) -> Engine:
     """The fastest engine that serves a cell; the plain one serves all."""
     from ppdm_dask.experiments.sweep.id3 import BinaryID3
@@ -276,6 +262,11 @@ class SweepPlan:
 
     recipe: Recipe
     prepared: Sequence[Prepared]
+
+    @classmethod
+    def make(cls, recipe: Recipe) -> Self:
+        """Read the data of a recipe."""
+        return cls(recipe, prepare_all(recipe))
 
     def _params(self, prepared: Prepared, design: Mapping[str, Any]) -> dict[str, Any]:
         entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}

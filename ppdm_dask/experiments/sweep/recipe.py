@@ -5,7 +5,8 @@ The table ``[[figure]]`` of a recipe: what a figure shows, and against what.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -14,15 +15,13 @@ from typing import Any, Self
 from ppdm_dask.experiments.parts import (
     About,
     DataEntry,
-    DesignSpec,
-    MineSpec,
     Part,
     RecipeBase,
-    Sweep,
     read_each,
     read_id,
 )
-from ppdm_dask.files.fields import Scalar, Table, read_toml
+from ppdm_dask.files.fields import Scalar, Table, is_number, read_toml, scalar
+from ppdm_dask.resources import recipe_path
 from ppdm_dask.shown import listed, shown
 
 __all__ = [
@@ -43,6 +42,135 @@ TESTS = ("both", "clean", "disguised")
 MEASURES = ("advantage", "guess", "posterior")
 
 Grid = Mapping[str, tuple[Scalar, ...]]
+
+SPLITS = ("fixed", "redrawn")
+
+_AXIS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TAKEN = frozenset({"data", "repeat", "split", "column", "w_a", "attributes", "shape", "id"})
+
+
+@dataclass(frozen=True)
+class Sweep(Part):
+    """Monte Carlo repeats over a grid.
+
+    Parameters
+    ----------
+    repeats : int
+        Repeats of each cell, 1 or more.
+    seed : int
+        Entropy of all random streams, 0 or more.
+    train : float
+        Share of the records in the training part, in (0, 1).
+    split : {"fixed", "redrawn"}
+        Whether the parts are drawn once a data entry or anew in each repeat.
+    grid : mapping of str to tuple
+        Values of each swept parameter, by axis, in the order of the results' dimensions.
+    """
+
+    repeats: int
+    seed: int
+    train: float
+    split: str
+    grid: Mapping[str, tuple[Scalar, ...]]
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read the table ``[sweep]``."""
+        repeats = table.integer("repeats", 1)
+        seed = table.integer("seed", 0)
+        train = table.take("train")
+        if not isinstance(train, float) or not 0 < train < 1:
+            raise table.error("train", train, "a share between 0 and 1, both excluded, is needed")
+        split = table.choice("split", SPLITS, "a kind of split")
+        axes = table.table("grid", "a table [sweep.grid] with the values of each axis is needed")
+        grid = {}
+        for axis in axes.remaining():
+            if not _AXIS.fullmatch(axis) or axis in _TAKEN:
+                values = axes.take(axis)
+                raise axes.error(axis, values, "an axis is called after a parameter of the design")
+            grid[axis] = axes.scalars(axis, "a list of at least one value is needed")
+        if not grid:
+            raise table.error("grid", {}, "at least one axis, such as q = [0.5, 1], is needed")
+        table.done()
+        return cls(repeats, seed, train, split, grid)
+
+    def config(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        return super().config() | {"grid": {k: list(v) for k, v in self.grid.items()}}
+
+
+@dataclass(frozen=True)
+class DesignSpec:
+    """Family of the randomization design and the parameters that the grid does not sweep."""
+
+    family: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, table: Table, grid: Iterable[str]) -> Self:
+        """Read the table ``[design]``; `grid` names the swept parameters."""
+        from ppdm_dask import designs
+
+        family = table.choice("family", designs.families(), "a design family")
+        parameters = table.rest()
+        for name in ("id", "attributes", "shape"):
+            if name in parameters:
+                raise table.error(name, parameters[name], "leave it out: the data say this")
+        for axis in grid:
+            if axis in parameters:
+                right = f"sweep.grid.{axis} gives the values; leave one of the two out"
+                raise table.error(axis, parameters[axis], right)
+        return cls(family, parameters)
+
+    def config(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        return {"family": self.family, **self.parameters}
+
+
+def _naive_bayes(table: Table) -> dict[str, Any]:
+    floor = table.take("floor")
+    if floor is None:
+        floor = "1/n"
+    if floor != "1/n" and not (is_number(floor) and 0 < floor < 1):
+        right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
+        raise table.error("floor", floor, right)
+    return {"floor": floor}
+
+
+def _id3(table: Table) -> dict[str, Any]:
+    """Only what changes the paper's algorithm, so that writing out a default changes no key."""
+    found: dict[str, Any] = {"max_depth": table.optional_integer("max_depth", 0)}
+    for name in ("min_weight", "min_z"):
+        value = table.take(name)
+        found[name] = scalar(value)
+        if value is not None and not (is_number(found[name]) and found[name] >= 0):
+            raise table.error(name, value, "a number of 0 or more is needed")
+    if found["min_weight"] == 0:
+        found["min_weight"] = None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+LEARNERS = {"naive-bayes": _naive_bayes, "id3": _id3}
+
+
+@dataclass(frozen=True)
+class MineSpec:
+    """The learner and its parameters."""
+
+    learner: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read the table ``[mine]``."""
+        learner = table.choice("learner", LEARNERS, "a learner")
+        parameters = LEARNERS[learner](table)
+        table.done()
+        return cls(learner, parameters)
+
+    def config(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        return {"learner": self.learner, **self.parameters}
 
 
 @dataclass(frozen=True)
@@ -196,7 +324,7 @@ class GridPoint:
         return " ".join([self.entry.id, *(f"{axis}={v}" for axis, v in self.values.items())])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe(RecipeBase):
     """An experiment: what is computed, on which data; never where or how fast.
 
@@ -210,7 +338,6 @@ class Recipe(RecipeBase):
 
     kind = "sweep"
 
-    about: About
     data: tuple[DataEntry, ...]
     design: DesignSpec
     mine: MineSpec
@@ -226,8 +353,6 @@ class Recipe(RecipeBase):
         RecipeError
             One line: file, dotted path, value, and what would be right.
         """
-        from ppdm_dask.resources import recipe_path
-
         path = recipe_path(recipe)
         loaded = cls.from_config(read_toml(path), source=str(path), name=path.stem)
         return replace(loaded, base=path.parent)

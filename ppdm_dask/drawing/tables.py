@@ -1,0 +1,73 @@
+"""Tables of text, and how numbers stand in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ppdm_dask.shown import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["brief", "estimate", "fixed", "plain_table", "plain_value", "small"]
+
+
+def plain_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    widths: Sequence[int] | None = None,
+) -> Table:
+    """Make a table with a rule below its header.
+
+    Columns in `right` are flush right; each is at least as wide as `widths` say.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
+    for i, name in enumerate(header):
+        number = i in right
+        table.add_column(
+            Text(printable(name, keep="\n")),
+            justify="right" if number else "left",
+            no_wrap=number,
+            min_width=widths[i] if widths else None,
+        )
+    for row in rows:
+        table.add_row(*(Text(printable(cell, keep="\n")) for cell in row))
+    return table
+
+
+def plain_value(value: Any) -> Any:
+    """Return a JSON value; None for a NaN."""
+    plain = value.item() if hasattr(value, "item") else value
+    return None if isinstance(plain, float) and math.isnan(plain) else plain
+
+
+def brief(value: str | bool | int | float) -> str:
+    """A value, a number without digits that say nothing."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def fixed(value: float | None, digits: int) -> str:
+    """A number with so many digits; empty for None."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def small(value: float | None) -> str:
+    """A number that is near 0 as a rule, such as a variance; empty for None."""
+    if value is None:
+        return ""
+    return f"{value:.2e}" if value else "0"
+
+
+def estimate(mean: float | None, error: float | None) -> str:
+    """A mean with its standard error, with no more digits than a large one leaves of use."""
+    if mean is None or error is None:
+        return fixed(mean, 4)
+    digits = 4 if error < 0.1 else 2 if error < 10 else 0
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"

@@ -1,0 +1,53 @@
+"""Perturbed data, and what classifiers lose by it: the kind of experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ppdm_dask.experiments.kind import Kind, Plan
+from ppdm_dask.experiments.perturbation.figures import draw, words
+from ppdm_dask.experiments.perturbation.tables import as_json, findings, tables
+from ppdm_dask.experiments.perturbation.variables import PERTURBATION_REGISTRY
+from ppdm_dask.experiments.variables import GRID
+
+if TYPE_CHECKING:
+    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
+
+__all__ = ["PERTURBATION"]
+
+
+def _read(config: Mapping[str, Any], source: str, name: str | None) -> PerturbationRecipe:
+    # Not at the top, here and below: the methods bring scikit-learn with them.
+    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
+
+    return PerturbationRecipe.from_config(config, source, name)
+
+
+def _check(recipe: PerturbationRecipe) -> None:
+    from ppdm_dask.experiments.perturbation.plan import check_perturbation
+
+    check_perturbation(recipe)
+
+
+def _plan(recipe: PerturbationRecipe) -> Plan:
+    from ppdm_dask.experiments.perturbation.plan import PerturbationPlan
+
+    return PerturbationPlan.make(recipe)
+
+
+PERTURBATION = Kind(
+    name="perturbation",
+    tells=("perturb",),
+    axes=("data", GRID, "classifier"),
+    variables=PERTURBATION_REGISTRY,
+    read=_read,
+    check=_check,
+    plan=_plan,
+    findings=findings,
+    tables=tables,
+    as_json=as_json,
+    # A setting that an entry does not ask for is no cell, so that none is undefined.
+    draw=draw,
+    words=words,
+)
