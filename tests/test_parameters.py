@@ -6,7 +6,7 @@ import copy
 import inspect
 import json
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from strategies import laws, matrices
 
 from ppdm_dask import Product, Warner, design_from_config
 from ppdm_dask.designs import Design, families, scheme_from_config
+from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.errors import DesignError
 from ppdm_dask.frozen import Frozen
 
@@ -298,6 +299,29 @@ def test_a_constructor_that_fails_leaves_no_design_open():
         with pytest.raises(FrozenInstanceError):
             design.extra = []
     assert str(inspect.signature(Odd)) == "(attribute, theta)"
+
+
+def test_a_family_may_be_a_frozen_dataclass():
+    @dataclass(frozen=True, eq=False, repr=False)
+    class Half(Mixture):
+        attribute: str
+        mixing: float = 0.5
+        id = "half"
+        shape = (2,)
+        factors = (np.array([0.5, 0.5]),)
+
+        @property
+        def attributes(self):
+            return (self.attribute,)
+
+    design = Half.from_config({"attribute": "a"})
+    assert design.config() == {"id": "half", "attribute": "a", "mixing": 0.5}
+    assert repr(design) == f"{Half.__name__}(attribute='a', mixing=0.5)"
+    np.testing.assert_array_equal(design.matrix(), [[0.75, 0.25], [0.25, 0.75]])
+    with pytest.raises(FrozenInstanceError):
+        design.mixing = 0.4
+    with pytest.raises(DesignError, match=r"^attribute: missing; 'half' needs it$"):
+        Half.from_config({})
 
 
 def test_a_frozen_object_caches():
