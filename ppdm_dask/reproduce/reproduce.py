@@ -118,7 +118,7 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     table = root.table(name, f"a table [{name}] with the recipes of that grade is needed")
     recipes, left_out = {}, {}
     for key in table.remaining():
-        if not key or Path(key).name != key or len(key) > LONGEST_NAME:
+        if Path(key).name != key or not key.isprintable() or not 0 < len(key) <= LONGEST_NAME:
             right = f"the name of a recipe is needed, of {LONGEST_NAME} characters at most"
             raise table.error(key, table.take(key), right)
         entry = table.table(key, "a table with the values that the grade changes is needed")
