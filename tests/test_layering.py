@@ -178,6 +178,55 @@ def _kind(name: str) -> str:
     return parts[2] if parts[1:2] == ["experiments"] and len(parts) > 3 else ""
 
 
+# What a start can do without: Dask, numba, scikit-learn, matplotlib, solvers, whole rooms.
+LATE = frozenset(
+    {
+        ("cli", "cli.app"),
+        ("cluster.job", "cluster.client"),
+        ("cluster.job", "cluster.foreign"),
+        ("cluster.job", "cluster.nanny"),
+        ("cluster.job", "cluster.security"),
+        ("cluster.kinds.slurm", "cluster.jobqueue"),
+        ("cluster.perturbing", "cluster.client"),
+        ("cluster.population", "cluster.chunks"),
+        ("cluster.population", "cluster.client"),
+        ("cluster.population", "cluster.losses"),
+        ("cluster.remote", "cluster.nanny"),
+        ("cluster.remote", "cluster.security"),
+        ("cluster.runner", "cluster.client"),
+        ("cluster.runner", "cluster.session"),
+        ("designs.multigroup", "kernels.sampling"),
+        ("designs.sets", "kernels.sampling"),
+        ("designs.subset", "kernels.sampling"),
+        ("experiments.fronts.kind", "experiments.fronts.plan"),
+        ("experiments.perturbation.kind", "experiments.perturbation.plan"),
+        ("experiments.perturbation.kind", "experiments.perturbation.recipe"),
+        ("experiments.run", "cluster.kinds"),
+        ("experiments.sweep.kind", "experiments.sweep.plan"),
+        ("experiments.sweep.plan", "experiments.sweep.id3"),
+        ("experiments.sweep.plan", "experiments.sweep.naive_bayes"),
+        ("experiments.sweep.trials", "kernels.sampling"),
+        ("experiments.sweep.trials", "mine"),
+        ("mine.tree", "drawing.style"),
+        ("perturb.aibr", "kernels.aibr"),
+        ("randomness", "kernels.planes"),
+        ("reproduce.reproduce", "ppdm_dask"),
+        ("search.bound", "search.cone"),
+        ("search.operators", "kernels.spea2"),
+    }
+)
+
+
+def test_imports_in_functions_are_those_that_save_time(house: ModuleType, root: Path) -> None:
+    found = {
+        (name.removeprefix("ppdm_dask."), other.removeprefix("ppdm_dask."))
+        for name, module in house.read_modules(root).items()
+        for _, other in module.late
+    }
+    assert found == LATE
+    assert len(found) < 40
+
+
 def test_old_names_say_the_new_ones(fresh_python: FreshPython) -> None:
     code = """
 import importlib, warnings

@@ -12,7 +12,7 @@ import chromium
 import pytest
 
 from ppdm_dask.files.documents import seal
-from ppdm_dask.report import write_reproduction
+from ppdm_dask.report.pages import write_reproduction
 
 pytestmark = [
     pytest.mark.slow,

@@ -22,8 +22,7 @@ from ppdm_dask.experiments.kinds import recipe_from_config
 from ppdm_dask.experiments.results import read_netcdf
 from ppdm_dask.experiments.run import run
 from ppdm_dask.files.documents import seal
-from ppdm_dask.report import write_report, write_reproduction
-from ppdm_dask.report.pages import errata_of
+from ppdm_dask.report.pages import errata_of, write_report, write_reproduction
 
 KINDS = ("answers", "groups", "numbers", "fronts", "own", "claims")
 VOID = {"meta", "link", "img", "source", "br", "hr", "input", "wbr"}

@@ -65,7 +65,7 @@ class Module:
     def _walk(self, body: list[ast.stmt], *, inside: bool, typing: bool) -> None:
         for node in body:
             if isinstance(node, ast.Import | ast.ImportFrom):
-                for target in self._targets(node):
+                for target in dict.fromkeys(self._targets(node)):
                     if typing:
                         self.typing.add(target)
                     elif inside:

@@ -330,9 +330,6 @@ def _odds(block: SetDesign) -> tuple[Floats, float, float]:
     """How often a report has each size, 0 to k; and the odds of an answer inside and outside."""
     from scipy.stats import binom
 
-    from ppdm_dask.designs.subset import SubsetSelection
-    from ppdm_dask.designs.unary import UnaryEncoding
-
     k = block.shape[0]
     m = np.arange(k + 1)
     if isinstance(block, SubsetSelection):

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ppdm_dask.claims.calculations import CALCULATIONS
+from ppdm_dask.claims.rules import RULES
 from ppdm_dask.errors import RecipeError
 from ppdm_dask.files.fields import Table, read_toml
 from ppdm_dask.resources import pipelines_dir
@@ -108,9 +110,6 @@ def paper_from_config(config: Mapping[str, Any], source: str) -> Paper:
 
 
 def _read_claim(table: Table, paper: str) -> Claim:
-    from ppdm_dask.claims.calculations import CALCULATIONS
-    from ppdm_dask.claims.rules import RULES
-
     own, where, says = (table.text(name) for name in ("id", "where", "says"))
     printed = table.optional_text("printed")
     untestable = table.optional_text("untestable")

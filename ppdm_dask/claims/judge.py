@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ppdm_dask.claims.calculations import calculate
 from ppdm_dask.claims.claim import Claim, Paper, load_papers
 from ppdm_dask.claims.quantity import Unjudged
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
@@ -48,8 +49,6 @@ def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:
     results : mapping of str to xarray.Dataset
         Results of runs by the name of their recipe, whole or partial.
     """
-    from ppdm_dask.claims.calculations import calculate
-
     if claim.untestable is not None:
         return Verdict("not testable", claim.untestable)
     assert claim.rule is not None

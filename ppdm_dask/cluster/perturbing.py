@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.cluster.partitions import Partition, parquet_partitions, reduce_tree
+from ppdm_dask.engine.interrupt import Interruption
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.writing import remove_left_parts
 from ppdm_dask.perturb.aibr import AIBR
@@ -214,7 +215,6 @@ def perturb_file_in_parts(
             method, partitions, columns, stream, folder, keep=keep, inputs=[data]
         )
     from ppdm_dask.cluster.client import local_pool
-    from ppdm_dask.engine.interrupt import Interruption
 
     log = folder.with_name(folder.name + ".workers.log")
     try:

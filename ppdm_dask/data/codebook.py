@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.data.attribute import Attribute
+from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.parquet import as_frame
 from ppdm_dask.files.toml import read_toml
@@ -410,8 +411,6 @@ class Codebook:
         rule : {"midrange", "median"}
             See :func:`ppdm_dask.data.binning.binarise_attribute`.
         """
-        from ppdm_dask.data.binning import binarise_attribute
-
         frame = as_frame(frame, self.names)
         attributes = tuple(
             binarise_attribute(attribute, _column(frame, attribute.name), rule)

@@ -12,15 +12,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.labels import Categories, written
+from ppdm_dask.designs.labels import written
 from ppdm_dask.errors import DesignError
 from ppdm_dask.frozen import Frozen
 from ppdm_dask.shown import given, listed, quoted
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.labels import Categories
 
 __all__ = [
     "Parameters",
@@ -302,10 +305,10 @@ class Parameters(Frozen):
     keys: ClassVar[Mapping[str, str]] = {}
     """Keys of parameters that a configuration calls otherwise."""
 
-    @property
-    def categories(self) -> Categories:
-        """Labels of each attribute; None where they are not stated."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        # What the contract has beside these methods.
+        @property
+        def categories(self) -> Categories: ...
 
     def _parameter(self, name: str) -> Any:
         """Value of one parameter, as the constructor takes it."""

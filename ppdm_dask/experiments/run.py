@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ppdm_dask.cluster.runner import execute
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
@@ -102,8 +103,6 @@ def run(
     RunInterrupted
         If the run was stopped; the same call goes on.
     """
-    from ppdm_dask.cluster.runner import execute
-
     profile = profile_of(cluster, workers)
     if isinstance(recipe, str | Path):
         recipe = load_recipe(recipe)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ppdm_dask.errors import RunFolderError
+from ppdm_dask.files.writing import remove_at_end, stays
 
 __all__ = ["RunLock", "own", "release_all"]
 
@@ -28,8 +29,6 @@ def own(out: Path) -> None:
     RunFolderError
         If another one is writing it, or nothing can be written there.
     """
-    from ppdm_dask.files.writing import remove_at_end
-
     path = _lock_of(out)
     if path not in _held:
         _held[path] = RunLock(path, out)
@@ -40,8 +39,6 @@ def release_all() -> None:
     """Let go of everything; the last thing that a command does."""
     if not _held:
         return
-    from ppdm_dask.files.writing import stays
-
     while _held:
         path, held = _held.popitem()
         held.release()

@@ -5,10 +5,6 @@ owner alone may enter.  The folder is removed when the file is complete, when wr
 when SIGINT, SIGTERM or SIGHUP ends the program.  After SIGKILL it stays, until a program writes
 into the same place again: a lock that the kernel frees with its holder tells what is left over from
 what another program is still writing, whatever process has the old number by then.
-
-Cells of a CSV that is written: values as they were, and labels that no spreadsheet runs.
-
-The names under which writers are known to experiments; see :mod:`ppdm_dask.files.writing`.
 """
 
 from __future__ import annotations
@@ -26,69 +22,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.files.columns import read_number
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 __all__ = [
-    "cell_texts",
     "ending_cleanly",
     "lock",
     "remove_at_end",
     "remove_left_parts",
     "replacing",
-    "spreadsheet_safe",
     "stays",
     "write_text",
 ]
-
-
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""Signs at the beginning of a cell that spreadsheets take for that of a formula."""
-
-
-def cell_texts(values: pd.Series) -> list[str]:
-    """Texts of a column: exact numbers, and nothing where a value is missing."""
-    import pandas as pd
-    import pyarrow as pa
-
-    if isinstance(values.dtype, pd.ArrowDtype) and pa.types.is_floating(values.dtype.pyarrow_dtype):
-        # Single precision has its own shortest text: 0.1, where a double would have 17 digits.
-        kind = values.dtype.pyarrow_dtype.to_pandas_dtype()
-        return [_text(each) for each in values.to_numpy(kind, na_value=np.nan)]
-    return [_text(each) for each in values]
-
-
-def _text(value: Any) -> str:
-    import pandas as pd
-
-    missing = value is None or value is pd.NA or value is pd.NaT or value != value
-    return "" if missing else str(value)
-
-
-def spreadsheet_safe(cells: Iterable[Any]) -> list[Any]:
-    """Cells with an apostrophe before a text that a spreadsheet would take for a formula.
-
-    Numbers, and texts that spell one, stay as they are.
-
-    Examples
-    --------
-    >>> spreadsheet_safe(["=1+1", "yes", -0.02, "-99"])
-    ["'=1+1", 'yes', -0.02, '-99']
-    """
-    return [f"'{cell}" if _is_formula(cell) else cell for cell in cells]
-
-
-def _is_formula(cell: object) -> bool:
-    formula = isinstance(cell, str) and cell.startswith(FORMULAS)
-    return formula and not np.isfinite(read_number(str(cell)))
 
 
 fcntl: Any

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, column_words
+from ppdm_dask.perturb.columns import ColumnSummary, column_words, read_matrix
 from ppdm_dask.randomness import Stream
 from ppdm_dask.shown import shown
 
@@ -172,7 +172,6 @@ class AIBR(Perturbation):
     def counts(self, X: Any) -> npt.NDArray[np.int64]:
         """How many values of each column lie in each sub-interval, shape (m, k)."""
         from ppdm_dask.kernels.aibr import locate_plain
-        from ppdm_dask.perturb.columns import read_matrix
 
         values, _ = read_matrix(X)
         found = np.zeros((values.shape[1], self.k), np.int64)

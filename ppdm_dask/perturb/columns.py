@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
+from ppdm_dask.files.columns import canonical_text, read_numbers
 from ppdm_dask.randomness import LOGICAL_BLOCK
 from ppdm_dask.shown import listed, shown
 
@@ -112,8 +113,6 @@ def _frame(X: Any) -> Any:
 
 
 def _numbers(column: Any, name: str, offset: int) -> Floats:
-    from ppdm_dask.files.columns import read_numbers
-
     if column.dtype.kind in "bmM":
         raise DataError(
             f"column {shown(name)} holds {column.dtype}; numbers are needed, leave the column out",
@@ -127,8 +126,6 @@ def _numbers(column: Any, name: str, offset: int) -> Floats:
 
 
 def _no_number(name: str, row: int, value: object) -> DataError:
-    from ppdm_dask.files.columns import canonical_text
-
     text = canonical_text(value)
     where, right = (
         f"column {shown(name)}, row {row}",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.files.writing import cell_texts, replacing, spreadsheet_safe
+from ppdm_dask.files.cells import cell_texts, spreadsheet_safe
+from ppdm_dask.files.writing import replacing
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import Perturbation
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ppdm_dask import __version__
 from ppdm_dask.engine.environment import code_version
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.folder import now
@@ -78,8 +79,6 @@ def make_drift(grade: Grade, results: Sequence[Reproduced]) -> dict[str, Any]:
 
 
 def _head(grade: Grade, results: Sequence[Reproduced]) -> dict[str, Any]:
-    from ppdm_dask import __version__
-
     wrong = any(result.comparison.status in WRONG for result in results)
     return {
         "grade": grade.name,

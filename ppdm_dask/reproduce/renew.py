@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from ppdm_dask import __version__
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.kinds import AnyRecipe
 from ppdm_dask.reproduce.fingerprint import Fingerprint, fingerprint
@@ -115,8 +116,6 @@ def _write(
     reason: str,
     own: Fingerprint,
 ) -> Renewed:
-    from ppdm_dask import __version__
-
     path = golden_path(grade.folder, recipe.name, grade.name)
     entry = {
         "date": datetime.now(UTC).date().isoformat(),

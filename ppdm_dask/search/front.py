@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import Found
@@ -145,8 +146,6 @@ def chosen_design(
     It states the labels of the front's categories, where the search was given some.  A design with
     more reported symbols than categories is inverted for the front's prior.
     """
-    from ppdm_dask.designs import RRMatrix
-
     point = front.isel(point=choose(front, privacy=privacy, mse=mse, error=error))
     P = point["matrix"].to_numpy()
     n = P.shape[1]

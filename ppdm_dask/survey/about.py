@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
+from ppdm_dask import __version__
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import DataError, InputError
@@ -183,8 +184,6 @@ class About:
 
     def text(self) -> str:
         """JSON that :meth:`read` reads back."""
-        from ppdm_dask import __version__
-
         config = {
             "ppdm": self.kind,
             "format": FORMAT,

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.audit.certainty import Certainty, bare_attributes, certainties
+from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
+from ppdm_dask.files.cells import cell_texts
 from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.files.regular import ending
-from ppdm_dask.files.writing import cell_texts, replacing, write_text
+from ppdm_dask.files.writing import replacing, write_text
 from ppdm_dask.shown import listed, quoted, shown
 from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, file_checksum, seal
 from ppdm_dask.survey.marker import NOTHING, Answers, Remembered
@@ -265,8 +267,6 @@ def disguise_file(
 
 def _epsilons(design: Design, names: Sequence[str]) -> dict[str, float | None]:
     """Epsilon of each attribute's block; None where there is no bound, or it is not known."""
-    from ppdm_dask.audit.measures import epsilon_of
-
     found: dict[str, float | None] = {}
     for block in design.blocks:
         epsilon = epsilon_of(block)

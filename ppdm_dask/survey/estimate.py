@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError, NotLumpable, RecordsError
+from ppdm_dask.files.columns import factorise, read_numbers
 from ppdm_dask.inference import Fit, em, event_interval, invert, mle, sum_weights
 from ppdm_dask.inference.inversion import Estimate
 from ppdm_dask.inference.moments import check_estimand, normal_quantile, standard_error_of
@@ -147,8 +148,6 @@ def _surveyed(
 
 
 def _weights(path: Path, values: Any, offset: int) -> Any:
-    from ppdm_dask.files.columns import read_numbers
-
     numbers, wrong = read_numbers(values)
     wrong = wrong | ~(numbers > 0)
     if wrong.any():
@@ -162,8 +161,6 @@ def _weights(path: Path, values: Any, offset: int) -> Any:
 
 
 def _strata(path: Path, values: Any, offset: int, known: dict[str, int]) -> Any:
-    from ppdm_dask.files.columns import factorise
-
     positions, texts = factorise(values)
     if (positions < 0).any():
         row = int(np.argmax(positions < 0)) + offset

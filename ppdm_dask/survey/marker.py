@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import PPDMError
+from ppdm_dask.files.columns import factorise
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import lock, replacing
 from ppdm_dask.shown import quoted
@@ -118,8 +119,6 @@ class Answers:
 
     def add(self, frame: pd.DataFrame) -> None:
         """Take the next records."""
-        from ppdm_dask.files.columns import factorise
-
         for name, digest in self._hashes.items():
             positions, texts = factorise(frame[name])
             # The last one, position -1, stands for missing values.

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.designs.binding import require_labels
 from ppdm_dask.designs.parameters import ratio
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.fields import Table, check_shares, read_toml
 from ppdm_dask.shown import given, listed, quoted
 
 if TYPE_CHECKING:
@@ -38,8 +40,6 @@ def read_priors(path: Path) -> Priors:
     InputError
         One line: file, key, value, and what would be right.
     """
-    from ppdm_dask.files.fields import Table, check_shares, read_toml
-
     root = Table(read_toml(path), str(path))
     name = root.optional_text("attribute", "the name of an attribute is needed")
     table = root.table("prior", "a table [prior], or a table [prior.ATTRIBUTE] each, is needed")
@@ -116,8 +116,6 @@ def prior_arrays(
     InputError
         Where labels do not match, or the design has to state some: the message has the line.
     """
-    from ppdm_dask.designs.binding import require_labels
-
     if codebook is not None:
         check_prior_labels(path, {n: s for n, s in priors.items() if n in codebook.names}, codebook)
         orders = {n: codebook[n].categories for n in priors if n in codebook.names}

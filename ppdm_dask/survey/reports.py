@@ -11,11 +11,12 @@ import numpy as np
 
 from ppdm_dask.data.codebook import Reports
 from ppdm_dask.errors import DataError
+from ppdm_dask.files.columns import factorise, look_up
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
 from ppdm_dask.files.regular import ending, read_bounded, require_file
 from ppdm_dask.shown import shown
-from ppdm_dask.survey.about import KEY, About
+from ppdm_dask.survey.about import KEY, About, file_checksum, sealed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,8 +80,6 @@ def about_file(path: Path) -> About:
     DataError
         If there is no such file, it does not say, or it is not as it was written.
     """
-    from ppdm_dask.survey.about import file_checksum, sealed
-
     require_file(path)
     if ending(path) == ".csv":
         open_data(path)
@@ -212,8 +211,6 @@ def reported_codes(
     DataError
         If something is no report of the design; `where` begins the line, which names the row.
     """
-    from ppdm_dask.files.columns import factorise, look_up
-
     texts = list(map(str, range(symbols))) if labels is None else labels
     positions, found = factorise(values)
     codes = look_up(positions, found, {text: code for code, text in enumerate(texts)}, -1)

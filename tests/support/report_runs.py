@@ -11,7 +11,7 @@ from small_recipe import CODEBOOK, CONFIG, TREES, many
 
 from ppdm_dask.experiments.kinds import load_recipe, recipe_from_config
 from ppdm_dask.experiments.run import run
-from ppdm_dask.report import write_report
+from ppdm_dask.report.pages import write_report
 from ppdm_dask.resources import pipelines_dir
 
 HOSTILE = "<script>alert(\"x\")</script> & <b>bold</b> 'quoted' </style>"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from ppdm_dask.cluster.security import make_certificates, read_certificates
 from ppdm_dask.cluster.sizes import UNITS, parse_size, show_size
 from ppdm_dask.errors import ProfileError, RecipeError
 from ppdm_dask.files.fields import Table, read_toml
@@ -103,8 +104,6 @@ class Profile(ABC):
         ClusterError
             If the folder of certificates lacks one, or one is out of date or open to others.
         """
-        from ppdm_dask.cluster.security import make_certificates, read_certificates
-
         if self.security is None:
             return None
         if self.security == OWN:

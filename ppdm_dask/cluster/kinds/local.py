@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ppdm_dask.cluster.client import local_pool
 from ppdm_dask.cluster.kinds.base import Profile, register
+from ppdm_dask.cluster.security import ROLES
 from ppdm_dask.files.fields import Table
 
 if TYPE_CHECKING:
@@ -31,9 +33,6 @@ class LocalProfile(Profile):
         return cls(**common)
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
-        from ppdm_dask.cluster.client import local_pool
-        from ppdm_dask.cluster.security import ROLES
-
         return local_pool(
             self.workers,
             folder / "workers.log",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ppdm_dask.cluster.foreign import foreign_pool
 from ppdm_dask.cluster.kinds.base import OWN, Profile, register
 from ppdm_dask.cluster.peers import is_loopback, parts
 from ppdm_dask.files.fields import Table
@@ -53,8 +54,6 @@ class SchedulerProfile(Profile):
         return cls(**common, address=address)
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
-        from ppdm_dask.cluster.foreign import foreign_pool
-
         return foreign_pool(
             self.address,
             self.workers,

@@ -23,6 +23,7 @@ from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.designs import Identity
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.sweep.trials import Sample
+from ppdm_dask.mine import ID3, NaiveBayes
 from ppdm_dask.perturb import disclosure, distortion, perturbation_from_config
 from ppdm_dask.randomness import SimulationStream
 
@@ -129,8 +130,6 @@ def _fit_numbers(make: Callable[[TrainTest], Any]) -> Callable[[TrainTest], int]
 
 def _fit_categories(name: str) -> Callable[[TrainTest], int]:
     def count_correct(parts: TrainTest) -> int:
-        from ppdm_dask.mine import ID3, NaiveBayes
-
         book = parts.codebook
         design = Identity(book.names, book.shape)
         learner: Any = {"id3": ID3, "naive-bayes": NaiveBayes}[name]

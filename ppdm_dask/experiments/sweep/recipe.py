@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
+from ppdm_dask import designs
 from ppdm_dask.experiments.parts import (
     About,
     DataEntry,
@@ -109,8 +110,6 @@ class DesignSpec:
     @classmethod
     def read(cls, table: Table, grid: Iterable[str]) -> Self:
         """Read the table ``[design]``; `grid` names the swept parameters."""
-        from ppdm_dask import designs
-
         family = table.choice("family", designs.families(), "a design family")
         parameters = table.rest()
         for name in ("id", "attributes", "shape"):
