@@ -17,6 +17,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 __all__ = [
@@ -33,6 +34,18 @@ __all__ = [
 
 PACKAGE = "ppdm_dask"
 COPIED = ("\nFloats =", "# mypy: allow-untyped-calls", "object.__setattr__")
+
+
+@cache
+def stub_names(stub: Path) -> dict[str, str]:
+    """Names that a package loads when they are used, with the module of each."""
+    body = ast.parse(stub.read_text(encoding="utf-8")).body if stub.is_file() else []
+    return {
+        alias.name: node.module or alias.name
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 class Module:
@@ -73,17 +86,19 @@ class Module:
                 self._walk(case.body, inside=within, typing=typing)
 
     def _lazy(self, tree: ast.Module) -> Iterator[str]:
-        """Rooms that a module reaches as ``pp.room``, and what a room's own stub names."""
+        """What a module reaches as ``pp.name`` or ``pp.room.name``, where the stubs say it is."""
+        root = next(path for path in self.path.parents if path.name == PACKAGE)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pp":
-                name = f"{PACKAGE}.{node.attr}"
-                if name in self.known:
-                    yield name
-        stub = self.path.with_suffix(".pyi")
-        if stub.is_file() and self.name != PACKAGE:
-            for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ImportFrom):
-                    yield from self._targets(node)
+            path = ast.unparse(node).split(".") if isinstance(node, ast.Attribute) else []
+            if len(path) < 2 or path[0] != "pp":
+                continue
+            name = ".".join([PACKAGE, *path[1:]])
+            *parents, last = path[1:]
+            stub = stub_names(root.joinpath(*parents, "__init__.pyi"))
+            if last in stub:
+                name = ".".join([PACKAGE, *parents, stub[last]])
+            if name in self.known:
+                yield name
 
     def _targets(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         if isinstance(node, ast.Import):

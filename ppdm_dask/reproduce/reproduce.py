@@ -1,6 +1,6 @@
 """Run all recipes of a grade, or take up what is finished, and compare each with its golden.
 
-Grades: which recipes a reproduction runs, and at what size; read from ``grades.toml``.
+Beside it: grades: which recipes a reproduction runs, and at what size; read from ``grades.toml``.
 """
 
 from __future__ import annotations
