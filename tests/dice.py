@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,7 @@ from ppdm_dask.drawing.words import course
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.kind import Finished, Kind
-from ppdm_dask.experiments.parts import About, Part, RecipeBase, read_each, read_id
+from ppdm_dask.experiments.parts import Part, RecipeBase, read_each, read_id
 from ppdm_dask.experiments.variables import GRID, Variable, assemble
 from ppdm_dask.files.fields import Table
 from ppdm_dask.randomness import SimulationStream
@@ -64,23 +64,15 @@ class DiceRecipe(RecipeBase):
     figures: tuple[Picture, ...] = ()
 
     @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], source: str = "recipe", name: str | None = None
-    ) -> Self:
-        root = Table(config, source)
+    def _read(cls, root: Table) -> dict[str, Any]:
         dice = root.table("dice", "a table [dice] is needed")
         faces = tuple(int(n) for n in dice.scalars("faces", "numbers of faces are needed"))
         dice.done()
-        recipe = cls(
-            about=About.read(root.table("about", "a table [about] is needed")),
-            faces=faces,
-            sweep=Throws.read(root.table("sweep", "a table [sweep] is needed")),
-            figures=read_each(root, "figure", "figures are tables [[figure]]", Picture.read),
-            name=name or "dice",
-            source=source,
-        )
-        root.done()
-        return recipe
+        return {
+            "faces": faces,
+            "sweep": Throws.read(root.table("sweep", "a table [sweep] is needed")),
+            "figures": read_each(root, "figure", "figures are tables [[figure]]", Picture.read),
+        }
 
     def config(self) -> dict[str, Any]:
         return {

@@ -78,7 +78,6 @@ class RecipeBase(ABC):
     base: Path = field(default=Path(), compare=False)
 
     @classmethod
-    @abstractmethod
     def from_config(
         cls, config: Mapping[str, Any], source: str = "recipe", name: str | None = None
     ) -> Self:
@@ -89,6 +88,16 @@ class RecipeBase(ABC):
         RecipeError
             One line: `source`, dotted path, value, and what would be right.
         """
+        root = Table(config, source)
+        about = About.read(root.table("about", "a table [about] with a title is needed"))
+        own = cls._read(root)
+        root.done()
+        return cls(about=about, **own, name=name or Path(source).stem, source=source)
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, root: Table) -> dict[str, Any]:
+        """Read the tables besides ``[about]``, by the fields that keep them."""
 
     @abstractmethod
     def config(self) -> dict[str, Any]:

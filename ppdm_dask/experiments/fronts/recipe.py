@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from ppdm_dask import datasets
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
-from ppdm_dask.experiments.parts import About, Part, RecipeBase, read_each, read_id
+from ppdm_dask.experiments.parts import Part, RecipeBase, read_each, read_id
 from ppdm_dask.files.fields import Table, is_number
 from ppdm_dask.shown import listed, shown
 
@@ -301,18 +300,7 @@ class FrontRecipe(RecipeBase):
     figures: tuple[FrontFigure, ...] = ()
 
     @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], source: str = "recipe", name: str | None = None
-    ) -> Self:
-        """Build a recipe from plain tables, as :meth:`config` gives them.
-
-        Raises
-        ------
-        RecipeError
-            One line: `source`, dotted path, value, and what would be right.
-        """
-        root = Table(config, source)
-        about = About.read(root.table("about", "a table [about] with a title is needed"))
+    def _read(cls, root: Table) -> dict[str, Any]:
         search = SearchSpec.read(root.table("search", "a table [search] is needed"))
         sweep = FrontSweep.read(root.table("sweep", "a table [sweep] is needed"))
         need = "at least one table [[prior]] is needed"
@@ -322,16 +310,7 @@ class FrontRecipe(RecipeBase):
         named = {name: spec for spec in priors for name in _cases(spec)}
         need = "figures are tables [[figure]]"
         figures = read_each(root, "figure", need, lambda table: FrontFigure.read(table, named))
-        root.done()
-        return cls(
-            about=about,
-            prior=priors,
-            search=search,
-            sweep=sweep,
-            figures=figures,
-            name=name or Path(source).stem,
-            source=source,
-        )
+        return {"prior": priors, "search": search, "sweep": sweep, "figures": figures}
 
     def config(self) -> dict[str, Any]:
         """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""

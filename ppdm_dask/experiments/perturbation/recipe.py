@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from ppdm_dask.errors import InputError, RecipeError
-from ppdm_dask.experiments.parts import About, DataEntry, Part, RecipeBase, read_each, read_id
+from ppdm_dask.experiments.parts import DataEntry, Part, RecipeBase, read_each, read_id
 from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
 from ppdm_dask.files.fields import Scalar, Table, scalar
 from ppdm_dask.perturb import methods, perturbation_from_config
@@ -285,15 +284,12 @@ class PerturbationRecipe(RecipeBase):
     def from_config(
         cls, config: Mapping[str, Any], source: str = "recipe", name: str | None = None
     ) -> Self:
-        """Build a recipe from plain tables, as :meth:`config` gives them.
+        recipe = super().from_config(config, source, name)
+        recipe._check_settings(Table(config, source))
+        return recipe
 
-        Raises
-        ------
-        RecipeError
-            One line: `source`, dotted path, value, and what would be right.
-        """
-        root = Table(config, source)
-        about = About.read(root.table("about", "a table [about] with a title is needed"))
+    @classmethod
+    def _read(cls, root: Table) -> dict[str, Any]:
         need = "at least one table [[data]] is needed"
         data = read_each(root, "data", need, DataEntry.read, least=1)
         ids = tuple(entry.id for entry in data)
@@ -304,20 +300,14 @@ class PerturbationRecipe(RecipeBase):
         sweep = Resampling.read(root.table("sweep", "a table [sweep] is needed"))
         need = "figures are tables [[figure]]"
         figures = read_each(root, "figure", need, lambda table: Plot.read(table, perturb))
-        root.done()
-        recipe = cls(
-            about=about,
-            data=data,
-            perturb=perturb,
-            usability=usability,
-            metrics=Metrics() if metrics is None else Metrics.read(metrics),
-            sweep=sweep,
-            figures=figures,
-            name=name or Path(source).stem,
-            source=source,
-        )
-        recipe._check_settings(root)
-        return recipe
+        return {
+            "data": data,
+            "perturb": perturb,
+            "usability": usability,
+            "metrics": Metrics() if metrics is None else Metrics.read(metrics),
+            "sweep": sweep,
+            "figures": figures,
+        }
 
     def _check_settings(self, root: Table) -> None:
         owners: dict[tuple[int, str], str] = {}

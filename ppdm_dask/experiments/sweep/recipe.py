@@ -357,18 +357,7 @@ class Recipe(RecipeBase):
         return replace(loaded, base=path.parent)
 
     @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], source: str = "recipe", name: str | None = None
-    ) -> Self:
-        """Build a recipe from plain tables, as :meth:`config` gives them.
-
-        Raises
-        ------
-        RecipeError
-            One line: `source`, dotted path, value, and what would be right.
-        """
-        root = Table(config, source)
-        about = About.read(root.table("about", "a table [about] with a title is needed"))
+    def _read(cls, root: Table) -> dict[str, Any]:
         need = "at least one table [[data]] is needed"
         data = read_each(root, "data", need, DataEntry.read, least=1)
         ids = tuple(entry.id for entry in data)
@@ -378,17 +367,7 @@ class Recipe(RecipeBase):
         mine = MineSpec.read(root.table("mine", "a table [mine] with a learner is needed"))
         need = "figures are tables [[figure]]"
         figures = read_each(root, "figure", need, lambda t: Figure.read(t, ids, sweep.grid))
-        root.done()
-        return cls(
-            about=about,
-            data=data,
-            design=design,
-            mine=mine,
-            sweep=sweep,
-            figures=figures,
-            name=name or Path(source).stem,
-            source=source,
-        )
+        return {"data": data, "design": design, "mine": mine, "sweep": sweep, "figures": figures}
 
     def config(self) -> dict[str, Any]:
         """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""
