@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 from strategies import make_codebook
 
-from ppdm_dask import Reports, Warner, count
+from ppdm_dask import Reports, RRMatrix, Warner, count
 from ppdm_dask.engine.batches import Batch, Quarantined
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference import tables
-from ppdm_dask.inference.laws import NOTHING, EventLaw, lift, undefined
+from ppdm_dask.inference.laws import NOTHING, EventLaw, lift, told_cells, undefined
 from ppdm_dask.inference.proportions import proportion
 
 WARNER = Warner("a", 0.8)
@@ -101,3 +102,28 @@ def test_what_is_rounding_does_not_depend_on_the_unit_of_weights(times: float) -
     # What is exact is 0 for certain.
     exact, _ = lift(np.zeros(2), np.full(2, times), None, size, np.array([True, False]))
     assert (exact[0], np.isnan(exact[1])) == (0.0, True)
+
+
+# Three columns, whose rows 2 and 3 say for certain what is not true.
+SOME_HOLES = np.array([[0.9, 0.0, 0.3], [0.1, 0.6, 0.0], [0.0, 0.4, 0.7]])
+APART = np.array([[1.0, 0.0, 0.0], [0.0, 0.75, 0.25], [0.0, 0.25, 0.75]])
+
+
+# The inverse of a tall matrix leaves rounding where it should be 0.
+TALL = np.array([[0.6, 0.0, 0.0], [0.4, 0.0, 0.0], [0.0, 0.7, 0.2], [0.0, 0.3, 0.8]])
+
+
+@pytest.mark.parametrize("P", [SOME_HOLES, APART, np.eye(3), TALL])
+def test_cells_are_told_where_no_truth_behind_the_reports_leaves_them_open(P: np.ndarray) -> None:
+    design, book = RRMatrix("a", P), make_codebook(["a"], [3])
+    B = design.left_inverse()
+    assert pytest.approx(np.eye(3), abs=1e-12) == B @ P
+    for counts in itertools.product((0, 1, 2), repeat=len(P)):
+        table = tables.ContingencyTable(
+            book, np.array(counts), None, design.digest, True, design.reported_shape
+        )
+        behind = [x for x in range(3) if any(n and P[y, x] > 0 for y, n in enumerate(counts))]
+        # The variance of each cell's weight over the reports of each truth.
+        spread = [[P[:, x] @ B[cell] ** 2 - (x == cell) for cell in range(3)] for x in behind]
+        expected = [all(abs(each[cell]) < 1e-9 for each in spread) for cell in range(3)]
+        assert told_cells(table, design, ("a",)).tolist() == expected

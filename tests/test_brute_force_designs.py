@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from strategies import codebook_of, random_records
 
-from ppdm_dask import KaryResponse, NotInvertible, RRMatrix, Stream
-from ppdm_dask.audit.certainty import certainties
+from ppdm_dask import KaryResponse, NotInvertible, RRMatrix, Stream, UnrelatedQuestion
+from ppdm_dask.audit.certainty import _is_small, certainties
 from ppdm_dask.designs import (
     Design,
     Flip,
+    ForcedResponse,
+    Kuk,
     SubsetSelection,
     UnaryEncoding,
     base,
@@ -95,6 +97,31 @@ def test_a_condition_number_is_told_up_to_the_largest_dense_matrix(
 
 
 @pytest.mark.parametrize(
+    "design",
+    [UnaryEncoding("a", 60, 0.3, 0.3), KaryResponse("a", 513, 1 / 513)],
+)
+def test_of_more_symbols_than_a_matrix_may_have_no_condition_number_is_told(design) -> None:
+    with pytest.raises(NotInvertible, match=r"not invertible: .*\(condition number inf\)") as told:
+        design.require_inverse()
+    assert told.value.subject is design
+
+
+@pytest.mark.parametrize(
+    ("design", "small"),
+    [
+        (UnrelatedQuestion(["a", "b"], 0.5, [[0.04] * 25, [0.5, 0.5]]), True),
+        (UnrelatedQuestion(list("abcdefghijk"), 0.5), True),  # 2,048 by 2,048 entries
+        (UnrelatedQuestion(list("abcdefghijkl"), 0.5), False),
+        (SubsetSelection("a", 17, 2, 0.5), True),  # 17 by 2^17
+        (SubsetSelection("a", 18, 2, 0.5), False),
+        (SubsetSelection("a", 400, 2, 0.5), False),
+    ],
+)
+def test_a_block_is_small_up_to_four_million_entries(design: Design, small: bool) -> None:
+    assert _is_small(design) is small
+
+
+@pytest.mark.parametrize(
     ("module", "design"),
     [
         # 5/8 for the truth and 3/8 for the other one.
@@ -141,6 +168,27 @@ def test_sets_of_sure_bits_say_something_where_a_report_excludes_an_answer(k, p,
     found = certainties(UnaryEncoding("a", k, p, q), {"a": [f"l{x}" for x in range(k)]})
     assert bool(found) is excludes
     assert any(each.degree == "certain" for each in found) is certain
+
+
+@pytest.mark.parametrize("classes", [3, 4, 5, 6])
+def test_of_many_classes_the_first_are_listed_and_the_others_counted(classes: int) -> None:
+    # Of nine combinations the first are kept apart, and the rest is disguised among itself.
+    P, rest = np.eye(9), slice(classes - 1, None)
+    P[rest, rest] = 0.5 * P[rest, rest] + 0.5 / (10 - classes)
+    labels = {"a": ["x", "y", "z"], "b": ["u", "v", "w"]}
+    found = certainties(RRMatrix(["a", "b"], P, [3, 3]), labels)
+    (sentence,) = (each.sentence for each in found if each.attributes == ("a", "b"))
+    listed = sentence.split(": ")[1].split(" | ")
+    apart = [f"({first!r}, {second!r})" for first, second in itertools.product("xyz", "uvw")]
+    assert listed[: classes - 1][:4] == apart[: classes - 1][:4]
+    assert len(listed) == min(classes, 5)
+    assert listed[4:] == ([f"{classes - 4} more"] if classes > 4 else [])
+
+
+@pytest.mark.parametrize("repeats", [1, 254, 255, 256, 257])
+def test_cards_are_counted_in_as_few_bytes_as_hold_them(repeats: int) -> None:
+    drawn = Kuk("a", 0.8, 0.3, repeats).sample(np.zeros((3, 1), np.uint8), Stream.from_seed(1), 0)
+    assert drawn.dtype == np.min_scalar_type(repeats)
 
 
 Key = tuple[int, ...]
@@ -221,6 +269,12 @@ def test_the_most_categories_and_combinations_that_are_possible() -> None:
     for sizes in ([2] * 61 + [3], [2] * 63, [2**20 + 1]):
         with pytest.raises(DesignError, match="at most 1,048,576 categories and 2\\^62"):
             shape_of(sizes, len(sizes))
+
+
+@pytest.mark.parametrize("given", ["01", "1/6", 5, 0.5])
+def test_forced_answers_have_a_probability_each(given: Any) -> None:
+    with pytest.raises(DesignError, match=r"^forced_probability: got .*; one for each category$"):
+        ForcedResponse("a", forced_probability=given)
 
 
 def test_labels_are_texts() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats.contingency import association as scipy_association
 from strategies import codebook_of, make_codebook, random_records
 
 from ppdm_dask import Product, Records, Reports, RRMatrix, Stream, UnrelatedQuestion, Warner
 from ppdm_dask.designs import Design, Identity, Kuk
-from ppdm_dask.inference import invert, mle, sum_event, sum_weights
-from ppdm_dask.inference.association import association_test
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference import invert, maximum, mle, sum_event, sum_weights, sums
+from ppdm_dask.inference.association import association_test, independence_test
 from ppdm_dask.inference.blocks import solve_blocks
 from ppdm_dask.inference.maximum import _polish
 from ppdm_dask.inference.proportions import proportion
@@ -20,6 +24,7 @@ from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.sums import proportion_of
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.two_sample import TwoSample
+from ppdm_dask.inference.uncertainty import intervals_of
 from ppdm_dask.randomness import LOGICAL_BLOCK
 
 TALL = np.array([[0.6, 0.1, 0.0], [0.2, 0.5, 0.1], [0.1, 0.3, 0.2], [0.1, 0.0, 0.4], [0, 0.1, 0.3]])
@@ -48,6 +53,26 @@ def test_standard_errors_of_a_maximum_are_of_the_information_within_the_simplex(
     for step in (1e-3 * free.T).tolist() + (-1e-3 * free.T).tolist():
         there = counts @ np.log(TALL @ (found.values + step))
         assert there < counts @ np.log(law)
+
+
+@pytest.mark.parametrize("limit", [3, 4, 5, 6])
+def test_an_exact_maximum_is_looked_for_up_to_a_number_of_symbols(limit, monkeypatch) -> None:
+    design = RRMatrix("a", TALL)  # five symbols
+    table = table_of(design, np.array([26, 27, 19, 15, 13]))
+    monkeypatch.setattr(maximum, "MAX_DENSE", limit)
+    if limit >= 5:
+        assert mle(table, design).values.sum() == pytest.approx(1)
+    else:
+        with pytest.raises(InputError, match=rf"5 reported cells are too many .*most {limit}\)"):
+            mle(table, design)
+
+
+@pytest.mark.parametrize("q", [(0.7, 0.3), (1.0, 0.25), (0.0, 0.9)])
+def test_two_samples_say_yes_as_often_as_either_answer_is_asked_for(q) -> None:
+    for private, personal in itertools.product((0.0, 0.25, 1.0), repeat=2):
+        plain = [share * private + (1 - share) * personal for share in q]
+        found = TwoSample("a", "b", q).matrix() @ [private, personal]
+        assert found.tolist() == pytest.approx(plain, abs=1e-15)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -94,6 +119,20 @@ def test_one_stratum_has_the_moments_of_the_plain_estimate() -> None:
     assert one.moments == pytest.approx(plain.moments, rel=1e-12)
 
 
+@pytest.mark.parametrize("sizes", [(1,), (1, 1), (2, 1), (5, 4, 3)])
+def test_degrees_of_freedom_of_strata(sizes: tuple[int, ...]) -> None:
+    warner = Warner("a", 0.8)
+    parts = [
+        warner.disguise(random_records(codebook_of(warner), n, n), Stream.from_seed(h))
+        for h, n in enumerate(sizes)
+    ]
+    owners = Stratified([warner] * len(sizes))
+    # Reports less strata, and 1 where nothing is left.
+    expected = {(1,): 1, (1, 1): 1, (2, 1): 1, (5, 4, 3): 9}[sizes]
+    assert owners.proportion(parts, {"a": "1"}).freedom == expected
+    assert owners.estimate_proportions(parts, ["a"]).freedom == expected
+
+
 @pytest.mark.parametrize("event", [{"a": "1"}, {"a": "1", "b": "0"}])
 def test_moments_of_strata_count_by_their_shares(event: dict[str, str]) -> None:
     designs = [UnrelatedQuestion(["a", "b"], q) for q in (0.6, 0.35, 0.8)]
@@ -122,6 +161,65 @@ def test_moments_are_known_unless_the_condition_is_disguised(p: float) -> None:
         single = proportion_of(sum_event(reports, design, {"a": "1"}, where), "population")
         cells = sum_weights(reports, design, ["a"], where).estimate()
         assert (single.moments is not None, cells.moments is not None) == (known, known)
+
+
+@pytest.mark.parametrize("estimand", ["population", "file"])
+@pytest.mark.parametrize("value", [0.2, 0.5, 0.85])
+def test_ends_of_surveyed_intervals_count_the_reports_that_have_their_variance(
+    value: float, estimand: str
+) -> None:
+    inside, outside, variance, quantile = 1.7, 0.4, 0.0008, 1.959963984540054
+
+    def varies(p: float) -> float:
+        taken = p**2 if estimand == "population" else p
+        return p * inside + (1 - p) * outside - taken
+
+    found = intervals_of(
+        value,
+        variance,
+        (inside, outside),
+        10.0**6,
+        level=0.95,
+        freedom=None,
+        estimand=estimand,
+        method="score",
+        surveyed=True,
+    )
+    size = varies(value) / variance
+    for end in map(float, found):
+        assert abs(value - end) == pytest.approx(quantile * math.sqrt(varies(end) / size), rel=1e-9)
+    assert found[0] < value < found[1]
+
+
+def test_a_sum_knows_the_laws_that_either_part_knows() -> None:
+    design = Warner("a", 0.8)
+    reports = design.disguise(random_records(codebook_of(design), 90, 2), Stream.from_seed(1))
+    known = sum_event(reports, design, {"a": "1"})
+    silent = replace(known, laws=None)
+    assert known.laws is not None
+    for one, two in itertools.product((known, silent), repeat=2):
+        expected = None if one.laws is None and two.laws is None else known.laws
+        assert (one + two).laws is expected
+        assert (one + two).values() == pytest.approx(known.values(), rel=1e-12)
+
+
+@pytest.mark.parametrize("value", [1.2, 1.4, -0.3, -0.6])
+def test_where_no_number_of_reports_has_a_variance_ends_reach_as_far_as_walds(value) -> None:
+    # Not disguised: a weight is 0 or 1, so that a mean beyond them has no spread.
+    half = 1.959963984540054 * math.sqrt(0.04)
+    lower, upper = intervals_of(
+        value,
+        0.04,
+        (1.0, 0.0),
+        500.0,
+        level=0.95,
+        freedom=None,
+        estimand="population",
+        method="score",
+        surveyed=True,
+    )
+    assert lower <= value - half + 1e-12
+    assert upper >= value + half - 1e-12
 
 
 @pytest.mark.parametrize("base", [0.0, 0.05, -0.3, 1.0, -40.0])
@@ -169,6 +267,78 @@ def test_reports_that_are_all_alike_say_nothing_of_association(first: Design, ce
     table = ContingencyTable(codebook_of(design), counts, None, design.digest, True)
     found = association_test(table, design, "a", "b")
     assert (found.statistic, found.freedom, found.p_value) == (0.0, 0, 1.0)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (3, 4), (5, 2)])
+def test_cramers_v_of_a_table_that_is_not_disguised(shape: tuple[int, int]) -> None:
+    counts = np.random.default_rng(6).integers(5, 60, shape)
+    design = Product([Identity("a", shape[:1]), Identity("b", shape[1:])])
+    table = ContingencyTable(codebook_of(design), counts, None, design.digest, True)
+    # SciPy's own: the root of chi-square over n times the smaller number of categories less one.
+    expected = scipy_association(counts, method="cramer")
+    for test in (association_test, independence_test):
+        assert test(table, design, "a", "b").cramers_v == pytest.approx(expected, rel=1e-12)
+    complete = ContingencyTable(
+        table.codebook, np.eye(*shape, dtype=np.int64) * 9, None, design.digest, True
+    )
+    if shape[0] == shape[1]:
+        assert association_test(complete, design, "a", "b").cramers_v == pytest.approx(1)
+
+
+def test_only_what_is_below_0_is_a_negative_estimate() -> None:
+    design = Product([Warner("a", 0.8), Identity("b", [3])])
+    book = make_codebook(["a", "b"], [2, 3])
+    # Nobody has the third label of b; of the second all say no to a: 4/3 and -1/3 of them.
+    codes = np.array([[0, 0]] * 5 + [[1, 0]] * 5 + [[0, 1]] * 6, np.uint8)
+    reports = Reports(codes, book, 0, design.digest, True)
+    found = sum_weights(reports, design, ["a", "b"]).estimate()
+    shares = np.array([[5, 8, 0], [5, -2, 0]]) / 16
+    assert found.values == pytest.approx(shares, abs=1e-12)
+    assert found.negative_share == pytest.approx(1 / 6)
+    # One yes of five is 4/3 and four times -1/3: nobody, however it is rounded.
+    codes = np.repeat(np.array([[1, 0], [0, 0]], np.uint8), [30, 120], axis=0)
+    reports = Reports(codes, book, 0, design.digest, True)
+    found = sum_weights(reports, design, ["a"]).estimate()
+    assert found.values == pytest.approx(np.array([1, 0]), abs=1e-12)
+    assert found.negative_share == 0
+
+
+def test_an_attribute_of_a_single_category_is_named() -> None:
+    for shape, alone in (((1, 3), "a"), ((3, 1), "b"), ((1, 1), "a")):
+        design = Product([Identity("a", shape[:1]), Identity("b", shape[1:])])
+        counts = np.full(shape, 7, dtype=np.int64)
+        table = ContingencyTable(codebook_of(design), counts, None, design.digest, True)
+        found = association_test(table, design, "a", "b")
+        assert (found.freedom, found.reason) == (0, f"'{alone}' has a single category")
+        assert math.isnan(found.cramers_v)
+
+
+def test_records_are_not_one_stratum_for_each_design() -> None:
+    warner = Warner("a", 0.8)
+    reports = warner.disguise(random_records(codebook_of(warner), 2, 1), Stream.from_seed(1))
+    with pytest.raises(RecordsError, match="strata: got 1; reports for each of 2 designs"):
+        Stratified([warner, warner]).pair(reports)
+    with pytest.raises(RecordsError, match="strata: got 3; reports for each of 2 designs"):
+        Stratified([warner, warner]).pair([reports] * 3)
+
+
+def test_cells_within_a_condition_of_other_blocks_take_no_matrix(monkeypatch) -> None:
+    design = Product([UnrelatedQuestion(["a", "b"], 0.6), Warner("c", 0.7), Warner("d", 0.8)])
+    book = make_codebook(["a", "b", "c", "d", "e"], [2, 2, 2, 2, 2])
+    reports = design.disguise(random_records(book, 60, 2), Stream.from_seed(1))
+    entire = {
+        (over, name): sum_weights(reports, design, list(over), {name: "1"}).values()
+        for over in ("ab", "abc", "c", "e")
+        for name in "abcde"
+    }
+    monkeypatch.setattr(sums, "MAX_ENTRIES", 0)
+    for (over, name), expected in entire.items():
+        if name in over:
+            with pytest.raises(RecordsError, match="too many for one pass"):
+                sum_weights(reports, design, list(over), {name: "1"})
+        else:
+            found = sum_weights(reports, design, list(over), {name: "1"}).values()
+            assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_product_of_symbols_is_drawn_as_one() -> None:

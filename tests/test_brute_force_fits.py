@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from strategies import codebook_of
+from strategies import codebook_of, make_codebook
 
-from ppdm_dask import RRMatrix, invert
+from ppdm_dask import RRMatrix, Warner, invert
+from ppdm_dask.inference import fit, likelihood
 from ppdm_dask.inference.fit import fit_of_sums
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.uncertainty import Proportion
@@ -91,3 +92,52 @@ def test_the_tails_of_each_symbol_are_binomial(counts: tuple[int, int, int]) -> 
     found = invert(table, design).fit
     assert found.method == "binomial tails"
     assert found.p_value == pytest.approx(min(6 * min(tails), 1), rel=1e-9)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("symbols", [2, 3, 4])
+def test_tails_take_the_place_of_a_maximum_that_is_too_large(most, symbols, monkeypatch) -> None:
+    design = RRMatrix("a", [[0.5, 0.3], [0.3, 0.3], [0.2, 0.4]])  # three symbols of two answers
+    table = ContingencyTable(
+        codebook_of(design), np.array([30, 50, 20]), None, design.digest, True, (3,)
+    )
+    monkeypatch.setattr(fit, "MAX_CATEGORIES", most)
+    monkeypatch.setattr(fit, "MAX_DENSE", symbols)
+    fits = most >= 2 and symbols >= 3
+    expected = "likelihood ratio" if fits else "binomial tails"
+    assert fit.fit_of_table(table, design).method == expected
+
+
+@pytest.mark.parametrize("names", [("a", "c"), ("c", "a"), ("b", "c", "a")])
+def test_tails_of_what_is_not_disguised_have_no_least_chance(names, monkeypatch) -> None:
+    P = np.array([[0.7, 0.1], [0.3, 0.9]])
+    shape = {"a": 2, "b": 1, "c": 3}
+    book = make_codebook(names, [shape[name] for name in names])
+    design, n = RRMatrix("a", P), 40
+    # More of one report than its largest chance allows, and of one category of c.
+    counts = np.ones([shape[name] for name in names], np.int64)
+    counts[tuple(0 if name != "c" else 1 for name in names)] = n - counts.size + 1
+    table = ContingencyTable(book, counts, None, design.digest, True)
+    monkeypatch.setattr(fit, "MAX_CATEGORIES", 1)
+    # Whatever the truth of c is, a report of a has a chance of no more than its row's largest.
+    high = [P[at[names.index("a")]].max() for at in np.ndindex(*counts.shape)]
+    tails = [
+        math.fsum(binomial(i, n, most) for i in range(count, n + 1))
+        for count, most in zip(counts.ravel().tolist(), high, strict=True)
+    ]
+    found = fit.fit_of_table(table, design)
+    assert found.method == "binomial tails"
+    assert found.p_value == pytest.approx(min(2 * counts.size * min(tails), 1), rel=1e-9)
+
+
+def test_what_is_found_in_closed_form_takes_no_steps() -> None:
+    tall = RRMatrix("a", RARE)
+    for design, counts, closed in (
+        (Warner("a", 0.8), (30, 20), True),  # inverted
+        (Warner("a", 0.8), (45, 5), True),  # a water level
+        (tall, (45, 53, 2), False),
+    ):
+        table = ContingencyTable(
+            codebook_of(design), np.array(counts), None, design.digest, True, design.reported_shape
+        )
+        assert (likelihood.maximum(table, design)[1] == 0) is closed

@@ -230,6 +230,25 @@ def test_slots_that_omega_does_not_have_are_refused(tmp_path, at):
         Evolution(PROBLEM, TINY, SimulationStream(1)).restore(path)
 
 
+@settings(max_examples=30)
+@given(st.data())
+def test_numbers_that_no_matrix_of_it_has_are_refused(tmp_path_factory, whole, data):
+    """One number of one matrix, under a checksum that is right: too good a one would stay."""
+    path = tmp_path_factory.mktemp("better") / "search.checkpoint"
+    path.write_bytes(whole)
+    facts, arrays = read_checkpoint(path, MOST)
+    wrong = st.sampled_from([0.0, -1.0, float("nan"), -float("inf"), 1e-9])
+    if data.draw(st.booleans()):
+        name = data.draw(st.sampled_from(["omega_privacy", "omega_worst", "omega_mse"]))
+        values = arrays[name]
+    else:
+        values = arrays["found"][data.draw(st.integers(0, 2))]
+    values[data.draw(st.integers(0, len(values) - 1))] = data.draw(wrong)
+    write_checkpoint(path, facts, arrays)
+    with pytest.raises(DamagedCheckpoint, match="remove it to begin again"):
+        search(path)
+
+
 @pytest.mark.parametrize("method", ["spea2", "memetic"])
 def test_whole_checkpoints_are_taken_up_to_the_same_bits(tmp_path, method, monkeypatch):
     monkeypatch.setattr(checkpoints, "GENERATIONS", 3)

@@ -28,6 +28,7 @@ from ppdm_dask.errors import DataError, InputError, PPDMError, RunFolderError
 from ppdm_dask.experiments.folder import read_manifest, read_run
 from ppdm_dask.experiments.results import digest, read_netcdf, write_netcdf
 from ppdm_dask.files.documents import read_sealed, seal
+from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.reproduce.documents import write_json
 from ppdm_dask.reproduce.golden import SUMS, Golden, golden_path
 
@@ -105,6 +106,16 @@ def test_a_number_that_was_edited_is_printed_by_no_command(
     assert f"{run / 'result.nc'}: " in found
     assert "damaged or edited: not the file" in found or "bytes are expected" in found
     assert sorted(run.iterdir()) == before
+
+
+def test_no_more_is_made_room_for_than_a_file_holds(tmp_path: Path) -> None:
+    path = tmp_path / "small"
+    path.write_bytes(b"1234")
+    assert read_bounded(path, 10**30) == read_bounded(path, 4) == b"1234"
+    with pytest.raises(OSError, match="it has 4 bytes; at most 3 are expected"):
+        read_bounded(path, 3)
+    with pytest.raises(OSError, match="there can be no file of this name"):
+        read_bounded(tmp_path / "a\0b")
 
 
 def test_a_result_is_edited_with_its_checksums_and_the_digest_still_tells(run: Path) -> None:

@@ -33,11 +33,12 @@ from pathlib import Path
 
 from fuzzing.cases import Case, Failure, call, damaged, run_cases
 from fuzzing.chance import Chance
-from fuzzing.scenes import Scene, make_scenes
+from fuzzing.scenes import RUNS, Scene, make_scenes
 
 __all__ = ["main", "prepare"]
 
 DRAWING = ("figures", "report")
+BRIEF_RUNS = ("answers", "numbers", "fronts")
 
 ALIKE = 3
 """Failures of one signature that are saved."""
@@ -51,8 +52,9 @@ def prepare(folder: Path, *, brief: bool = False) -> dict[str, list[Scene]]:
     folder : Path
         An empty folder.
     brief : bool
-        Without the commands that draw figures, which take longer than reading what they draw, and
-        with one look alone at each kind of command on undamaged files.
+        Without the commands that draw figures, which take longer than reading what they draw, with
+        one run of each kind of experiment, and one look alone at each kind of command on undamaged
+        files.
     """
     os.environ.setdefault("MPLBACKEND", "agg")
     scenes = {
@@ -61,7 +63,7 @@ def prepare(folder: Path, *, brief: bool = False) -> dict[str, list[Scene]]:
             for scene in each
             if not brief or target != "results" or scene.command[0] not in DRAWING
         ]
-        for target, each in make_scenes(folder, call).items()
+        for target, each in make_scenes(folder, call, BRIEF_RUNS if brief else RUNS).items()
     }
     # Scenes that damage another file of the same command need no second look.
     looks = {scene.command: (target, scene) for target in scenes for scene in scenes[target]}

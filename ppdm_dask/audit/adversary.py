@@ -18,7 +18,8 @@ What a whole report tells on each attribute, by the structure of the design.
 
 A prior is a law of each attribute, taken for independent, or a population's joint law.
 
-The distinct records of a data set with their shares: what an adversary may know beforehand.
+Beside it: the distinct records of a data set with their shares: what an adversary may know
+beforehand.
 """
 
 from __future__ import annotations

@@ -17,14 +17,9 @@ A report allows all categories but the least likely ones, whose shares sum to `N
 1 - `NEARLY`.  Reports that are less likely than `NEGLIGIBLE` whatever the answer are passed over.
 Families with structure have closed forms; others are looked through row by row.
 
-Which statement serves a block: a closed form, or a look through its matrix.
-
-What is certain under families of which no matrix is made.
-
-from ppdm_dask.shown import shown
-What is certain under any matrix: its rows are looked through.
-
-What is certain of an answer, in one plain sentence.
+Beside it: which statement serves a block: a closed form, or a look through its matrix; what is
+certain under families of which no matrix is made; what is certain under any matrix: its rows are
+looked through; what is certain of an answer, in one plain sentence.
 """
 
 from __future__ import annotations

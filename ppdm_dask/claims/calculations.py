@@ -2,14 +2,6 @@
 
 A calculation is a function without arguments that returns numbers by name.  A claim's file names
 the calculation and the number, and the same rules judge it as judge results.
-
-Calculations for the claims of [Guo]_.
-
-Calculations for the claims of [HuangDu]_.
-
-Calculations for the claims of [ZhanDu]_.
-
-Calculations for the claims of [ZhanMatwin]_.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Judge claims on results: the status is computed, whatever anybody expects.
 
-Verdicts on all claims, kept as JSON, and the page that is written from them.
+Beside it: verdicts on all claims, kept as JSON, and the page that is written from them.
 """
 
 from __future__ import annotations

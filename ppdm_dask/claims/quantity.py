@@ -1,6 +1,6 @@
 """What a claim is about: a variable of a result at some cells, with standard errors.
 
-Numbers of a result with their standard errors, and names for their cells.
+Beside it: numbers of a result with their standard errors, and names for their cells.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The rules by which claims are judged, by the word in a claim's key ``rule``.
 
-Rules on cells one by one: within a tolerance, above or below, equal, defined.
-
-Rules on lines of cells along an axis: which way values go, and where the largest is.
-
-What a rule is, and what rules have in common: comparing one quantity with another.
+Beside it: rules on cells one by one: within a tolerance, above or below, equal, defined; rules on
+lines of cells along an axis: which way values go, and where the largest is; what a rule is, and
+what rules have in common: comparing one quantity with another.
 """
 
 from __future__ import annotations

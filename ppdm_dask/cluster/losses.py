@@ -1,6 +1,7 @@
 """How workers, and the way to them, are lost, and how that is told.
 
-Plugins on a shared scheduler: named after the client that brought them, and freed if it died.
+Beside it: plugins on a shared scheduler: named after the client that brought them, and freed if it
+died.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Nannies, which start worker processes and start them anew, with an end that takes a second.
 
-What is done alike with every cluster that Dask keeps to a list of workers, its SpecCluster.
+Beside it: what is done alike with every cluster that Dask keeps to a list of workers, its
+SpecCluster.
 """
 
 from __future__ import annotations

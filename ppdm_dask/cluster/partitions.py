@@ -4,12 +4,13 @@ Raw records stay inside the task that reads them, which plays the respondents' s
 is a table of counts of reports.  Draws are keyed by a record's position in the whole data set and
 counts are integers, so the tables are the same for any partitioning and any scheduler.
 
-Work on partitions in tasks, of a cluster or in threads, and a tree of sums of its results.
-
 What a task on raw records may say when it fails: attribute and position, never a value.
 
 Dask logs the exception of a task, with the task's arguments, on the worker and on the scheduler,
 and sends it with its traceback.  So these tasks raise nothing: they return a :class:`Refusal`.
+
+Beside it: work on partitions in tasks, of a cluster or in threads, and a tree of sums of its
+results.
 """
 
 from __future__ import annotations

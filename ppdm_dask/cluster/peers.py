@@ -1,8 +1,7 @@
 """Comparing scheduler and workers with this process before they are given work.
 
-Addresses of schedulers and workers, and which of them stay on one machine.
-
-Knocking at an address without a certificate, to see whether it lets a stranger in.
+Beside it: addresses of schedulers and workers, and which of them stay on one machine; knocking at
+an address without a certificate, to see whether it lets a stranger in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A search's populations on workers, where a user's objective is worth it.
 
-Having the workers of one pool evaluate the chunks of a stack.
+Beside it: having the workers of one pool evaluate the chunks of a stack.
 """
 
 from __future__ import annotations

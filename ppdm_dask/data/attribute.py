@@ -1,6 +1,6 @@
 """One attribute of a codebook: its declared categories, and values to codes and back.
 
-Fields of a codebook's attribute, checked one by one.
+Beside it: fields of a codebook's attribute, checked one by one.
 """
 
 from __future__ import annotations

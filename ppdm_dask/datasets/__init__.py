@@ -1,6 +1,7 @@
 """Four data sets of the UCI repository, bundled, with original labels and a checksum each.
 
-Reads the comma-separated text files in which the UCI repository distributed the data sets.
+Beside it: reads the comma-separated text files in which the UCI repository distributed the data
+sets.
 """
 
 from __future__ import annotations

@@ -8,11 +8,9 @@ A family states its parameters, which are those of its constructor, and its P.  
 statements below serve any family; a family with structure replaces them by its own, which the
 battery of tests holds to the dense ones.
 
-Joint categories of several attributes as one number.
-
-Drawing from a probability vector by comparing integers.
-
-Left inverses of a channel matrix: the inverse of a square one, the weighted of a tall one.
+Beside it: joint categories of several attributes as one number; drawing from a probability vector
+by comparing integers; left inverses of a channel matrix: the inverse of a square one, the weighted
+of a tall one.
 """
 
 from __future__ import annotations

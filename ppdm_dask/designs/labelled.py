@@ -1,6 +1,7 @@
 """Designs whose law is given category by category, so that each category has to have a label.
 
-Designs on one binary attribute that treat one of its categories, the trait, in its own way.
+Beside it: designs on one binary attribute that treat one of its categories, the trait, in its own
+way.
 """
 
 from __future__ import annotations

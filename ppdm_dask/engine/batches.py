@@ -1,6 +1,6 @@
 """Batches of repeats, gaps between stored ones, and how a failed or dropped batch is told.
 
-Doing one batch, the same way in the driver and in a worker process.
+Beside it: doing one batch, the same way in the driver and in a worker process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The state of a run in its driver: what is stored, what it cost, what was given up.
 
-Cutting what is missing into batches of about equal time, longest first.
-
-Batches whose workers died: run again alone, cut in halves, and given up one repeat at a time.
+Beside it: cutting what is missing into batches of about equal time, longest first; batches whose
+workers died: run again alone, cut in halves, and given up one repeat at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The SQLite file under a ledger: opening and checking it, and telling its faults in one line.
 
-Arrays as bytes that describe themselves: a JSON header, then raw little-endian values.
+Beside it: arrays as bytes that describe themselves: a JSON header, then raw little-endian values.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The folder of a run: its name, its manifest, and whose it is.
 
-The result of a run that is kept in a folder: a finished one's file, else what its ledger has.
+Beside it: the result of a run that is kept in a folder: a finished one's file, else what its ledger
+has.
 """
 
 from __future__ import annotations

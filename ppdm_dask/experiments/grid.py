@@ -1,6 +1,7 @@
 """Lines of cells through a result's grid, from the most disguised to the least.
 
-Mean and variance over repeats, with their standard errors; the order of the repeats is void.
+Beside it: mean and variance over repeats, with their standard errors; the order of the repeats is
+void.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The tables of a recipe, each a frozen dataclass that reads itself.
 
-What recipes of all kinds have in common: where they come from, their digest, their changes.
+Beside it: what recipes of all kinds have in common: where they come from, their digest, their
+changes.
 """
 
 from __future__ import annotations

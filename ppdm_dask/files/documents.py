@@ -3,7 +3,7 @@
 It tells damage and careless edits.  Someone who means to forge a document can make its checksum
 anew: a checksum is no signature.
 
-The form of a JSON document: which keys it must have, and what may stand there.
+Beside it: the form of a JSON document: which keys it must have, and what may stand there.
 """
 
 from __future__ import annotations

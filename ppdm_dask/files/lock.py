@@ -1,6 +1,7 @@
 """One writer at a time: a file lock that the kernel frees when its process ends.
 
-One command at a time writes a file: a lock beside it, which is gone when the command ends.
+Beside it: one command at a time writes a file: a lock beside it, which is gone when the command
+ends.
 """
 
 from __future__ import annotations

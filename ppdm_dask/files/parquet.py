@@ -1,8 +1,7 @@
 """Columns of a Parquet file or of an Arrow table, as frames by the same rules as those of a CSV.
 
-Tables that are in memory already, of pandas or of whatever hands out Arrow columns.
-
-Data sets of several files: one type for a column in all of them.
+Beside it: tables that are in memory already, of pandas or of whatever hands out Arrow columns; data
+sets of several files: one type for a column in all of them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Whatever asks for records reads them here, so that what is wrong with a file is wrong for every
 command and recipe alike, and no two of them see different values.
 
-Rows of a CSV file with the line on which each begins, or one line on what is wrong with it.
+Beside it: rows of a CSV file with the line on which each begins, or one line on what is wrong with
+it.
 """
 
 from __future__ import annotations

@@ -57,7 +57,10 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         With the reason, also for a folder, a device or a pipe, which is not waited for, and for a
         larger file.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError:  # a name with a NUL
+        raise OSError(errno.EINVAL, "there can be no file of this name") from None
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if stat.S_ISDIR(found.st_mode):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.regular import require_file
+from ppdm_dask.shown import cut, printable
 
 __all__ = ["read_text", "read_toml"]
 
@@ -73,7 +74,7 @@ def read_toml(path: Path, error: Callable[[str, Path], InputError]) -> dict[str,
     except ValueError:  # Python reads no whole number of more than some thousand digits
         raise error(f"{path}: holds a whole number of more than 64 bits", path) from None
     if where := _too_large(tables):
-        raise error(f"{path}: {where}: a whole number of more than 64 bits", path)
+        raise error(f"{path}: {printable(cut(where))}: a whole number of more than 64 bits", path)
     return tables
 
 

@@ -2,7 +2,7 @@
 
 Unlike Wald's they stay within [0, 1], and they are good near its ends and for few reports.
 
-Intervals of a binomial proportion by likelihood-ratio ordering, with exact ends.
+Beside it: intervals of a binomial proportion by likelihood-ratio ordering, with exact ends.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Inverting a contingency table sums event weights (:mod:`ppdm_dask.inference.events`), grouped by
 cell.
 
-Repairs of estimates that leave the simplex; each is asked for by name.
+Beside it: repairs of estimates that leave the simplex; each is asked for by name.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 They serve reports that are sets, survey weights, strata and conditional proportions, and add up
 over partitions as tables do.
 
-Errors of sums of event weights: variances that few reports carry, and what intervals need.
-
-Weights of all joint categories of some attributes, summed over reports.
+Beside it: errors of sums of event weights: variances that few reports carry, and what intervals
+need; weights of all joint categories of some attributes, summed over reports.
 """
 
 from __future__ import annotations

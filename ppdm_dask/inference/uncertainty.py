@@ -1,6 +1,6 @@
 """Estimated proportions of events with what is known of their errors.
 
-Score intervals of means of event weights: Wilson's, for reports instead of answers.
+Beside it: score intervals of means of event weights: Wilson's, for reports instead of answers.
 """
 
 from __future__ import annotations

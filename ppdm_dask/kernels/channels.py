@@ -3,7 +3,7 @@
 Sums run in one fixed order and no linear algebra library takes part, so that the bits do not
 depend on the machine's.
 
-Gradient descent on stacks of matrices: Adam on the logits of the columns.
+Beside it: gradient descent on stacks of matrices: Adam on the logits of the columns.
 """
 
 from __future__ import annotations

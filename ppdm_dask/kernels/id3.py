@@ -3,11 +3,12 @@
 The cells of a node stand together and are parted in place, class by class; so no tree is kept, and
 a node's counts are sums over contiguous integers.  The plain twin is ``mine.ID3``.
 
-x log x of many counts at once, without a call to the C library, so that loops run on vectors.
-
 Repeats of the ID3 sweep on binary attributes under multi-group flips.
 
 The plain twin is ``MultiGroup.disguise``, ``ID3.fit``, ``score`` and ``score_disguised``.
+
+Beside it: x log x of many counts at once, without a call to the C library, so that loops run on
+vectors.
 """
 
 from __future__ import annotations

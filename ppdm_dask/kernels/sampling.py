@@ -1,6 +1,6 @@
 """Random subsets of fixed size, and sums over subsets, on packed bits.
 
-Drawing the test part of a split: a simple random sample without replacement.
+Beside it: drawing the test part of a split: a simple random sample without replacement.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Points that do not dominate one another form a chain, sorted by one objective an
 round by the other.  Along it the distance from a point only grows, in floating point too, so
 nearest neighbours are neighbours in the chain.
 
-SPEA2 on any number of objectives, all minimised: all pairs, and sorted lists of neighbours.
+Beside it: SPEA2 on any number of objectives, all minimised: all pairs, and sorted lists of
+neighbours.
 """
 
 from __future__ import annotations

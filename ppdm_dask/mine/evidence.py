@@ -3,7 +3,7 @@
 Columns are counted from 0 in the order of the codebook.  A node of a tree is a conjunction of
 *conditions*: columns, each with the code that its attribute must have.
 
-Adding up equal rows of codes.
+Beside it: adding up equal rows of codes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The rules for estimated counts, which may be negative, are stated at :class:`ppdm_dask.mine.ID3`;
 here they are applied to all nodes of a level at once.
 
-Standard errors of sums of event weights, and what they say about a split.
+Beside it: standard errors of sums of event weights, and what they say about a split.
 """
 
 from __future__ import annotations

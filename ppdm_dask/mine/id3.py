@@ -1,6 +1,6 @@
 """ID3 decision trees from disguised reports.  [ZhanDu]_, sections 4.5 and 4.6.
 
-Reduced-error pruning on clean or disguised validation records.  [ZhanDu]_, section 4.6.
+Beside it: reduced-error pruning on clean or disguised validation records. [ZhanDu]_, section 4.6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Columns of numbers: read from any frame, and summed up in a way that partitions add.
 
-Draws for columns of numbers, keyed by a record's position and its column.
+Beside it: draws for columns of numbers, keyed by a record's position and its column.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Write the page of a run, and that of a reproduction of all recipes.
 
-All that the page of a run shows, as plain values for the template.
-
-The errata of papers, from the page that the project keeps of them.
-
-Figures for a page: drawn for a wide and a narrow screen, embedded, and told in words.
-
-The tables of a result for a page: those that the terminal shows.
+Beside it: all that the page of a run shows, as plain values for the template; the errata of papers,
+from the page that the project keeps of them; figures for a page: drawn for a wide and a narrow
+screen, embedded, and told in words; the tables of a result for a page: those that the terminal
+shows.
 """
 
 from __future__ import annotations

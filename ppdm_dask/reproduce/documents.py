@@ -1,6 +1,6 @@
 """What a reproduction leaves for machines: ``reproduction.json`` and ``drift.json``.
 
-Forget the runs of a reproduction, so that a scheduled one computes and not only reads.
+Beside it: forget the runs of a reproduction, so that a scheduled one computes and not only reads.
 """
 
 from __future__ import annotations

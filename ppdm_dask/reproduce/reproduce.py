@@ -1,6 +1,6 @@
 """Run all recipes of a grade, or take up what is finished, and compare each with its golden.
 
-Grades: which recipes a reproduction runs, and at what size; read from ``grades.toml``.
+Beside it: grades: which recipes a reproduction runs, and at what size; read from ``grades.toml``.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     table = root.table(name, f"a table [{name}] with the recipes of that grade is needed")
     recipes, left_out = {}, {}
     for key in table.remaining():
-        if not key or Path(key).name != key or len(key) > LONGEST_NAME:
+        if Path(key).name != key or not key.isprintable() or not 0 < len(key) <= LONGEST_NAME:
             right = f"the name of a recipe is needed, of {LONGEST_NAME} characters at most"
             raise table.error(key, table.take(key), right)
         entry = table.table(key, "a table with the values that the grade changes is needed")

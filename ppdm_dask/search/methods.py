@@ -1,6 +1,6 @@
 """The methods of a search, and what each of them finds.
 
-When a search writes its checkpoint.
+Beside it: when a search writes its checkpoint.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Privacy, worst posterior and mean squared error of whole stacks of matrices at once.
 
-An objective of the user's own, in place of the paper's privacy and error.
+Beside it: an objective of the user's own, in place of the paper's privacy and error.
 """
 
 from __future__ import annotations

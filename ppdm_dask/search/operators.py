@@ -1,8 +1,7 @@
 """Mating selection, crossover, mutation and random matrices, on whole stacks at once.
 
-Fitness assignment and environmental selection of SPEA2, for any number of objectives.
-
-Draws of a search: a keyed source for each generation, so that no generator has to be stored.
+Beside it: fitness assignment and environmental selection of SPEA2, for any number of objectives;
+draws of a search: a keyed source for each generation, so that no generator has to be stored.
 """
 
 from __future__ import annotations

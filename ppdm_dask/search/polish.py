@@ -1,6 +1,6 @@
 """Gradient polish of matrices towards levels of privacy, between and after the generations.
 
-From an optimal design to one with fewer reported symbols, by merging symbols.
+Beside it: from an optimal design to one with fewer reported symbols, by merging symbols.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is searched for: matrices for one prior, number of records and bound on the posterior.
 
-Sizes and rates of the evolution.
+Beside it: sizes and rates of the evolution.
 """
 
 from __future__ import annotations

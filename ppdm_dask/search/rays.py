@@ -4,9 +4,8 @@ A reported symbol is the ray ``r(x) = P[y, x] p(x)``.  Those whose largest entry
 times their sum form a cone, a piece for each place of the largest entry; splitting a symbol into
 extremal rays of its piece keeps privacy, sum and delta, and never worsens the estimates.
 
-Fewer rays with the same sum.
-
-A certified lower bound, as a function of the level of the adversary's success.
+Beside it: fewer rays with the same sum; a certified lower bound, as a function of the level of the
+adversary's success.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.archive import Omega, require_form
 from ppdm_dask.search.checkpoints import DamagedCheckpoint, read_checkpoint, write_checkpoint
-from ppdm_dask.search.objectives import Objectives
+from ppdm_dask.search.objectives import Objectives, evaluate
 from ppdm_dask.search.operators import Draws
 from ppdm_dask.search.problem import Problem, Settings
 from ppdm_dask.search.toolbox import make_toolbox, mapped
@@ -27,6 +27,12 @@ FIRST = 20
 """The first population is larger by this factor: what it lacks is not easily found later."""
 
 ENDS = ("generations", "patience")
+
+ALIKE = 1e-9
+"""Difference of privacy, or of a posterior, that rounding may make."""
+
+ILL_CONDITIONED = 0.5
+"""Share of its MSE that another processor may find for a matrix that has hardly an inverse."""
 
 Hook = Callable[["Evolution"], None]
 
@@ -231,9 +237,23 @@ class Evolution:
         return generation, unchanged
 
     def _evaluates_alike(self, state: Mapping[str, npt.NDArray[Any]]) -> bool:
-        """Whether the objectives of a checkpoint are ours, judged by its first matrix."""
-        ours = np.stack(self.toolbox.evaluate(state["population"][:1]))
-        return np.allclose(ours, state["found"][:, :1], rtol=1e-6, atol=0, equal_nan=True)
+        """Whether the objectives of a checkpoint are ours, and no matrix has better ones than ours.
+
+        The first matrix tells whether the objectives are the same.  A number that is too good would
+        stay for ever; it is looked for where evaluating is cheap.
+        """
+        first = np.stack(self.toolbox.evaluate(state["population"][:1]))
+        if not np.allclose(first, state["found"][:, :1], rtol=1e-6, atol=0, equal_nan=True):
+            return False
+        if getattr(self.toolbox.evaluate, "func", None) is not evaluate:
+            return True
+        P = np.concatenate([state[name] for name in ("population", "archive", "omega_P")])
+        kept = np.stack([state[f"omega_{name}"] for name in Objectives._fields])
+        privacy, worst, mse = np.concatenate([state["found"], kept], axis=1)
+        with np.errstate(all="ignore"):  # of matrices that are none
+            ours = evaluate(self.problem, P)
+        alike = (np.abs(privacy - ours.privacy) <= ALIKE) & (np.abs(worst - ours.worst) <= ALIKE)
+        return bool((alike & (mse > 0) & (mse >= ours.mse * ILL_CONDITIONED)).all())
 
 
 def most_bytes(settings: Settings, K: int, n: int) -> int:

@@ -1,6 +1,6 @@
 """Files of counts, which add up; and how reports and counts become one table.
 
-What files of reports and counts have together, which one by one cannot be seen.
+Beside it: what files of reports and counts have together, which one by one cannot be seen.
 """
 
 from __future__ import annotations

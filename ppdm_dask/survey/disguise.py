@@ -1,6 +1,6 @@
 """The client side of a survey: a data file goes in, a file of reports comes out.
 
-Files of reports, written a block at a time.
+Beside it: files of reports, written a block at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Proportions with intervals from files of reports and counts.
 
-Event weights summed over files of reports and counts, with survey weights and strata.
+Beside it: event weights summed over files of reports and counts, with survey weights and strata.
 """
 
 from __future__ import annotations

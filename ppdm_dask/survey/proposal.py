@@ -1,8 +1,7 @@
 """A codebook proposed from a data file, for a person to edit.
 
-A column of a data file: what was seen of it, and the attribute that is proposed for it.
-
-Labels that look alike or hide signs, which a person should see before they are declared.
+Beside it: a column of a data file: what was seen of it, and the attribute that is proposed for it;
+labels that look alike or hide signs, which a person should see before they are declared.
 """
 
 from __future__ import annotations

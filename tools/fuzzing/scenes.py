@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -239,7 +239,11 @@ ANSWERS = (
 """Rows of the survey's file."""
 
 
-def make_scenes(folder: Path, call: Call) -> dict[str, list[Scene]]:
+RUNS = ("answers", "trees", "numbers", "fronts")
+"""Recipes whose results are damaged: one of each kind of experiment, and two designs."""
+
+
+def make_scenes(folder: Path, call: Call, runs: Sequence[str] = RUNS) -> dict[str, list[Scene]]:
     """Make a folder of valid files; the scenes on them, by target.
 
     Parameters
@@ -248,12 +252,14 @@ def make_scenes(folder: Path, call: Call) -> dict[str, list[Scene]]:
         An empty folder.
     call : callable
         Runs ``ppdm`` with arguments in the current folder; the exit code and what it complained of.
+    runs : sequence of str
+        Recipes whose results are damaged.
     """
     with contextlib.chdir(folder):
-        return _make(call)
+        return _make(call, runs)
 
 
-def _make(call: Call) -> dict[str, list[Scene]]:
+def _make(call: Call, runs: Sequence[str]) -> dict[str, list[Scene]]:
     from ppdm_dask.resources import pipelines_dir
 
     def done(*arguments: str, code: int = 0) -> None:
@@ -284,7 +290,7 @@ def _make(call: Call) -> dict[str, list[Scene]]:
         "recipes": _recipe_scenes(list(recipes)),
         **_survey_scenes(done),
         **_design_scenes(),
-        "results": _result_scenes(done, ["answers", "trees", "numbers", "fronts"]),
+        "results": _result_scenes(done, runs),
         "ledgers": _ledger_scenes(call),
         "checkpoints": _checkpoint_scenes(call, done),
         "goldens": _golden_scenes(done, write, recipes["answers"]),
@@ -400,7 +406,7 @@ def _design_scenes() -> dict[str, list[Scene]]:
     return {"designs": designs, "profiles": profiles, "priors": priors}
 
 
-def _result_scenes(done: Callable[..., None], names: list[str]) -> list[Scene]:
+def _result_scenes(done: Callable[..., None], names: Sequence[str]) -> list[Scene]:
     scenes = []
     for name in names:
         out = f"finished/{name}"

@@ -6,7 +6,7 @@ Dask's adaptive scaling, the usual way to live with a walltime, compares what wa
 what should be, so with a fixed size it replaces no job that ended. Here SLURM is asked which jobs
 there are, and what is missing is submitted anew.
 
-New jobs in place of those that ended, until jobs turn out not to work.
+Beside it: new jobs in place of those that ended, until jobs turn out not to work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An experiment with searches: its cells, the work behind them, and the result from the ledger.
 
-The iterative estimator of the distribution, and its error by simulation.
+Beside it: the iterative estimator of the distribution, and its error by simulation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Results of searches as tables of text, and as plain values for JSON.
 
-What a reader of fronts must know: where a search falls behind Warner's matrices.
+Beside it: what a reader of fronts must know: where a search falls behind Warner's matrices.
 """
 
 from __future__ import annotations

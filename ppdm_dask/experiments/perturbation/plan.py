@@ -1,6 +1,6 @@
 """A perturbation experiment: its cells, the work behind them, and the result from the ledger.
 
-The result of a perturbation experiment as an xarray dataset.
+Beside it: the result of a perturbation experiment as an xarray dataset.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recipes of perturbation experiments, read from TOML into frozen dataclasses.
 
-The tables of a perturbation recipe, each a frozen dataclass that reads itself.
+Beside it: the tables of a perturbation recipe, each a frozen dataclass that reads itself.
 """
 
 from __future__ import annotations

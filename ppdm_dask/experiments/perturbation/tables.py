@@ -1,6 +1,7 @@
 """Results of a perturbation experiment as tables of text, and as plain values for JSON.
 
-What a reader of a perturbation's result must know: which settings are of use, and which not.
+Beside it: what a reader of a perturbation's result must know: which settings are of use, and which
+not.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def _draw_tradeoffs(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     )
     canvas, panels = _panels(figure.title, below, len(rows))
     for names, row, series in zip(rows, panels, lines, strict=True):
-        limits = _limits_of_panels(series, measure)
+        limits = _limits_of_grid(series, measure)
         for axes, (adversary, words) in zip(row, ADVERSARIES.items(), strict=True):
             _draw_tradeoff(axes, series, f"{measure}_{adversary}")
             axes.set_xlim(*limits)
@@ -266,7 +266,7 @@ def _draw_tradeoff(axes: Axes, series: list[Series], name: str) -> None:
         axes.text(0.5, 0.5, "not known", transform=where, ha="center", color=style.GREY)
 
 
-def _limits_of_panels(series: list[Series], measure: str) -> tuple[float, float]:
+def _limits_of_grid(series: list[Series], measure: str) -> tuple[float, float]:
     """Limits that serve all adversaries, so that their panels compare."""
     values = [line.column(f"{measure}_{adversary}") for line in series for adversary in ADVERSARIES]
     known = np.concatenate([column[np.isfinite(column)] for column in values])

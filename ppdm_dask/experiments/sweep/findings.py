@@ -1,6 +1,7 @@
 """What a reader of a sweep's result must know: reversals, each well beyond its standard error.
 
-What a grid of several axes shows on the whole: which way accuracy goes, and what it loses.
+Beside it: what a grid of several axes shows on the whole: which way accuracy goes, and what it
+loses.
 """
 
 from __future__ import annotations

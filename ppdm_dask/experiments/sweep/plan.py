@@ -1,8 +1,7 @@
 """A sweep over designs: its cells, the work behind them, and the result made from the ledger.
 
-The deeper check of a recipe: its files, its codebooks, and the design at every grid point.
-
-The privacy of a sweep's cells: no repeat is needed for it, only the design and the data.
+Beside it: the deeper check of a recipe: its files, its codebooks, and the design at every grid
+point; the privacy of a sweep's cells: no repeat is needed for it, only the design and the data.
 """
 
 from __future__ import annotations

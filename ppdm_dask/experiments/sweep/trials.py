@@ -1,6 +1,6 @@
 """One repeat of a sweep: disguise, fit, score.  The plain path, for every design and learner.
 
-The records of one data entry, split into a training and a test part.
+Beside it: the records of one data entry, split into a training and a test part.
 """
 
 from __future__ import annotations
