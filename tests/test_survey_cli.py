@@ -582,6 +582,17 @@ def test_an_audit_has_every_measure(capsys: Capture) -> None:
     assert "some report rules out an answer for certain" in " ".join(said.split())
 
 
+def test_an_audit_says_for_which_priors_it_holds(capsys: Capture) -> None:
+    priors = "epsilon and gamma hold for any prior; the others for the prior that is named"
+    likely = "what is likely is so where each answer was equally likely before"
+    nothing = "nothing can be estimated of all of it: reports do not depend on the truth"
+    for theta, ends in ((0.5, [priors, nothing]), (0.8, [priors]), (0.9999, [likely, priors])):
+        Path("w.toml").write_text(f'id = "warner"\nattribute = "a"\ntheta = {theta}\n')
+        said = done(capsys, "audit", "--design", "w.toml").splitlines()
+        assert [line for line in said if line in (priors, likely, nothing)] == ends
+        assert said[-1] == ends[-1]
+
+
 def test_bad_priors(capsys: Capture) -> None:
     for text, words in (
         (
