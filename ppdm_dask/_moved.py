@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "install", "new_name"]
+__all__ = ["MOVED", "install", "moved_attribute", "new_name"]
 
 MOVED = {
     "attribute": "data.attribute",
@@ -50,6 +50,27 @@ def new_name(name: str) -> str | None:
             return f"{PACKAGE}.{MOVED[old]}{rest[len(old) :]}"
         old = old.rpartition(".")[0]
     return None
+
+
+def moved_attribute(package: str, moved: dict[str, str], name: str) -> Any:
+    """What a package had under a name that is in another module now; said when it is asked for.
+
+    Parameters
+    ----------
+    package : str
+        Full name.
+    moved : dict
+        Modules below ``ppdm_dask`` by the names that went there.
+    """
+    if name not in moved:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    home = f"{PACKAGE}.{moved[name]}"
+    warnings.warn(
+        f"{package}.{name} is {home}.{name} now; the old name goes with the next release",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return getattr(import_module(home), name)
 
 
 class _Finder:

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 from strategies import codebook_of, random_records
 
-from ppdm_dask import KaryResponse, NotInvertible, RRMatrix, Stream, UnrelatedQuestion
+from ppdm_dask import (
+    KaryResponse,
+    NotInvertible,
+    Product,
+    RRMatrix,
+    Stream,
+    UnrelatedQuestion,
+    Warner,
+)
 from ppdm_dask.audit.certainty import _is_small, certainties
 from ppdm_dask.designs import (
     Design,
@@ -94,6 +102,12 @@ def test_a_condition_number_is_told_up_to_the_largest_dense_matrix(
     with pytest.raises(NotInvertible) as told:
         flat.require_inverse()
     assert np.shape(told.value.subject) == (3, 2)
+
+
+def test_a_condition_number_is_told_up_to_512_categories() -> None:
+    with pytest.raises(NotInvertible) as told:
+        KaryResponse("a", 512, 1 / 512).require_inverse()
+    assert np.shape(told.value.subject) == (512, 512)
 
 
 @pytest.mark.parametrize(
@@ -275,6 +289,60 @@ def test_the_most_categories_and_combinations_that_are_possible() -> None:
 def test_forced_answers_have_a_probability_each(given: Any) -> None:
     with pytest.raises(DesignError, match=r"^forced_probability: got .*; one for each category$"):
         ForcedResponse("a", forced_probability=given)
+
+
+def test_forced_answers_are_stated_in_just_one_way() -> None:
+    ways = {"truth": 0.75, "forced": [0.4, 0.6], "forced_probability": [0.1, 0.15]}
+    said = {
+        (): "exactly one of the two is needed",
+        ("truth",): "^forced: missing;",
+        ("forced",): "^truth: missing;",
+        ("truth", "forced_probability"): "exactly one of the two is needed",
+        ("forced", "forced_probability"): "exactly one of the two is needed",
+        ("truth", "forced", "forced_probability"): "exactly one of the two is needed",
+    }
+    for names, message in said.items():
+        with pytest.raises(DesignError, match=message):
+            ForcedResponse("a", **{name: ways[name] for name in names})
+    one = ForcedResponse("a", 0.75, [0.4, 0.6])
+    assert ForcedResponse("a", forced_probability=[0.1, 0.15]) == one
+
+
+@pytest.mark.parametrize("first", [[[0.5, 0.5], [0.3, 0.3], [0.2, 0.2]], np.full((2, 2), 0.5)])
+def test_margins_of_a_matrix_that_has_no_inverse(first: Any) -> None:
+    other, m = np.array([[0.9, 0.2], [0.1, 0.8]]), len(first)
+    whole = RRMatrix(["a", "b"], np.kron(first, other), [2, 2], [m, 2])
+    assert whole.undefined
+    told = whole.marginal(["b"])
+    assert told is not None
+    assert told.matrix() == pytest.approx(other, abs=1e-15)
+    assert not told.undefined
+    silent = whole.marginal(["a"])
+    assert silent is not None
+    assert silent.matrix() == pytest.approx(np.array(first), abs=1e-15)
+    assert silent.undefined
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+@pytest.mark.parametrize("packs", [(0.7, 0.3), (0.3, 0.7), (0.7, 0.4), (0.5, 0.5), (1.0, 0.0)])
+def test_an_order_matters_where_exchanging_the_answers_changes_the_law(packs, repeats) -> None:
+    design = Kuk("a", *packs, repeats)
+    turned = design.matrix()[:, ::-1]
+    # The symbols of one card are the answers themselves, and change with them.
+    changed = turned[::-1] if repeats == 1 else turned
+    assert design.ordered is not np.allclose(changed, design.matrix(), atol=1e-12)
+
+
+def test_a_product_by_position_is_of_parts_by_position() -> None:
+    plain, labels = KaryResponse("a", 3, 0.6), ["x", "y", "z"]
+    named, silent = (RRMatrix("b", checks.SKEWED, categories=c) for c in (labels, None))
+    for parts in ([plain, named], [named, plain], [named]):
+        found = Product(parts).by_position()
+        expected = [silent if part is named else part for part in parts]
+        assert found is not None
+        assert found.config() == Product(expected).config()
+    unlabelled = Product([plain, Warner("c", 0.8)])
+    assert unlabelled.by_position() is unlabelled
 
 
 def test_labels_are_texts() -> None:

@@ -27,7 +27,7 @@ from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import DataError, InputError, PPDMError, RunFolderError
 from ppdm_dask.experiments.folder import read_manifest, read_run
 from ppdm_dask.experiments.results import digest, read_netcdf, write_netcdf
-from ppdm_dask.files.documents import read_sealed, seal
+from ppdm_dask.files.documents import parse_json, read_sealed, seal
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.reproduce.documents import write_json
 from ppdm_dask.reproduce.golden import SUMS, Golden, golden_path
@@ -106,6 +106,16 @@ def test_a_number_that_was_edited_is_printed_by_no_command(
     assert f"{run / 'result.nc'}: " in found
     assert "damaged or edited: not the file" in found or "bytes are expected" in found
     assert sorted(run.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["NaN", "[1e999]", '{"a": -Infinity}', '"\\ud800"', '{"\\udc00": 1}', "[" * 5_000, "1" * 5_000],
+)
+def test_what_could_not_be_written_again_is_not_read(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_json(text.encode())
+    assert parse_json(b'["\\ud83d\\ude00", "\\u00e9", 1e300]') == ["\U0001f600", "\u00e9", 1e300]
 
 
 def test_no_more_is_made_room_for_than_a_file_holds(tmp_path: Path) -> None:

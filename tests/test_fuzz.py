@@ -95,6 +95,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "a tiny proportion": ("one-prior.toml", '"once" = 0.3', '"once" = 0.3, "rare" = 1e-17'),
     "a golden's lists": ("small.json", '"fingerprint": {', f'"fingerprint": {{"x": [{LISTS}],'),
     "half a sign": ("small.json", '"fingerprint": {', '"fingerprint": {"x": "\\ud800", '),
+    "no number of a state": ("state.json", '"small": {', '"full": NaN, "small": {'),
+    "an endless number of a state": ("state.json", '"since": ', '"x": -1e999, "since": '),
     "half a sign of a state": ("state.json", '"since": "', '"since": "\\udfff'),
     "half a sign of a manifest": ("manifest.json", '"findings": [', '"findings": ["\\ud800", '),
     "a golden's fingerprint": ("small.json", '"system": "Linux"', '"system": [["Linux"]]'),

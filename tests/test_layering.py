@@ -227,6 +227,18 @@ def test_imports_in_functions_are_those_that_save_time(house: ModuleType, root: 
     assert len(found) < 40
 
 
+@pytest.mark.parametrize(
+    ("name", "home"), [("Stratified", "stratified"), ("TwoSample", "two_sample")]
+)
+def test_what_left_a_package_is_found_there(name: str, home: str) -> None:
+    said = rf"ppdm_dask\.designs\.{name} is ppdm_dask\.inference\.{home}\.{name} now"
+    with pytest.warns(DeprecationWarning, match=said):
+        found = getattr(import_module("ppdm_dask.designs"), name)
+    assert found is getattr(import_module(f"ppdm_dask.inference.{home}"), name)
+    with pytest.raises(AttributeError, match=r"'ppdm_dask\.designs' has no attribute 'Nothing'"):
+        import_module("ppdm_dask.designs").Nothing  # noqa: B018
+
+
 def test_old_names_say_the_new_ones(fresh_python: FreshPython) -> None:
     code = """
 import importlib, warnings

@@ -1,5 +1,8 @@
 """Randomization designs: one family a file, one contract, one registry."""
 
+from typing import Any
+
+from ppdm_dask._moved import moved_attribute
 from ppdm_dask.designs.base import Design, design_from_config, families, register
 from ppdm_dask.designs.files import read_design, write_design
 from ppdm_dask.designs.flip import Flip
@@ -45,3 +48,9 @@ __all__ = [
     "two_stage",
     "write_design",
 ]
+
+_MOVED = {"Stratified": "inference.stratified", "TwoSample": "inference.two_sample"}
+
+
+def __getattr__(name: str) -> Any:
+    return moved_attribute(__name__, _MOVED, name)

@@ -85,11 +85,11 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 def parse_json(content: bytes) -> Any:
-    """JSON in UTF-8; a ValueError where it is none, nested too deeply, or no text could hold it."""
+    """JSON in UTF-8; a ValueError where it is none, nested too deeply, or could not be written."""
     try:
         found = json.loads(content.decode("utf-8"))
-        if b"\\u" in content:  # halves of a sign, which nothing can write or show
-            json.dumps(found, ensure_ascii=False).encode("utf-8")
+        # Halves of a sign and what is no finite number can be read, but not written again.
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8")
         return found
     except RecursionError:
         raise ValueError("nested too deeply") from None

@@ -15,7 +15,9 @@ from ppdm_dask.inference.joint import JointEstimate, estimate_joint
 from ppdm_dask.inference.likelihood import LikelihoodEstimate, em, mle
 from ppdm_dask.inference.proportions import estimate_proportions
 from ppdm_dask.inference.resampling import Bootstrap, bootstrap
+from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.sums import WeightSums, sum_event, sum_weights
+from ppdm_dask.inference.two_sample import TwoSample
 
 __all__ = [
     "Association",
@@ -25,6 +27,8 @@ __all__ = [
     "Interval",
     "JointEstimate",
     "LikelihoodEstimate",
+    "Stratified",
+    "TwoSample",
     "WeightSums",
     "association_test",
     "bootstrap",
