@@ -18,8 +18,9 @@ from ppdm_dask.errors import RunFolderError
 from ppdm_dask.files.writing import PART, remove_left_parts, replacing, write_text
 
 WRITER = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run where it is ignored
 from ppdm_dask.files.writing import replacing
 os.umask(0o022)
 with replacing(Path("out.csv")) as aside:

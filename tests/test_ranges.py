@@ -352,7 +352,16 @@ ELSEWHERE = {
 }
 """Functions whose refusals have a test of their own."""
 
-INTERNAL = ("unpack_plane", "ordinal_ranks", "standard_error_of", "mean_variance", "mask_weights")
+INTERNAL = (
+    "unpack_plane",
+    "ordinal_ranks",
+    "standard_error_of",
+    "mean_variance",
+    "mask_weights",
+    "ColumnSummary",
+    "read_matrix",
+    "released_frame",
+)
 """Steps that take what the package has checked, element by element."""
 
 NUMERIC = re.compile(r"\b(int|float|ArrayLike|NDArray|Floats|Fraction|Personal)\b")
