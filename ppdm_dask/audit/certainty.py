@@ -403,7 +403,8 @@ def _ruled_out(
     if len(told) > SHOWN:
         codes = np.flatnonzero(out[told[SHOWN:]].any(axis=0)).tolist()
         more = len(told) - SHOWN
-        yield words.ruled_out(name, codes, f"of {more:,} other kinds rules out answers too")
+        kinds = "kind" if more == 1 else "kinds"
+        yield words.ruled_out(name, codes, f"of {more:,} other {kinds} rules out answers too")
 
 
 def _which(words: Words, classes: Integers) -> str:

@@ -23,9 +23,12 @@ def test_a_signal_leaves_no_part(tmp_path: Path, number: signal.Signals) -> None
     pq.write_table(table, tmp_path / "d.parquet", row_group_size=n // 5)
     command = [sys.executable, "-m", "ppdm_dask", "perturb", "d.parquet", "--method", "aibr"]
     command += ["--k", "8", "--out", "out", "--keep", "name", "--workers", "2"]
-    with subprocess.Popen(
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run where it is ignored
+    process = subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    ) as process:
+    )
+    signal.signal(signal.SIGHUP, before)
+    with process:
         deadline = time.monotonic() + 120
         while not list(tmp_path.glob("out/.part-*")) and time.monotonic() < deadline:
             time.sleep(0.01)
