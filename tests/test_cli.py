@@ -408,3 +408,18 @@ def test_an_output_without_unicode_still_works(finished: tuple[Path, Path, str])
     )
     assert done.returncode == 0, done.stderr
     assert b"accuracy ? SE" in done.stdout
+
+
+def test_ctrl_c_while_a_text_is_run_ends_with_130(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\n"
+        "from ppdm_dask import cli\n"
+        "def parse(**given):\n"
+        "    exec('raise KeyboardInterrupt')\n"
+        "import ppdm_dask.cli.app as app\n"
+        "app.parser = parse\n"
+        "sys.exit(cli.main(['list']))\n"
+    )
+    command = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "ppdm: interrupted\n")

@@ -113,6 +113,9 @@ def _complain(message: str) -> None:
 
 
 def _interrupted(arguments: list[str], message: str) -> None:
+    # Where Ctrl-C came while a text was compiled and run, as dataclasses do, Python ends by that
+    # signal although the exception was caught, until another text is run.
+    eval("None")
     command = shlex.join(["ppdm", *arguments])
     print(f"ppdm: {' '.join(message.split())}", file=sys.stderr)
     if arguments[:1] in (["run"], ["reproduce"]):
