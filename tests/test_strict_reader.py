@@ -336,6 +336,18 @@ def test_a_named_index_is_a_column(capsys: Capture) -> None:
     assert prepared.records.column("age").tolist() == [0] * 8 + [1] * 2  # (25 + 45) / 2 = 35
 
 
+def test_a_named_range_without_values_is_refused(capsys: Capture) -> None:
+    prepare_commands()
+    frame = pd.DataFrame({"smokes": ["yes", "no"] * 5, "age": range(25, 35)})
+    frame.index.name = "person"
+    frame.to_parquet("s.parquet")
+    assert "person" not in pq.read_schema("s.parquet").names
+    line = refused(capsys, "codebook", "s.parquet", "--out", "o.toml")
+    assert line.startswith("s.parquet: column 'person' is pandas' index, a range")
+    frame.reset_index().to_parquet("s.parquet")
+    assert open_data(Path("s.parquet")).columns == ("person", "smokes", "age")
+
+
 def test_endings_in_capital_letters_work(capsys: Capture) -> None:
     prepare_commands()
     frame = pd.DataFrame({"smokes": ["yes", "no"] * 5, "age": range(25, 35)})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -364,6 +365,7 @@ def open_data(path: Path, content: bytes | None = None) -> DataFile:
         require_file(path)
     if kind == ".parquet":
         schema = open_parquet(path, None if content is None else io.BytesIO(content))
+        _require_values(path, schema)
         types = {column.name: column.type for column in schema}
         return _named(DataFile(path, tuple(schema.names), types, content))
     opened = _opened(path) if content is None else io.BytesIO(content)
@@ -387,7 +389,24 @@ def open_parquet_data(path: Path) -> DataFile:
     """Open a Parquet file, however it is called; see :func:`open_data`."""
     require_file(path)
     schema = open_parquet(path)
+    _require_values(path, schema)
     return _named(DataFile(path, tuple(schema.names), {f.name: f.type for f in schema}))
+
+
+def _require_values(path: Path, schema: pa.Schema) -> None:
+    """Raise DataError for an index with a name that pandas wrote as a range, without its values."""
+    try:
+        index = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return  # no table of pandas, or one whose description is of no use
+    for each in index if isinstance(index, list) else []:
+        name = each.get("name") if isinstance(each, dict) else None
+        if name is not None and name not in schema.names:
+            raise DataError(
+                f"{path}: column {shown(name)} is pandas' index, a range that the file describes "
+                "and does not hold; write it with reset_index(), or drop its name",
+                name,
+            )
 
 
 def _opened(path: Path) -> BinaryIO:
