@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterable, Sized
 from typing import Any
 
-__all__ = ["LONGEST", "cut", "given", "listed", "located", "printable", "quoted", "shown"]
+__all__ = ["LONGEST", "amount", "cut", "given", "listed", "located", "printable", "quoted", "shown"]
 
 LONGEST = 60
 """Characters of a value that a message shows."""
@@ -116,3 +117,16 @@ def quoted(names: Iterable[Any], most: int = MOST_NAMES) -> str:
 
 def _more(texts: list[Any], most: int) -> str:
     return f" and {len(texts) - most} more" if len(texts) > most else ""
+
+
+def amount(number: int) -> str:
+    """A number of categories or symbols; beyond 18 digits its size alone.
+
+    Examples
+    --------
+    >>> amount(2**20), amount(2**100)
+    ('1,048,576', 'about 10^30')
+    """
+    if number.bit_length() <= 60:
+        return f"{number:,}"
+    return f"about 10^{int((number.bit_length() - 1) * math.log10(2)):,}"

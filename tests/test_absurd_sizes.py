@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ppdm_dask.cli import main
 from ppdm_dask.designs import design_from_config
 from ppdm_dask.designs.files import read_design
 from ppdm_dask.errors import DesignError
@@ -72,3 +73,13 @@ def test_design_files_of_absurd_sizes_are_refused(repeats: str, tmp_path: Path) 
     with pytest.raises(DesignError, match=says) as error:
         read_design(path)
     assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_number_of_symbols_that_nobody_can_read_is_said_by_its_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "design.toml"
+    path.write_text('id = "unary"\nattribute = "a"\nn = 100000\nepsilon = 1.0\n')
+    assert main(["check", str(path)]) == 0
+    # The sets are 2 ** 100,000, and log10 of 2 is .30103.
+    assert "about 10^30,102 symbols for 100,000 categories" in capsys.readouterr().out

@@ -81,6 +81,10 @@ def test_a_golden_is_read_as_it_was_written(tmp_path):
             lambda d: d["variables"]["limit"]["cells"].update(a={"b": {"c": 1}}),
             "this golden is damaged",
         ),
+        (
+            lambda d: d["variables"]["limit"]["cells"].update(a={"b": [0.5, 10**400, 3]}),
+            "this golden is damaged",
+        ),
         (lambda d: d.update(history=[{"date": "today"}]), "this golden is damaged"),
     ],
 )

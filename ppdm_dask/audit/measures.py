@@ -13,7 +13,7 @@ import numpy as np
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.privacy import amplified, check_prior, hint_attack
-from ppdm_dask.shown import cut, listed
+from ppdm_dask.shown import amount, cut, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.designs import Design
@@ -115,7 +115,7 @@ def _told(names: tuple[str, ...], priors: Mapping[str, Floats]) -> str:
 def _block(block: Design, own: list[Floats], priors: Mapping[str, Floats]) -> Subject:
     findings = list(_ratios(block))
     if block.n_true > MAX_JOINT:
-        why = f"not computed: {block.n_true:,} joint categories"
+        why = f"not computed: {amount(block.n_true)} joint categories"
         findings += [Finding(measure, None, why) for measure in _MEASURES]
     else:
         findings += _with_prior(block, reduce(np.multiply.outer, own).ravel())

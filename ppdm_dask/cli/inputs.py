@@ -16,7 +16,7 @@ from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.cli.survey_files import read_both
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.resources import profile_path, profiles, recipe_path, recipes
-from ppdm_dask.shown import printable
+from ppdm_dask.shown import amount, printable
 
 __all__ = ["check", "list_"]
 
@@ -201,7 +201,7 @@ def _check_priors(path: Path) -> tuple[str, str, pp.survey.Priors]:
 def _check_design(path: Path) -> str:
     design = pp.designs.read_design(path)
     where = f"{design.id} on {', '.join(design.attributes)}"
-    sizes = f"{design.n_reported:,} symbols for {design.n_true:,} categories"
+    sizes = f"{amount(design.n_reported)} symbols for {amount(design.n_true)} categories"
     reason = f"; nothing can be estimated: {design.undefined}" if design.undefined else ""
     noted = "".join(f"; {note}" for note in design.notes)
     if design.unlabelled:

@@ -34,7 +34,7 @@ from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsErro
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.privacy import PosteriorSummary, Prior
 from ppdm_dask.randomness import LOGICAL_BLOCK
-from ppdm_dask.shown import given, listed
+from ppdm_dask.shown import amount, given, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
@@ -276,8 +276,8 @@ class Design(Binding, ABC):
     def _require_dense(self) -> None:
         if max(self.n_true, self.n_reported) > MAX_DENSE:
             raise DesignError(
-                f"{self.id}: {self.n_reported} x {self.n_true} is too large for a dense matrix "
-                f"(at most {MAX_DENSE} categories)",
+                f"{self.id}: {amount(self.n_reported)} x {amount(self.n_true)} is too large for a "
+                f"dense matrix (at most {MAX_DENSE} categories)",
                 self,
             )
 

@@ -16,7 +16,7 @@ from ppdm_dask.designs.labels import Categories, Orders
 from ppdm_dask.designs.mixture import MAX_JOINT
 from ppdm_dask.designs.parameters import arguments, attribute_names
 from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import given, shown
+from ppdm_dask.shown import amount, given, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -187,7 +187,7 @@ class Product(Design):
     def likelihood_range(self) -> tuple[Floats, Floats]:
         if self.n_reported > MAX_JOINT:
             raise DesignError(
-                f"{self.id}: {self.n_reported} joint reports are too many to list (at most "
+                f"{self.id}: {amount(self.n_reported)} joint reports are too many to list (at most "
                 f"{MAX_JOINT}); ask block by block",
                 self,
             )

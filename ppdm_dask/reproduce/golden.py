@@ -179,7 +179,7 @@ class Golden:
                 summaries=summaries,
                 history=history,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = cut(f"{type(error).__name__}: {' '.join(str(error).split())}")
             raise DataError(f"{path}: this golden is damaged ({what})", path) from None
 
