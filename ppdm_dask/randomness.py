@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.arrays import Words
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import whole
 from ppdm_dask.shown import given
@@ -43,8 +44,6 @@ LOGICAL_BLOCK = 65_536
 """Records a keyed block, by global position: draws depend on it, never on partitions."""
 
 _MAX_DIGITS = 256
-
-Words = npt.NDArray[np.uint64]
 
 
 def exact(probability: float | str | Fraction) -> Fraction:

@@ -30,9 +30,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Bools, Floats, Ints
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixture import Mixture
@@ -337,9 +336,6 @@ def _odds(block: SetDesign) -> tuple[Floats, float, float]:
     raise NotImplementedError(type(block).__name__)
 
 
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
-
 DEGREES: tuple[tuple[Degree, float], ...] = (
     ("certain", NEGLIGIBLE),
     ("nearly", 1 - NEARLY - ROUNDING),
@@ -374,7 +370,7 @@ def of_matrix(words: Words, P: Floats) -> Iterator[Certainty]:
                 yield _relation(words, int(rows[i]), allowed[i], degree)
 
 
-def _of_attribute(words: Words, name: str, rows: Integers, share: Floats) -> Iterator[Certainty]:
+def _of_attribute(words: Words, name: str, rows: Ints, share: Floats) -> Iterator[Certainty]:
     if share.shape[1] == 1:
         return
     best, value = share.argmax(axis=1), share.max(axis=1)
@@ -393,7 +389,7 @@ def _of_attribute(words: Words, name: str, rows: Integers, share: Floats) -> Ite
 
 
 def _ruled_out(
-    words: Words, name: str, rows: Integers, out: Booleans, degrees: Sequence[Degree | None]
+    words: Words, name: str, rows: Ints, out: Bools, degrees: Sequence[Degree | None]
 ) -> Iterator[Certainty]:
     told = [i for i, degree in enumerate(degrees) if degree != "certain" and out[i].any()]
     for i in told[:SHOWN]:
@@ -407,7 +403,7 @@ def _ruled_out(
         yield words.ruled_out(name, codes, f"of {more:,} other {kinds} rules out answers too")
 
 
-def _which(words: Words, classes: Integers) -> str:
+def _which(words: Words, classes: Ints) -> str:
     """The function whose values are some classes of joint categories."""
     names, shape = words.block.attributes, words.block.shape
     if len(names) == 2 and words.labels[names[0]] == words.labels[names[1]]:
@@ -423,30 +419,30 @@ def _which(words: Words, classes: Integers) -> str:
     return f"which of these holds of {words.names()}: {' | '.join(groups)}"
 
 
-def _is_relation(allowed: Booleans, shape: Sequence[int]) -> bool:
+def _is_relation(allowed: Bools, shape: Sequence[int]) -> bool:
     """Whether few of the combinations of the labels that are allowed are allowed themselves."""
     codes = np.unravel_index(np.flatnonzero(allowed), shape)
     return 2 * int(allowed.sum()) <= math.prod(len(np.unique(code)) for code in codes)
 
 
-def _relation(words: Words, y: int, allowed: Booleans, degree: Degree) -> Certainty:
+def _relation(words: Words, y: int, allowed: Bools, degree: Degree) -> Certainty:
     answers = listed([words.answer(int(x)) for x in np.flatnonzero(allowed)])
     sure = "certain" if degree == "certain" else f"{percent(NEARLY)} likely"
     text = f"a report {words.report(y)} makes it {sure} that {words.names()} are {answers}"
     return Certainty(degree, words.block.attributes, (), text)
 
 
-def _allowed(share: Floats, negligible: float) -> Booleans:
+def _allowed(share: Floats, negligible: float) -> Bools:
     """Categories of each report but the least likely ones, whose shares sum to `negligible`."""
     ascending = np.sort(share, axis=1)
     left_out = np.cumsum(ascending, axis=1) <= negligible
     least = np.take_along_axis(ascending, left_out.sum(axis=1)[:, None], axis=1)
     # Categories that are equally likely are allowed together.
-    allowed: Booleans = share >= least * (1 - ROUNDING)
+    allowed: Bools = share >= least * (1 - ROUNDING)
     return allowed
 
 
-def _components(allowed: Booleans) -> Integers:
+def _components(allowed: Bools) -> Ints:
     """Component of each category in the graph of reports and the categories that they allow.
 
     A category that no report allows joins the largest: it hardly ever comes up.
@@ -462,7 +458,7 @@ def _components(allowed: Booleans) -> Integers:
     alone = ~np.isin(classes, found[:m])
     if alone.any():
         classes[alone] = np.bincount(classes[~alone]).argmax()
-    result: Integers = np.unique(classes, return_inverse=True)[1].astype(np.int64)
+    result: Ints = np.unique(classes, return_inverse=True)[1].astype(np.int64)
     return result
 
 

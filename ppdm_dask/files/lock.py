@@ -1,7 +1,6 @@
 """One writer at a time: a file lock that the kernel frees when its process ends.
 
-Beside it: one command at a time writes a file: a lock beside it, which is gone when the command
-ends.
+A command that writes a file or a folder holds one beside it until it ends.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ def own(out: Path) -> None:
 
 def release_all() -> None:
     """Let go of everything; the last thing that a command does."""
-    if not _held:
-        return
     while _held:
         path, held = _held.popitem()
         held.release()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Ints
+from ppdm_dask.arrays import Ints, Words
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.planes import draw_bernoulli
 from ppdm_dask.kernels.sampling import choose
@@ -19,7 +19,6 @@ from ppdm_dask.kernels.seeding import absorb, extend, sfc64_fill, sfc64_start
 
 __all__ = ["butterfly", "draw_keep", "draw_masks", "spread", "tally"]
 
-Words = npt.NDArray[np.uint64]
 
 BLOCK_WORDS = 1024
 

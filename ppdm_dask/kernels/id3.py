@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats, Ints
+from ppdm_dask.arrays import Floats, Ints, Words
 from ppdm_dask.kernels import ENTROPY_TIE, kernel
 from ppdm_dask.kernels.flips import draw_keep, draw_masks, spread, tally
 from ppdm_dask.kernels.sampling import draw_test_plane
@@ -274,9 +274,6 @@ def grow(
         zero[_PARENT], one[_PARENT] = label, label
         depth += 2
     totals[3] = met
-
-
-Words = npt.NDArray[np.uint64]
 
 
 @kernel

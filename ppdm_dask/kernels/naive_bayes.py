@@ -22,7 +22,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats, Ints
+from ppdm_dask.arrays import Floats, Ints, Words
 from ppdm_dask.kernels import FLOOR_ROUNDING, SCORE_TIE, kernel
 from ppdm_dask.kernels.planes import draw_bernoulli, popcount
 from ppdm_dask.kernels.sampling import draw_test_plane
@@ -30,8 +30,6 @@ from ppdm_dask.kernels.seeding import absorb, extend, sfc64_start
 
 __all__ = ["draw_reports", "pair_counts", "personal_planes", "trials"]
 
-
-Words = npt.NDArray[np.uint64]
 
 BLOCK_WORDS = 1024  # LOGICAL_BLOCK / 64
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
 
+from ppdm_dask.arrays import Words
 from ppdm_dask.kernels import kernel
 from ppdm_dask.kernels.seeding import sfc64_fill, sfc64_start
 
@@ -32,9 +33,6 @@ def _popcount(typingctx: Any, word: Any) -> Any:
 
 # Typed as compiled code calls it: numba passes the typing context by itself.
 popcount = cast(Callable[[Any], Any], _popcount)
-
-
-Words = npt.NDArray[np.uint64]
 
 
 def pack_plane(bits: npt.NDArray[Any]) -> Words:

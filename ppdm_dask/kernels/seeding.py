@@ -9,14 +9,13 @@ spawn_key=key)).random_raw(n)``. Unsigned 32-bit arithmetic is done in 64-bit wo
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ppdm_dask.arrays import Words
 from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import kernel
 
 __all__ = ["absorb", "extend", "seed_rows", "seed_words", "sfc64_fill", "sfc64_start"]
 
-Words = npt.NDArray[np.uint64]
 
 POOL = 4
 _MASK = np.uint64(0xFFFFFFFF)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Ints
+from ppdm_dask.arrays import Ints, Words
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.multigroup import RandomGroups
@@ -21,8 +21,6 @@ from ppdm_dask.randomness import binary_digits, exact
 
 __all__ = ["BinaryID3"]
 
-
-Words = npt.NDArray[np.uint64]
 
 MAX_GROUPS = 6
 """Each true pattern is spread over 2^g cells; with more groups the plain path is as good."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Ints
+from ppdm_dask.arrays import Ints, Words
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.mixture import PERSONAL, Mixture
@@ -23,8 +23,6 @@ from ppdm_dask.randomness import binary_digits, exact
 
 __all__ = ["BinaryNaiveBayes"]
 
-
-Words = npt.NDArray[np.uint64]
 
 LANES = 8  # lanes are padded to a multiple of this
 FAIR = -1  # in place of a number of digits: one bit decides
