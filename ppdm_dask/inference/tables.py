@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_whole
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.shown import listed, shown
@@ -254,7 +255,9 @@ def _tally(
     return {"counts": counts, "cells": cells}
 
 
-def count(records: Records, design: Design, over: Iterable[str] | None = None) -> ContingencyTable:
+def count(
+    records: Records | PartitionedReports, design: Design, over: Iterable[str] | None = None
+) -> ContingencyTable:
     """Count reports over some attributes.
 
     Where a block of the design is not lumpable to the attributes asked for, the whole block is
@@ -263,6 +266,7 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     Parameters
     ----------
     records : Reports, or Records for the undisguised truth under a design that covers nothing of it
+        Or reports in partitions, such as lazy ones, which are counted where they are made.
     design : Design
         The design that made the reports.
     over : iterable of str, optional
@@ -276,6 +280,10 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     CodebookError
         If there is no attribute of a name.
     """
+    if isinstance(records, PartitionedReports):
+        names = None if over is None else tuple(over)
+        table: ContingencyTable = records.reduce(partial(count, design=design, over=names))
+        return table
     design = bound_to(records, design)
     digest, simulated = require_design(records, design)
     if records.weights is not None or records.strata is not None:
