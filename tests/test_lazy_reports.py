@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 import ppdm_dask as pp
-from ppdm_dask.cluster.keys import _held
+from ppdm_dask.cluster.keys import KeyNumber, _held
 from ppdm_dask.cluster.reports import LazyReports
 from ppdm_dask.data import partitioned
 from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.designs import UnaryEncoding
-from ppdm_dask.errors import CodebookError, DataError, DisguisedAgain, InputError
+from ppdm_dask.errors import ClusterError, CodebookError, DataError, DisguisedAgain, InputError
 
 N = 3_000
 BOOK = pp.Codebook(
@@ -238,6 +238,9 @@ def test_the_key_dies_with_what_holds_it(frame: pd.DataFrame) -> None:
     assert len(labels.compute()) == N
     del labels
     assert number not in _held
+    # A task that comes too late is told at once.
+    with pytest.raises(ClusterError, match="the key of this disguise is not in this process"):
+        KeyNumber(number).stream(waiting=3_600)
 
 
 def test_names_of_tasks_say_what_is_done(frame: pd.DataFrame) -> None:

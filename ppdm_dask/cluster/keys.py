@@ -34,9 +34,10 @@ __all__ = ["HeldKey", "KeyNumber"]
 WAIT_SECONDS = 60.0
 """How long a task waits for a key that is on its way."""
 
-_arrived = threading.Condition()
+_changed = threading.Condition()
 _held: dict[str, KeyedStream] = {}
 _carried: dict[str, KeyedStream] = {}
+_gone: set[str] = set()
 
 
 class KeyNumber:
@@ -78,8 +79,9 @@ class KeyNumber:
         ClusterError
             If this process has not got it in time: its holder is gone.
         """
-        with _arrived:
-            found = _arrived.wait_for(self._find, waiting)
+        with _changed:
+            _changed.wait_for(lambda: self._find() or self.number in _gone, waiting)
+            found = self._find()
         if found is None:
             raise ClusterError(
                 "the key of this disguise is not in this process: what held it (the lazy reports, "
@@ -138,7 +140,11 @@ async def _quietly(client: Client, call: Callable[[], Any]) -> None:
 
 
 def _forget(number: str, clients: weakref.WeakSet[Client]) -> None:
-    _held.pop(number, None)
+    with _changed:
+        # A task that is left over from a failed computation must not wait for it.
+        _gone.add(number)
+        _held.pop(number, None)
+        _changed.notify_all()
     for client in list(clients):
         with suppress(Exception):
             _soon(client, partial(client.unregister_worker_plugin, _name(number)))
@@ -152,13 +158,16 @@ class _Carrier(WorkerPlugin):
         self._sealed = sealed
 
     def setup(self, worker: Worker) -> None:
-        with _arrived:
+        with _changed:
+            _gone.discard(self.number)
             _carried[self.number] = self._sealed.open()
-            _arrived.notify_all()
+            _changed.notify_all()
 
     def teardown(self, worker: Worker) -> None:
-        with _arrived:
+        with _changed:
+            _gone.add(self.number)
             _carried.pop(self.number, None)
+            _changed.notify_all()
 
 
 def _sent_by_dask() -> tuple[bool, Client | None]:
