@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,14 @@ import pyarrow as pa
 import pytest
 
 import ppdm_dask as pp
+from ppdm_dask.cluster import reports as reports_room
 from ppdm_dask.cluster.keys import KeyNumber, _held
 from ppdm_dask.cluster.reports import LazyReports
 from ppdm_dask.data import partitioned
 from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.designs import UnaryEncoding
 from ppdm_dask.errors import ClusterError, CodebookError, DataError, DisguisedAgain, InputError
+from ppdm_dask.randomness import KeyedStream
 
 N = 3_000
 BOOK = pp.Codebook(
@@ -332,13 +333,29 @@ def test_other_work_on_reports_is_done_where_they_are_made(frame: pd.DataFrame) 
     assert reports.reduce(lambda part: len(part)) == N
 
 
-def test_a_hundred_thousand_tiny_partitions_are_a_small_message() -> None:
-    """The graph that a client sends; what becomes of it is made by the scheduler."""
+def test_very_many_partitions_share_tasks(
+    frame: pd.DataFrame, whole: pp.Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing else changes: not the draws of a partition, nor positions."""
+    frames = cut(frame, 50)
+    key = KeyedStream()
+    one = DESIGN.disguise(from_frames(frames), key)
+    monkeypatch.setattr(reports_room, "MOST_TASKS", 7)
+    with pytest.warns(DisguisedAgain):
+        two = DESIGN.disguise(from_frames(frames), key)
+    assert (one.npartitions, two.npartitions) == (60, 7)
+    np.testing.assert_array_equal(one.compute().codes, two.compute().codes)
+    simulated = DESIGN.disguise(from_frames(frames), SEED)
+    assert simulated.npartitions == 7
+    np.testing.assert_array_equal(simulated.compute().codes, whole.codes)
+
+
+def test_a_hundred_thousand_partitions_are_a_small_graph() -> None:
     tiny = pd.DataFrame({"used": ["no", "yes"], "region": ["east", "west"]})
     reports = DESIGN.disguise(dd.from_map(partial(_same, tiny), range(100_000), meta=tiny))
-    assert reports.npartitions == 100_000
-    expr = reports.count(["used"]).expr.optimize()
-    assert sys.getsizeof(expr) < 10_000
+    graph = reports.count(["used"]).expr.optimize().__dask_graph__()
+    # 4,000 tasks of 25 partitions, 250 + 16 sums and the last one, and what the tasks share.
+    assert len(graph) == 4_000 + 250 + 16 + 1 + 2
 
 
 def _same(frame: pd.DataFrame, _: int) -> pd.DataFrame:

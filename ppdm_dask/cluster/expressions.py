@@ -22,7 +22,8 @@ from dask.utils import key_split
 from ppdm_dask.cluster.partitions import FAN_IN
 from ppdm_dask.cluster.tasks import (
     Plan,
-    disguise_partition,
+    Unread,
+    disguise_parts,
     final,
     joined,
     labels,
@@ -34,6 +35,7 @@ from ppdm_dask.cluster.tasks import (
 )
 
 __all__ = [
+    "MOST_TASKS",
     "Disguise",
     "Given",
     "Inside",
@@ -46,6 +48,10 @@ __all__ = [
     "Sum",
     "Summary",
 ]
+
+
+MOST_TASKS = 4_096
+"""Partitions of a source above which several are disguised in one task, one after the other."""
 
 
 class Inside:
@@ -62,7 +68,10 @@ class Inside:
 
 
 class _OfSource(Blockwise):
-    """A task of each partition of the source, which is read within it."""
+    """A task of each partition of the source, which is read within it; of several if they are many.
+
+    Their number is what a scheduler's time goes by.
+    """
 
     @property
     def _source(self) -> Expr:
@@ -70,36 +79,40 @@ class _OfSource(Blockwise):
         return cast(Expr, source.inner if isinstance(source, Inside) else source)
 
     def _divisions(self) -> Any:
-        return (None,) * (self._source.npartitions + 1)
+        n = -(-self._source.npartitions // self.operand("at_once"))
+        return (None,) * (n + 1)
 
     def _broadcast_dep(self, dep: Expr) -> bool:
         return dep is not self.operand("source")
 
-    def _work(self, name: Any, frame: TaskRef, index: int) -> Task:
+    def _work(self, name: Any, parts: Any, first: int) -> Task:
+        """Task of partitions of the source from the first on."""
         raise NotImplementedError  # pragma: no cover
 
     def _task(self, name: Any, index: int) -> Task:
-        key = (self._source._name, index)
-        task = self._work(name, TaskRef(key), index)
+        source, at_once = self._source, self.operand("at_once")
+        first = index * at_once
         if not isinstance(self.operand("source"), Inside):
-            return task
-        return cast(Task, Task.fuse(task, self._source._task(key, index), key=name))
+            return self._work(name, TaskRef((source._name, index)), first)
+        numbers = range(first, min(first + at_once, source.npartitions))
+        tasks = tuple(source._task((source._name, i), i) for i in numbers)
+        return self._work(name, Unread(tasks), first)
 
 
 class Disguise(_OfSource):
     """Reports of each partition."""
 
-    _parameters = ["source", "plan", "offsets"]
+    _parameters = ["source", "at_once", "plan", "offsets"]
 
     @property
     def _meta(self) -> Any:
         return self.operand("plan")._meta
 
-    def _work(self, name: Any, frame: TaskRef, index: int) -> Task:
+    def _work(self, name: Any, parts: Any, first: int) -> Task:
         offsets = self.operand("offsets")
         where = None if offsets is None else TaskRef((offsets._name, 0))
         plan = TaskRef((self.operand("plan")._name, 0))
-        return Task(name, disguise_partition, frame, plan, index, where)
+        return Task(name, disguise_parts, parts, plan, first, where)
 
     def finalize_compute(self) -> Expr:
         return Join(self)
@@ -108,14 +121,14 @@ class Disguise(_OfSource):
 class Length(_OfSource):
     """Records of each partition."""
 
-    _parameters = ["source"]
+    _parameters = ["source", "at_once"]
 
     @property
     def _meta(self) -> Any:
         return self._source._meta
 
-    def _work(self, name: Any, frame: TaskRef, index: int) -> Task:
-        return Task(name, length, frame)
+    def _work(self, name: Any, parts: Any, first: int) -> Task:
+        return Task(name, length, parts)
 
 
 class _Single(Expr):

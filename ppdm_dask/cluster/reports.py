@@ -22,6 +22,7 @@ from dask.threaded import get as threads
 from dask.utils import funcname, key_split
 
 from ppdm_dask.cluster.expressions import (
+    MOST_TASKS,
     Disguise,
     Given,
     Inside,
@@ -258,12 +259,13 @@ def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -
     offsets: Expr | None = None
     inside = isinstance(expr, Blockwise) and not expr.dependencies()
     source = Inside(expr) if inside else expr
+    at_once = -(-expr.npartitions // MOST_TASKS) if inside else 1
     if not stream.simulated:
         notice(("dask", expr._name), design.attributes)
         draws = HeldKey(stream if isinstance(stream, KeyedStream) else None)
     elif known is not None:
         offsets = Given(known, None)
     else:
-        offsets = Offsets(Length(source))
+        offsets = Offsets(Length(source, at_once))
     plan = Plan(bound, codebook, draws, ordered)
-    return LazyReports(Disguise(source, Given(plan, meta), offsets), plan)
+    return LazyReports(Disguise(source, at_once, Given(plan, meta), offsets), plan)

@@ -7,7 +7,7 @@ nothing there, but return a refusal, which is raised by a task that has seen rep
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add as plus
 from pathlib import Path
@@ -31,7 +31,8 @@ from ppdm_dask.shown import listed
 __all__ = [
     "File",
     "Plan",
-    "disguise_partition",
+    "Unread",
+    "disguise_parts",
     "final",
     "joined",
     "labels",
@@ -110,9 +111,24 @@ def _on_a_worker() -> bool:
     return True
 
 
-def disguise_partition(frame: Any, plan: Plan, i: int, offsets: Offsets | None) -> Any:
-    """One task: encode and disguise.  Raw records go no further."""
-    return sheltered(plan.codebook.names, _disguised, frame, plan, i, offsets)
+@dataclass(frozen=True)
+class Unread:
+    """Partitions of a source, each read when it is its turn; what reading raises is sheltered."""
+
+    tasks: tuple[Any, ...] = field(repr=False)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (task() for task in self.tasks)
+
+
+def disguise_parts(parts: Any, plan: Plan, first: int, offsets: Offsets | None) -> Any:
+    """One task: read, encode and disguise, from one partition on.  Raw records go no further."""
+    return sheltered(plan.codebook.names, _disguised_parts, parts, plan, first, offsets)
+
+
+def _disguised_parts(parts: Any, plan: Plan, first: int, offsets: Offsets | None) -> Reports:
+    parts = parts if isinstance(parts, Unread) else [parts]
+    return joined([_disguised(part, plan, i, offsets) for i, part in enumerate(parts, first)])
 
 
 def _disguised(frame: Any, plan: Plan, i: int, offsets: Offsets | None) -> Reports:
@@ -177,6 +193,8 @@ def joined(parts: list[Any]) -> Reports:
     """Reports of all partitions as one; raises what a task could not."""
     found: list[Reports] = [opened(part) for part in parts]
     first = found[0]
+    if len(found) == 1:
+        return first
     return Reports(
         np.concatenate([part.codes for part in found]),
         first.codebook,
@@ -206,19 +224,19 @@ def labels(reports: Any) -> pd.DataFrame:
     return pd.DataFrame(columns, index=range(len(reports)))
 
 
-def length(frame: Any) -> Any:
-    """Records of a partition."""
-    return sheltered((), _counted, frame)
+def length(parts: Any) -> Any:
+    """Records of each partition of a task."""
+    return sheltered((), _counted, parts)
 
 
-def _counted(frame: Any) -> int:
-    return sum(len(block) for block, *_ in _blocks(frame, (), 0))
+def _counted(parts: Any) -> list[int]:
+    parts = parts if isinstance(parts, Unread) else [parts]
+    return [sum(len(block) for block, *_ in _blocks(part, (), 0)) for part in parts]
 
 
 def lengths(parts: list[Any]) -> list[int]:
-    """Lengths, and lists of them, as one list."""
-    found = [n for part in parts for n in (part if isinstance(part, list) else [part])]
-    return [opened(n) for n in found]
+    """Lists of lengths as one."""
+    return [n for part in parts for n in opened(part)]
 
 
 def offsets_of(parts: list[Any]) -> Offsets:
