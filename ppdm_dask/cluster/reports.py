@@ -82,6 +82,10 @@ class _Collection(DaskMethodsMixin):
             self,
         )
 
+    def _outputs(self) -> list[Any]:
+        """Keys of the results, in order; a graph that Dask has optimised has other tasks too."""
+        return list(self._expr.optimize().__dask_keys__())
+
     def _computed(self, client: Client | None, options: dict[str, Any]) -> Any:
         if client is None:
             return super().compute(**options)
@@ -102,15 +106,27 @@ class LazySum(_Collection):
         return _only, ()
 
     def __dask_postpersist__(self) -> Any:
-        return _persisted_sum, ()
+        return _persisted_sum, (self._outputs(),)
 
 
 def _only(results: Sequence[Any]) -> Any:
     return results[0]
 
 
-def _persisted_sum(tasks: dict[Any, Any]) -> LazySum:
-    return LazySum(PersistedSum(tasks, None, (None, None), sorted(tasks), "sum"))
+def _persisted_sum(tasks: dict[Any, Any], keys: list[Any]) -> LazySum:
+    return LazySum(PersistedSum(tasks, None, (None, None), _found(tasks, keys), "sum"))
+
+
+def _found(tasks: dict[Any, Any], keys: list[Any]) -> list[Any]:
+    """Keys of results among tasks: by name, which may be another where collections are many."""
+    if all(key in tasks for key in keys):
+        return keys
+    kind = key_split(keys[0])
+    needed = {each for task in tasks.values() for each in getattr(task, "dependencies", ())}
+    return sorted(
+        (key for key in tasks if key_split(key) == kind and key not in needed),
+        key=lambda key: key[1],
+    )
 
 
 class LazyReports(_Collection):
@@ -225,13 +241,15 @@ class LazyReports(_Collection):
         return joined, ()
 
     def __dask_postpersist__(self) -> Any:
-        return _persisted_reports, (self._expr._meta, self._plan)
+        return _persisted_reports, (self._outputs(), self._expr._meta, self._plan)
 
 
-def _persisted_reports(tasks: dict[Any, Any], meta: pd.DataFrame, plan: Plan) -> LazyReports:
-    # Keys are of (name, number).
-    keys, n = sorted(tasks, key=lambda key: key[1]), len(tasks)
-    return LazyReports(PersistedReports(tasks, meta, (None,) * (n + 1), keys, "reports"), plan)
+def _persisted_reports(
+    tasks: dict[Any, Any], keys: list[Any], meta: pd.DataFrame, plan: Plan
+) -> LazyReports:
+    divisions = (None,) * (len(keys) + 1)
+    found = _found(tasks, keys)
+    return LazyReports(PersistedReports(tasks, meta, divisions, found, "reports"), plan)
 
 
 def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -> LazyReports:
