@@ -339,10 +339,10 @@ class Estimate:
         return pd.DataFrame(columns)
 
     def __repr__(self) -> str:
-        return f"{self._title()}\n{self.to_frame().to_string(index=False)}"
+        return f"{self._title()}\n{self.to_frame().to_string(index=False, max_rows=60)}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self._title()}</p>{self.to_frame().to_html(index=False)}"
+        return f"<p>{self._title()}</p>{self.to_frame().to_html(index=False, max_rows=60)}"
 
     def _title(self) -> str:
         about = "the population" if self.estimand == "population" else "these records"
