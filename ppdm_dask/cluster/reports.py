@@ -10,6 +10,7 @@ first pass of the same graph, which reads the source twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -252,7 +253,9 @@ def _persisted_reports(
     return LazyReports(PersistedReports(tasks, meta, divisions, found, "reports"), plan)
 
 
-def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -> LazyReports:
+def disguise(
+    design: Design, answers: Any, stream: Stream, codebook: Codebook, keep: Sequence[str] = ()
+) -> LazyReports:
     """Lazy reports of a collection of Dask, or of files; see :meth:`Design.disguise`.
 
     Parameters
@@ -263,6 +266,8 @@ def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -
         A real one makes a key of its own, unless it is a keyed one.
     codebook : Codebook
         Of the answers.
+    keep : sequence of str
+        Further columns that stay as they are.
 
     Raises
     ------
@@ -271,10 +276,12 @@ def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -
     """
     bound = design.bind(codebook, positions=stream.simulated)
     nobody = Records(np.zeros((0, len(codebook.names)), np.uint8), codebook)
-    meta = labels(bound.disguise(nobody, Stream.from_seed(0)))
-    expr, ordered, known = source_of(answers, codebook)
+    expr, ordered, known = source_of(answers, codebook, keep)
     draws: KeyNumber | Stream = stream
     offsets: Expr | None = None
+    # Types of kept columns are the source's, where it says them.
+    none = {name: np.asarray(expr._meta[name]) for name in keep}
+    meta = labels(bound.disguise(replace(nobody, kept=none), Stream.from_seed(0)))
     inside = isinstance(expr, Blockwise) and not expr.dependencies()
     source = Inside(expr) if inside else expr
     at_once = -(-expr.npartitions // MOST_TASKS) if inside else 1
@@ -285,5 +292,5 @@ def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -
         offsets = Given(known, None)
     else:
         offsets = Offsets(Length(source, at_once))
-    plan = Plan(bound, codebook, draws, ordered)
+    plan = Plan(bound, codebook, draws, ordered, tuple(keep))
     return LazyReports(Disguise(source, at_once, Given(plan, meta), offsets), plan)

@@ -385,11 +385,21 @@ class Design(Binding, ABC):
 
     @overload
     def disguise(
-        self, answers: Any, stream: Stream | None = None, *, codebook: Codebook | None = None
+        self,
+        answers: Any,
+        stream: Stream | None = None,
+        *,
+        codebook: Codebook | None = None,
+        keep: Sequence[str] = (),
     ) -> Any: ...
 
     def disguise(
-        self, answers: Any, stream: Stream | None = None, *, codebook: Codebook | None = None
+        self,
+        answers: Any,
+        stream: Stream | None = None,
+        *,
+        codebook: Codebook | None = None,
+        keep: Sequence[str] = (),
     ) -> Reports | PartitionedReports:
         """Disguise answers, as each respondent would before answering.
 
@@ -409,6 +419,8 @@ class Design(Binding, ABC):
             ``Stream.from_entropy()``: a real disguise.
         codebook : Codebook, optional
             Of the answers; by default the one that the design is bound to.
+        keep : sequence of str
+            Columns of a table beside the codebook's that stay as they are, such as survey weights.
 
         Warns
         -----
@@ -440,9 +452,9 @@ class Design(Binding, ABC):
             )
         elsewhere = plugin_for(answers)
         if elsewhere is not None:
-            lazy: PartitionedReports = elsewhere(self, answers, stream, book)
+            lazy: PartitionedReports = elsewhere(self, answers, stream, book, keep)
             return lazy
-        reports = _disguise(self, book.encode(table_of(answers)), stream)
+        reports = _disguise(self, book.encode(table_of(answers), keep=keep), stream)
         if not stream.simulated:
             notice(answers, self.attributes)
         return reports
@@ -663,6 +675,8 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
         sets,
         weights=records.weights,
         strata=records.strata,
+        kept=records.kept,
+        design=design,
     )
 
 

@@ -53,6 +53,8 @@ class ContingencyTable:
         True if the reports were drawn from a seed.
     reported_sizes : tuple of int, optional
         Reported symbols along each axis, where they are not the categories of the codebook.
+    design : Design, optional
+        The design that made the reports, where it is at hand.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class ContingencyTable:
     design_digest: str = ""
     simulated: bool = False
     reported_sizes: tuple[int, ...] | None = None
+    design: Design | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -256,7 +259,9 @@ def _tally(
 
 
 def count(
-    records: Records | PartitionedReports, design: Design, over: Iterable[str] | None = None
+    records: Records | PartitionedReports,
+    design: Design | None = None,
+    over: Iterable[str] | None = None,
 ) -> ContingencyTable:
     """Count reports over some attributes.
 
@@ -267,8 +272,8 @@ def count(
     ----------
     records : Reports, or Records for the undisguised truth under a design that covers nothing of it
         Or reports in partitions, such as lazy ones, which are counted where they are made.
-    design : Design
-        The design that made the reports.
+    design : Design, optional
+        The design that made the reports; by default the one that they carry.
     over : iterable of str, optional
         Attributes; all by default.
 
@@ -284,6 +289,9 @@ def count(
         names = None if over is None else tuple(over)
         table: ContingencyTable = records.reduce(partial(count, design=design, over=names))
         return table
+    design = getattr(records, "design", None) if design is None else design
+    if design is None:
+        raise RecordsError("design: got none; the design that made the reports is needed", records)
     design = bound_to(records, design)
     digest, simulated = require_design(records, design)
     if records.weights is not None or records.strata is not None:
@@ -296,7 +304,7 @@ def count(
         if block.kind == "set" and block.attributes[0] in names:
             raise RecordsError(
                 f"reports of {shown(block.attributes[0])} are sets and are not counted; "
-                "sum their event weights (sum_weights, estimate_proportions)",
+                "sum their event weights (sum_weights, or estimate)",
                 block,
             )
     chosen = records.select(names)
@@ -305,5 +313,6 @@ def count(
         design_digest=digest,
         simulated=simulated,
         reported_sizes=chosen.sizes,
+        design=design,
         **_tally(chosen.codes, chosen.sizes, None),
     )

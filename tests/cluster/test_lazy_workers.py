@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import glob
 import logging
-import os
 import pickle
-import signal
 import time
 import urllib.error
 import urllib.request
@@ -21,6 +19,7 @@ import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from distributed import Client, LocalCluster, futures_of, wait
 
@@ -85,11 +84,18 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 def kill_one(cluster: LocalCluster) -> None:
     for worker in cluster.scheduler.workers.values():
-        try:
-            os.kill(worker.pid, signal.SIGKILL)
-        except ProcessLookupError:  # killed before, and not missed yet
-            continue
-        return
+        process = psutil.Process(worker.pid)
+        if process.status() != psutil.STATUS_ZOMBIE:  # killed before, and not missed yet
+            process.kill()
+            return
+
+
+def forgotten(cluster: LocalCluster) -> None:
+    """Wait until no result is left that could be taken again."""
+    end = time.monotonic() + 30
+    while cluster.scheduler.tasks:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: LocalCluster) -> None:
@@ -99,6 +105,8 @@ def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: Lo
     np.testing.assert_array_equal(here.codes, first.codes)
     table = np.bincount(first.column("used"))
     for i in range(25):
+        labels = kept = None
+        forgotten(cluster)
         if i % 5 == 0:
             kill_one(cluster)
         match i % 4:
