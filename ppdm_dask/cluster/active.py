@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client as Client
 
 __all__ = ["active_client"]
 

@@ -27,8 +27,8 @@ from ppdm_dask.experiments.results import digest, write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
-    from distributed import Client
 
+    from ppdm_dask.cluster.active import Client
     from ppdm_dask.cluster.kinds import Profile
     from ppdm_dask.engine.planner import Outcome
     from ppdm_dask.engine.progress import Progress
