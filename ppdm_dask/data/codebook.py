@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
-from ppdm_dask.files.parquet import as_frame
+from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.frozen import settle
 from ppdm_dask.ranges import whole
