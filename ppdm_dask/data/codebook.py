@@ -359,7 +359,7 @@ class Codebook:
         dtype = code_dtype(max(self.shape))
         codes = np.empty((len(frame), len(self.attributes)), dtype=dtype, order="F")
         for position, attribute in enumerate(self.attributes):
-            codes[:, position] = attribute.encode(_column(frame, attribute.name), offset)
+            codes[:, position] = attribute.small_codes(_column(frame, attribute.name), offset)
         return Records(codes, self, offset)
 
     def decode(self, records: Records) -> pd.DataFrame:

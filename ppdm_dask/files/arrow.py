@@ -13,8 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.files.datafile import BLOCK, Block, DataFile
+from ppdm_dask.files.datafile import Block, DataFile
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ __all__ = [
     "arrow_series",
     "as_frame",
     "column_types",
+    "is_texts",
     "plain_type",
     "reading",
     "require_values",
@@ -127,11 +130,12 @@ def arrow_series(column: Any, *, as_it_is: bool = False) -> pd.Series:
     """Column of a frame; see :func:`arrow_frame`."""
     import pandas as pd
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if as_it_is:
         chunks = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
         return pd.Series(pd.arrays.ArrowExtensionArray(chunks))
+    if is_texts(column.type):
+        return _categories(column)
     while column.type != plain_type(column.type):
         if isinstance(column.type, pa.BaseExtensionType):
             column = column.cast(column.type.storage_type)
@@ -140,15 +144,39 @@ def arrow_series(column: Any, *, as_it_is: bool = False) -> pd.Series:
         else:
             column = column.cast(pa.string())
     kind = column.type
-    if pa.types.is_string(kind):
-        empty = pc.equal(column, "")
-        if pc.any(empty).as_py():
-            column = pc.if_else(empty, pa.scalar(None, pa.string()), column)
-        return pd.Series(column.to_numpy(zero_copy_only=False), dtype=object)
     if pa.types.is_null(kind):
         return pd.Series([None] * len(column), dtype=object)
     series: pd.Series = column.to_pandas(types_mapper=_nullable().get)
     return series
+
+
+def is_texts(kind: pa.DataType) -> bool:
+    """Whether values of a type, or of a dictionary or an extension of it, are texts."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(plain_type(kind)))
+
+
+def _categories(column: Any) -> pd.Series:
+    """Texts as categories, so that what reads them looks at each distinct one once."""
+    import pandas as pd
+    import pyarrow as pa
+
+    while not pa.types.is_dictionary(column.type):
+        extended = isinstance(column.type, pa.BaseExtensionType)
+        column = column.cast(column.type.storage_type) if extended else column.dictionary_encode()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # without any chunk
+        return pd.Series(dtype=object)
+    texts = column.dictionary.to_pylist()
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    # Distinct ones; an empty text, and one that the dictionary lacks, are missing values.
+    places = {text: i for i, text in enumerate(dict.fromkeys(t for t in texts if t))}
+    if len(places) < len(texts):
+        codes = np.array([*(places.get(text, -1) for text in texts), -1])[codes]
+    kind = pd.CategoricalDtype(pd.Index(list(places), dtype=object))
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=kind))
 
 
 def _nullable() -> dict[pa.DataType, Any]:
@@ -180,8 +208,14 @@ class ArrowColumns(DataFile):
     """A file of typed columns in row groups; a format says how they are read."""
 
     @abstractmethod
-    def _reading(self) -> AbstractContextManager[Batches]:
-        """Open the file; what is wrong with it becomes a DataError of one line in the context."""
+    def _reading(self, coded: Collection[str] = ()) -> AbstractContextManager[Batches]:
+        """Open the file; what is wrong with it becomes a DataError of one line in the context.
+
+        Parameters
+        ----------
+        coded : collection of str
+            Columns whose texts may come as dictionaries, if the format has them at hand.
+        """
 
     def refusal(self, name: str) -> str:
         return unreadable(self.types[name])
@@ -201,7 +235,7 @@ class ArrowColumns(DataFile):
 
     def _blocks(self, columns: list[str], size: int, kept: Collection[str]) -> Iterator[Block]:
         offset = 0
-        with self._reading() as file:
+        with self._reading(set(columns) - set(kept)) as file:
             for batch in self._batches(file, columns, size):
                 yield Block(arrow_frame(batch, kept), offset, [])
                 offset += batch.num_rows
@@ -218,8 +252,8 @@ class ArrowColumns(DataFile):
         wanted = {*columns, *kept}
         self._check([*columns, *kept], kept)
         names = [name for name in self.columns if name in wanted]
-        with self._reading() as file:
-            batches = list(self._batches(file, names, BLOCK, [group]))
+        with self._reading(set(names) - set(kept)) as file:
+            batches = list(self._batches(file, names, max(1, file.sizes[group]), [group]))
             schema = pa.schema([(name, self.types[name]) for name in names])
             table = pa.Table.from_batches(batches, schema if not batches else None)
             return arrow_frame(table, kept)

@@ -6,7 +6,7 @@ lead beyond the end of its memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -54,7 +54,7 @@ class ArrowFile(ArrowColumns):
         return cls(path, names, types, content, dict(schema.metadata or {}))
 
     @contextmanager
-    def _reading(self) -> Iterator[_RecordBatches]:
+    def _reading(self, coded: Collection[str] = ()) -> Iterator[_RecordBatches]:
         with reading(self.path, self.format):
             yield _RecordBatches(self)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
-from ppdm_dask.files.arrow import ArrowColumns, column_types, reading, require_values
+from ppdm_dask.files.arrow import ArrowColumns, column_types, is_texts, reading, require_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,13 +35,15 @@ class ParquetFile(ArrowColumns):
         return cls(path, names, types, content, metadata)
 
     @contextmanager
-    def _reading(self) -> Iterator[_RowGroups]:
+    def _reading(self, coded: Collection[str] = ()) -> Iterator[_RowGroups]:
         import pyarrow.parquet as pq
 
         source = _source(self.path, self.content)
+        # Pages hold texts as dictionaries already: unpacking them took most of the time.
+        texts = [name for name in coded if is_texts(self.types[name])]
         with (
             reading_parquet(self.path),
-            pq.ParquetFile(source, page_checksum_verification=True) as file,
+            pq.ParquetFile(source, read_dictionary=texts, page_checksum_verification=True) as file,
         ):
             yield _RowGroups(file)
 
