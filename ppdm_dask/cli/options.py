@@ -48,7 +48,10 @@ Cluster = Annotated[
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A .csv or .parquet file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="DATA", help="A .csv, .parquet, .arrow or .feather file.", show_default=False
+    ),
 ]
 Sources = Annotated[
     list[Path],

@@ -204,7 +204,7 @@ def disguise_file(
     Parameters
     ----------
     data : Path
-        CSV or Parquet with a column for each attribute of the design.
+        A data file with a column for each attribute of the design.
     codebook : Codebook
     design : Design
     stream : Stream

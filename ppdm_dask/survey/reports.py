@@ -141,7 +141,7 @@ def is_made(path: Path) -> bool:
     """Whether a data file holds reports or counts already."""
     if ending(path) == ".csv":
         return beside(path).exists()
-    return KEY in parquet_metadata(path)
+    return KEY in open_data(path).metadata
 
 
 @dataclass(frozen=True, eq=False)
