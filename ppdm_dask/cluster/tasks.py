@@ -195,14 +195,11 @@ def joined(parts: list[Any]) -> Reports:
     first = found[0]
     if len(found) == 1:
         return first
-    return Reports(
-        np.concatenate([part.codes for part in found]),
-        first.codebook,
-        first.offset,
-        first.design_digest,
-        first.simulated,
-        first.sizes,
-        {name: np.concatenate([part.sets[name] for part in found]) for name in first.sets},
+    return replace(
+        first,
+        codes=np.concatenate([part.codes for part in found]),
+        sets={name: np.concatenate([part.sets[name] for part in found]) for name in first.sets},
+        kept={name: np.concatenate([part.kept[name] for part in found]) for name in first.kept},
     )
 
 
