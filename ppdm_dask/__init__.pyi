@@ -40,10 +40,10 @@ from .inference import estimate as estimate
 from .inference import event_interval as event_interval
 from .inference import invert as invert
 from .inference import mle as mle
-from .inference.events import event_weights as event_weights
 from .inference.stratified import Stratified as Stratified
 from .inference.tables import ContingencyTable as ContingencyTable
 from .inference.tables import count as count
+from .inference.weights import event_weights as event_weights
 from .mine import ID3 as ID3
 from .mine import NaiveBayes as NaiveBayes
 from .randomness import Stream as Stream

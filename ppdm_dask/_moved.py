@@ -21,7 +21,7 @@ MOVED = {
     "designs.stratified": "inference.stratified",
     "designs.two_sample": "inference.two_sample",
     "estimate": "inference",
-    "events": "inference.events",
+    "events": "inference.weights",
     "experiments.recipe": "experiments.sweep.recipe",
     "experiments.reproduce": "reproduce",
     "hints": "privacy",

@@ -308,7 +308,7 @@ def test_a_block_is_asked_only_for_what_is_touched(peak):
 
 def test_cells_one_by_one_are_those_of_the_table(monkeypatch):
     """A block of many joint categories is not tabulated; its weights are the same."""
-    from ppdm_dask.inference import sums as cells
+    from ppdm_dask.inference import weights as cells
 
     reports = DESIGN.disguise(random_records(BOOK, 60, 1), pp.Stream.from_seed(2))
     block = pp.UnrelatedQuestion(["a", "k"], 0.6, [0.3, [0.2, 0.5, 0.3]])

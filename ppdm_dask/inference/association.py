@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ppdm_dask.inference.result import Estimate
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["Association", "association_test", "independence_test"]
-
 
 DEGENERATE = 1e-12
 """Directions whose variance is a smaller share of the largest do not vary."""

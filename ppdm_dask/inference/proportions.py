@@ -17,7 +17,6 @@ from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference.events import combined_masks, event_weights, mask_weights
 from ppdm_dask.inference.evidence import (
     Evidence,
     GroupedSums,
@@ -27,15 +26,13 @@ from ppdm_dask.inference.evidence import (
 )
 from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.likelihood import em, mle
-from ppdm_dask.inference.moments import Estimand, check_estimand
 from ppdm_dask.inference.result import Estimate, stacked
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.uncertainty import Estimand, check_estimand
+from ppdm_dask.inference.weights import combined_masks, event_weights, mask_weights
 from ppdm_dask.rounding import to_scale
 from ppdm_dask.shown import given, listed
-
-__all__ = ["Method", "estimate"]
-
 
 Method = Literal["invert", "mle", "em"]
 

@@ -15,8 +15,13 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Bools, Floats
 from ppdm_dask.errors import CodebookError, InputError
 from ppdm_dask.inference.fit import Fit, fit_of_parts, fit_of_sums
-from ppdm_dask.inference.moments import Estimand, normal_quantile, standard_error_of
-from ppdm_dask.inference.uncertainty import IntervalMethod, intervals_of
+from ppdm_dask.inference.uncertainty import (
+    Estimand,
+    IntervalMethod,
+    intervals_of,
+    normal_quantile,
+    standard_error_of,
+)
 from ppdm_dask.ranges import reals
 from ppdm_dask.rounding import EPS
 from ppdm_dask.shown import listed, shown
@@ -26,8 +31,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from ppdm_dask.data.codebook import Codebook
-
-__all__ = ["Estimate", "Interval", "project_simplex"]
 
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")

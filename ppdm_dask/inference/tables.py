@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.data.partitioned import PartitionedReports
-from ppdm_dask.designs.matching import bound_to, covering, require_design, require_whole
+from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Records
     from ppdm_dask.designs.base import Design
-
-__all__ = ["ContingencyTable", "count", "covering", "require_design", "require_whole"]
 
 
 DENSE_CELLS = 1 << 20

@@ -24,8 +24,8 @@ from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.laws import undefined
-from ppdm_dask.inference.moments import standard_error_of
 from ppdm_dask.inference.result import Estimate
+from ppdm_dask.inference.uncertainty import standard_error_of
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.laws import undefined
-from ppdm_dask.inference.moments import standard_error_of
 from ppdm_dask.inference.result import Estimate
+from ppdm_dask.inference.uncertainty import standard_error_of
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
 from ppdm_dask.shown import given
 
