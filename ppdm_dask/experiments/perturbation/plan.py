@@ -29,7 +29,7 @@ from ppdm_dask.experiments.perturbation.trials import (
     split_key,
 )
 from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
-from ppdm_dask.experiments.sweep.trials import draw_sample
+from ppdm_dask.experiments.samples import draw_sample
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.perturb import perturbation_from_config
 from ppdm_dask.perturb.columns import ColumnSummary

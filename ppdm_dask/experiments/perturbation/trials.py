@@ -22,8 +22,8 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.designs import Identity
 from ppdm_dask.engine.cells import Cell
-from ppdm_dask.experiments.sweep.trials import Sample
-from ppdm_dask.mine import ID3, NaiveBayes
+from ppdm_dask.experiments.learners import LEARNERS
+from ppdm_dask.experiments.samples import Sample
 from ppdm_dask.perturb import disclosure, distortion, perturbation_from_config
 from ppdm_dask.randomness import SimulationStream
 
@@ -132,9 +132,9 @@ def _fit_categories(name: str) -> Callable[[TrainTest], int]:
     def count_correct(parts: TrainTest) -> int:
         book = parts.codebook
         design = Identity(book.names, book.shape)
-        learner: Any = {"id3": ID3, "naive-bayes": NaiveBayes}[name]
+        learner = LEARNERS[name].build(design, str(book.target))
         reports = design.disguise(parts.train_records, parts.stream)
-        return int(learner(design, book.target).fit(reports).count_correct(parts.test_records))
+        return int(learner.fit(reports).count_correct(parts.test_records))
 
     return count_correct
 
@@ -143,8 +143,7 @@ CLASSIFIERS: Mapping[str, Callable[[TrainTest], int]] = {
     "1nn": _fit_numbers(_nearest_neighbour),
     "svm": _fit_numbers(_support_vectors),
     "entropy-tree": _fit_numbers(_entropy_tree),
-    "naive-bayes": _fit_categories("naive-bayes"),
-    "id3": _fit_categories("id3"),
+    **{name: _fit_categories(name) for name in LEARNERS},
 }
 """By name: how many test records are predicted correctly after training on the training part."""
 

@@ -13,7 +13,8 @@ from ppdm_dask.arrays import Ints, Words
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.multigroup import RandomGroups
-from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, GROUPS, SPLIT, Results, Setting
+from ppdm_dask.experiments.samples import SPLIT
+from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, GROUPS, Results, Setting
 from ppdm_dask.kernels.id3 import trials
 from ppdm_dask.kernels.planes import pack_plane
 from ppdm_dask.kernels.seeding import seed_rows

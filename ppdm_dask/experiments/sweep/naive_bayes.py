@@ -14,7 +14,8 @@ from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.mixture import PERSONAL, Mixture
 from ppdm_dask.designs.unrelated import UnrelatedQuestion
-from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, SPLIT, Results, Setting
+from ppdm_dask.experiments.samples import SPLIT
+from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, Results, Setting
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.kernels.naive_bayes import draw_reports, pair_counts, trials
 from ppdm_dask.kernels.planes import pack_plane

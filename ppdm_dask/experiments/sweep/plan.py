@@ -25,16 +25,11 @@ from ppdm_dask.engine.cells import Cell
 from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.inputs import Prepared, declared_codebook, prepare_all
 from ppdm_dask.experiments.kind import Finished
+from ppdm_dask.experiments.learners import LEARNERS
+from ppdm_dask.experiments.samples import Sample, draw_sample
 from ppdm_dask.experiments.sweep.recipe import GridPoint, Recipe
 from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sweep.trials import (
-    Engine,
-    PlainEngine,
-    Results,
-    Sample,
-    Setting,
-    draw_sample,
-)
+from ppdm_dask.experiments.sweep.trials import Engine, PlainEngine, Results, Setting
 from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
 from ppdm_dask.files.fields import show
 
@@ -347,7 +342,7 @@ class SweepPlan:
         if recipe.w_a:
             coordinates["w_a"] = recipe.w_a
         splits = sweep.repeats if self.redrawn else 1
-        optional = [*DISCLOSURES, *(["nodes"] if recipe.mine.learner == "id3" else [])]
+        optional = [*DISCLOSURES, *(["nodes"] if LEARNERS[recipe.mine.learner].tree else [])]
         arrays = empty_arrays(coordinates, sweep.repeats, splits, optional)
         for i, cell in enumerate(self.benchmarks):
             sample = self._sample(i)
