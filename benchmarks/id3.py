@@ -22,7 +22,7 @@ from ppdm_dask import datasets
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.multigroup import RandomGroups
 from ppdm_dask.experiments.samples import Sample
-from ppdm_dask.experiments.sweep.id3 import BinaryID3
+from ppdm_dask.experiments.sweep.engines import BinaryID3
 from ppdm_dask.experiments.sweep.trials import Setting
 from ppdm_dask.resources import codebook_path
 

@@ -27,7 +27,7 @@ from ppdm_dask import (
     datasets,
 )
 from ppdm_dask.experiments.samples import Sample, draw_test
-from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import choose_engine
 from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, PlainEngine, Setting
 from ppdm_dask.kernels.planes import bernoulli_plane, bernoulli_plane_plain, pack_plane, popcount

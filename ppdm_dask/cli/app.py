@@ -8,7 +8,6 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli import (
-    audit,
     cluster,
     disguise,
     estimate,
@@ -67,7 +66,7 @@ app.command()(disguise.codebook)
 app.command()(disguise.disguise)
 app.command()(estimate.count)
 app.command()(estimate.estimate)
-app.command()(audit.audit)
+app.command()(disguise.audit)
 app.add_typer(cluster.cluster, name="cluster")
 
 parser: Any = typer.main.get_command(app)

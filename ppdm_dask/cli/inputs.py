@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.options import Json
+from ppdm_dask.cli.options import Json, read_both
 from ppdm_dask.cli.output import print_json, print_rows, say
-from ppdm_dask.cli.survey_files import read_both
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.resources import profile_path, profiles, recipe_path, recipes
 from ppdm_dask.shown import amount, printable

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.names import named
-from ppdm_dask.cli.options import Data, Json, SpreadsheetSafe
+from ppdm_dask.cli.options import Data, Json, SpreadsheetSafe, named
 from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own

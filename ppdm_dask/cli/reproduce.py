@@ -12,8 +12,7 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli.options import Cluster, Json, Workers
-from ppdm_dask.cli.output import print_json, print_lines, print_rows
-from ppdm_dask.cli.progress import ProgressReporter
+from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, print_rows
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
 from ppdm_dask.files.lock import RunLock
 

@@ -11,8 +11,7 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli.options import Cluster, Json, Run, Workers
-from ppdm_dask.cli.output import print_json, print_lines, print_result, print_rows
-from ppdm_dask.cli.progress import ProgressReporter
+from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, print_result, print_rows
 from ppdm_dask.errors import InputError
 
 __all__ = ["figures", "report", "run", "show"]

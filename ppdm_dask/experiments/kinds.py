@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.experiments.fronts.kind import FRONT
+from ppdm_dask.experiments.fronts import FRONT
 from ppdm_dask.experiments.kind import Kind, Plan
 from ppdm_dask.experiments.parts import RecipeBase
-from ppdm_dask.experiments.perturbation.kind import PERTURBATION
-from ppdm_dask.experiments.sweep.kind import SWEEP
+from ppdm_dask.experiments.perturbation import PERTURBATION
+from ppdm_dask.experiments.sweep import SWEEP
 from ppdm_dask.files.fields import read_toml
 from ppdm_dask.resources import recipe_path
 

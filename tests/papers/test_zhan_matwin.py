@@ -19,7 +19,7 @@ from ppdm_dask import (
     privacy,
 )
 from ppdm_dask.experiments.samples import Sample
-from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import choose_engine
 from ppdm_dask.experiments.sweep.trials import PlainEngine, Setting
 from ppdm_dask.mine import NaiveBayes

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe, Prior
-from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
+from ppdm_dask.experiments.fronts.results import FRONT_REGISTRY
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.randomness import SimulationStream

@@ -21,6 +21,7 @@ from ppdm_dask.experiments.grid import moments
 from ppdm_dask.experiments.inputs import Prepared, declared_codebook, encode_data, read_data
 from ppdm_dask.experiments.parts import DataEntry
 from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Setting
+from ppdm_dask.experiments.perturbation.results import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.perturbation.trials import (
     ORIGINAL,
     Material,
@@ -28,7 +29,6 @@ from ppdm_dask.experiments.perturbation.trials import (
     lift_ranges,
     split_key,
 )
-from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.samples import draw_sample
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.perturb import perturbation_from_config

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.drawing import layout, style
-from ppdm_dask.drawing.words import course, span
+from ppdm_dask.drawing import style
+from ppdm_dask.drawing.texts import course, span
 from ppdm_dask.experiments.grid import grid_axes
 from ppdm_dask.experiments.sweep.recipe import Figure, Recipe
 
@@ -137,7 +137,7 @@ def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     below = f"mean accuracy, {repeats_of(series_of(ds, figure))}; shade: lost by the disguise"
     rows, columns = means[0].shape
     heights = 0.33 * rows
-    canvas, panels = layout.new_panels(
+    canvas, panels = style.new_panels(
         figure.title,
         below,
         len(entries),
@@ -157,7 +157,7 @@ def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             axes.text(j, i, text, ha="center", va="center_baseline", fontsize=8, color=colour)
         _label_grid(axes, entry, across, down)
     axes.set_xlabel(style.WORDS.get(across, across))
-    scale = canvas.add_axes(layout.beside(panels))
+    scale = canvas.add_axes(style.beside(panels))
     canvas.colorbar(shades, cax=scale)
     scale.set_ylim(0, top)
     scale.tick_params(labelsize=8.5)
@@ -224,9 +224,9 @@ def _panels(title: str, below: str, rows: int) -> tuple[Any, list[list[Axes]]]:
     n = len(ADVERSARIES)
     if not style.is_narrow():
         sizes: dict[str, Any] = {"height": 1.75, "gap": (0.18, 0.38), "left": 0.9, "right": 0.14}
-        return layout.new_panels(title, below, rows, n, head=1.05, **sizes)
+        return style.new_panels(title, below, rows, n, head=1.05, **sizes)
     sizes = {"height": 1.7, "gap": (0.0, 0.72), "left": 0.62, "right": 0.14}
-    canvas, column = layout.new_panels(title, below, rows * n, 1, head=1.12, **sizes)
+    canvas, column = style.new_panels(title, below, rows * n, 1, head=1.12, **sizes)
     panels = [axes for (axes,) in column]
     return canvas, [panels[i * n : (i + 1) * n] for i in range(rows)]
 
@@ -288,7 +288,7 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         "grey: one binary attribute, 1 with probability $W_a$; "
         "colour: each data set's least private"
     )
-    canvas, axes = layout.new_figure(figure.title, below)
+    canvas, axes = style.new_figure(figure.title, below)
     labels: list[tuple[float, str, Any]] = []
     axis = figure.x_axis(grid_axes(ds))
     others = [other for other in grid_axes(ds) if other != axis]
@@ -314,7 +314,7 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     axes.set_xlabel(style.WORDS.get(axis, axis))
     axes.set_ylabel("PSE: chance that a guess from one answer is wrong")
     if style.is_narrow():
-        layout.legend(
+        style.legend(
             axes,
             [
                 Line2D([], [], color=colour, label=text, marker=marker, markersize=4.5)
@@ -366,7 +366,7 @@ def words(ds: xr.Dataset, recipe: Recipe, figure: Figure) -> list[str]:
 def _draw_mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the mean"
-    canvas, axes = layout.new_figure(figure.title, below, right=0.79)
+    canvas, axes = style.new_figure(figure.title, below, right=0.79)
     shown: list[npt.NDArray[np.float64]] = []
     for line in series:
         for part in figure.parts:
@@ -417,7 +417,7 @@ def _references(series: list[Series], figure: Figure) -> list[tuple[float, str, 
 def _draw_variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the variance; logarithmic scale"
-    canvas, axes = layout.new_figure(figure.title, below)
+    canvas, axes = style.new_figure(figure.title, below)
     axes.set_yscale("log", nonpositive="mask")
     zero: set[float] = set()
     for line in series:
@@ -473,7 +473,7 @@ def _finish(
     for _, text, colour, dashes in levels:
         handles.append(Line2D([], [], color=colour, linewidth=1.1, linestyle=dashes, label=text))
     if handles:
-        layout.legend(axes, handles)
+        style.legend(axes, handles)
     undefined = {
         float(x)
         for line in series

@@ -28,9 +28,14 @@ from ppdm_dask.experiments.kind import Finished
 from ppdm_dask.experiments.learners import LEARNERS
 from ppdm_dask.experiments.samples import Sample, draw_sample
 from ppdm_dask.experiments.sweep.recipe import GridPoint, Recipe
-from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
+from ppdm_dask.experiments.sweep.results import (
+    ADVERSARIES,
+    DISCLOSURES,
+    SPLITS_AVERAGED,
+    build_dataset,
+    empty_arrays,
+)
 from ppdm_dask.experiments.sweep.trials import Engine, PlainEngine, Results, Setting
-from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
 from ppdm_dask.files.fields import show
 
 if TYPE_CHECKING:
@@ -182,8 +187,7 @@ def _place(recipe: Recipe, point: GridPoint, name: str) -> tuple[str, Any]:
 
 def choose_engine(setting: Setting) -> Engine:
     """The fastest engine that serves a cell; the plain one serves all."""
-    from ppdm_dask.experiments.sweep.id3 import BinaryID3
-    from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+    from ppdm_dask.experiments.sweep.engines import BinaryID3, BinaryNaiveBayes
 
     for engine in (BinaryNaiveBayes, BinaryID3):
         if engine.serves(setting):

@@ -1,31 +1,44 @@
-"""Results of searches as tables of text, and as plain values for JSON.
+"""Result variables of searches, in the order of the run's digest.
+
+Results of searches as tables of text, and as plain values for JSON.
 
 Beside it: what a reader of fronts must know: where a search falls behind Warner's matrices.
+
+Figures of fronts, drawn and told in words: MSE against privacy, with the certified limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.drawing.tables import plain_table, plain_value
+from ppdm_dask.drawing import style
+from ppdm_dask.drawing.texts import course, plain_table, plain_value
+from ppdm_dask.experiments.variables import Variable
 from ppdm_dask.search.rays import listable
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
     from rich.table import Table
 
+    from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
+
 __all__ = [
+    "FRONT_REGISTRY",
     "as_json",
+    "draw",
     "findings",
     "is_attained",
     "mean_line",
     "notes",
     "tables",
     "undefined_cases",
+    "words",
 ]
 
 
@@ -200,3 +213,164 @@ def mean_line(part: xr.Dataset, method: int, *, iterative: bool) -> Floats | Non
     least = part["privacy_min"].to_numpy()[method][there].mean()
     line: Floats = np.where(part["privacy"].to_numpy() >= least, values[there].mean(axis=0), np.nan)
     return line
+
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "warner": {"linestyle": (0, (1, 1.5)), "linewidth": 1.4},
+    "spea2": {"linestyle": "-", "linewidth": 1.6},
+    "memetic": {"linestyle": (0, (5, 1.5)), "linewidth": 1.2},
+    "limit": {"linestyle": "-", "linewidth": 0.8},
+}
+NAMES = {
+    "warner": "Warner's matrices",
+    "spea2": "the paper's search",
+    "memetic": "with gradient polish",
+    "limit": "certified limit",
+}
+LOWER = "certified lower bound"
+"""Name of a limit that no design need attain."""
+
+
+def draw(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure, folder: Path) -> list[Path]:
+    """Draw a figure of fronts."""
+    iterative = figure.kind == "iterative"
+    done = int(ds["completed"].max())
+    estimator = "the iterative estimator" if iterative else "inversion"
+    searches = "one search" if done == 1 else f"mean of {done} searches"
+    below = f"by {estimator}; {searches}; logarithmic scale"
+    canvas, axes = style.new_figure(figure.title, below)
+    axes.set_yscale("log")
+    cases = [str(name) for name in ds["case"].to_numpy()]
+    methods = [str(name) for name in ds["method"].to_numpy()]
+    shown = set()
+    attained = True
+    for number, delta in enumerate(figure.delta):
+        case = f"{figure.prior} delta={delta:g}"
+        part = ds.isel(case=cases.index(case))
+        if str(part["undefined"].item()):
+            continue
+        colour = style.COLOURS[number % len(style.COLOURS)]
+        privacy = part["privacy"].to_numpy()
+        for m, method in enumerate(methods):
+            mean = mean_line(part, m, iterative=iterative)
+            if mean is not None:
+                axes.plot(privacy, mean, color=colour, **LOOKS[method])
+                shown.add(method)
+        if not iterative and not np.isnan(part["limit"].to_numpy()).all():
+            axes.plot(privacy, part["limit"].to_numpy(), color="black", **LOOKS["limit"])
+            shown.add("limit")
+            attained &= is_attained(part)
+    axes.set_xlabel("privacy: how often the best guess is wrong")
+    axes.set_ylabel("mean squared error")
+    names = NAMES if attained else {**NAMES, "limit": LOWER}
+    _legend(axes, figure, {name: names[name] for name in LOOKS if name in shown})
+    return style.save(canvas, folder, figure.id)
+
+
+def _legend(axes: Axes, figure: FrontFigure, shown: dict[str, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = []
+    if len(figure.delta) > 1:
+        for number, delta in enumerate(figure.delta):
+            colour = style.COLOURS[number % len(style.COLOURS)]
+            handles.append(Line2D([], [], color=colour, label=f"$\\delta$ = {delta:g}"))
+    grey = style.GREY if len(figure.delta) > 1 else style.COLOURS[0]
+    for name, label in shown.items():
+        colour = "black" if name == "limit" else grey
+        handles.append(Line2D([], [], color=colour, label=label, **LOOKS[name]))
+    if handles:
+        style.legend(axes, handles)
+
+
+def words(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure) -> list[str]:
+    """Say with numbers what a figure of fronts shows."""
+    iterative = figure.kind == "iterative"
+    estimator = "the iterative estimator" if iterative else "inversion"
+    told = [f"Mean squared error by {estimator} against privacy, as lines."]
+    cases = [str(name) for name in ds["case"].to_numpy()]
+    for delta in figure.delta:
+        case = f"{figure.prior} delta={delta:g}"
+        part = ds.isel(case=cases.index(case))
+        if reason := str(part["undefined"].item()):
+            told.append(f"{case} is undefined: {reason}.")
+            continue
+        # From the least private level to the most private one.
+        order = np.argsort(part["privacy"].to_numpy())
+        x = part["privacy"].to_numpy()[order]
+        for m, method in enumerate(part["method"].to_numpy()):
+            line = mean_line(part, m, iterative=iterative)
+            if line is not None:
+                told.append(f"{case}, {method}: {course('privacy', x, line[order], '.2e')}.")
+        if not iterative:
+            limit = part["limit"].to_numpy()[order]
+            name = NAMES["limit"] if is_attained(part) else LOWER
+            told.append(f"{case}, {name}: {course('privacy', x, limit, '.2e')}.")
+    return told
+
+
+CASE = ("case",)
+LEVEL = ("case", "level")
+TRIAL = ("case", "method", "repeat")
+FRONT = ("case", "method", "repeat", "level")
+
+FRONT_REGISTRY: tuple[Variable, ...] = (
+    Variable("delta", CASE, "float64", "1", "Largest posterior allowed."),
+    Variable("p_max", CASE, "float64", "1", "Proportion of the most frequent category."),
+    Variable("categories", CASE, "int32", "1", "Categories that occur."),
+    Variable("dropped", CASE, "int32", "1", "Categories that do not occur and were left out."),
+    Variable("undefined", CASE, "str", "", "Why there is no front; empty where there is one."),
+    Variable(
+        "privacy",
+        LEVEL,
+        "float64",
+        "1",
+        "Privacy at the level, 1 - p_max - f (delta - p_max); NaN where undefined.",
+    ),
+    Variable(
+        "limit",
+        LEVEL,
+        "float64",
+        "1",
+        "Certified limit: no design of at least that privacy has a smaller MSE; NaN where "
+        "undefined or not computed yet.",
+    ),
+    Variable(
+        "mse",
+        FRONT,
+        "float64",
+        "1",
+        "Least MSE of the matrices found with at least that privacy; inf where there is none, NaN "
+        "where not computed.",
+    ),
+    Variable(
+        "iterative_mse",
+        FRONT,
+        "float64",
+        "1",
+        "MSE of the iterative estimator with those matrices, over simulated samples; NaN where "
+        "there is none.",
+    ),
+    Variable("privacy_min", TRIAL, "float64", "1", "Least privacy of the matrices found."),
+    Variable("privacy_max", TRIAL, "float64", "1", "Largest privacy of the matrices found."),
+    Variable(
+        "completed", ("case", "method"), "int32", "repeats", "Repeats that are computed.", "derived"
+    ),
+    Variable(
+        "hypervolume",
+        TRIAL,
+        "float64",
+        "1",
+        "Area between the front and the limit at the first level, in (level, log10 MSE), over that "
+        "of the limit itself; NaN where not computed.",
+        "derived",
+    ),
+    Variable(
+        "median_ratio",
+        TRIAL,
+        "float64",
+        "1",
+        "Median over the levels of MSE / limit; NaN where not computed.",
+        "derived",
+    ),
+)
