@@ -28,34 +28,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = [
-    "CALCULATIONS",
-    "adversary_s_guess",
-    "aibr_histogram",
-    "aibr_reach",
-    "best_estimate",
-    "calculate",
-    "coefficient_matrices",
-    "combinations",
-    "conjunction",
-    "extreme_matrices",
-    "half",
-    "hint",
-    "inverse_as_mle",
-    "joint_distribution",
-    "least_posterior",
-    "mixture",
-    "printed_pse",
-    "pse_symmetry",
-    "record_counts",
-    "sample_counts",
-    "schemes",
-    "solved_equations",
-    "theorem_6",
-    "whole_record",
-]
-
-
 def sample_counts() -> dict[str, float]:
     """Records of Breast-Cancer, those complete and distinct, and records of Pima."""
     cancer = datasets.load("breast-cancer")

@@ -18,8 +18,6 @@ from ppdm_dask.shown import shown
 if TYPE_CHECKING:
     from ppdm_dask.claims.rules import Rule
 
-__all__ = ["Claim", "Paper", "load_papers", "read_paper"]
-
 
 @dataclass(frozen=True)
 class Claim:

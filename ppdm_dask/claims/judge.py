@@ -1,6 +1,6 @@
-"""Judge claims on results: the status is computed, whatever anybody expects.
+"""Judge claims on results, and write the page of all verdicts.
 
-Beside it: verdicts on all claims, kept as JSON, and the page that is written from them.
+A status is always computed; no file states one.
 """
 
 from __future__ import annotations
@@ -27,17 +27,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = [
-    "claims_of",
-    "judge",
-    "judge_all",
-    "papers_of",
-    "read_summary",
-    "reproduction_page",
-    "same_experiment",
-    "summarise",
-    "write_reproduction_page",
-]
+__all__ = ["write_reproduction_page"]
 
 
 def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:

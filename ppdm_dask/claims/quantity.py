@@ -1,7 +1,4 @@
-"""What a claim is about: a variable of a result at some cells, with standard errors.
-
-Beside it: numbers of a result with their standard errors, and names for their cells.
-"""
+"""What a claim is about: a variable of a result at some cells, with standard errors."""
 
 from __future__ import annotations
 
@@ -19,18 +16,6 @@ from ppdm_dask.files.fields import Scalar, Table
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-__all__ = [
-    "Quantity",
-    "Unjudged",
-    "Values",
-    "matched",
-    "name_cell",
-    "plain",
-    "read_flag",
-    "read_number",
-]
 
 
 BARE = ("data", "case", "setting", "method", "classifier")

@@ -1,8 +1,7 @@
 """The rules by which claims are judged, by the word in a claim's key ``rule``.
 
-Beside it: rules on cells one by one: within a tolerance, above or below, equal, defined; rules on
-lines of cells along an axis: which way values go, and where the largest is; what a rule is, and
-what rules have in common: comparing one quantity with another.
+``within``, ``compare``, ``equal`` and ``defined`` look at cells one by one, ``monotone`` and
+``extreme`` at lines of cells along an axis.
 """
 
 from __future__ import annotations
@@ -30,25 +29,6 @@ from ppdm_dask.files.fields import Scalar, Table
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-__all__ = [
-    "RULES",
-    "Compare",
-    "Defined",
-    "Equal",
-    "Extreme",
-    "Monotone",
-    "Rule",
-    "Within",
-    "both_sides",
-    "cells_of",
-    "name_numbers",
-    "numbers_of",
-    "read_share",
-    "read_than",
-    "words_of",
-]
 
 
 class Rule(ABC):

@@ -9,9 +9,6 @@ import numpy as np
 
 from ppdm_dask.experiments.grid import ERRORS
 
-__all__ = ["STATUSES", "Comparison", "Row", "Verdict", "decide", "number"]
-
-
 STATUSES = ("reproduced", "differs", "undecided", "not judged", "not testable")
 
 ROUNDING = 1e-9

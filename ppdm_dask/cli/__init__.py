@@ -1,7 +1,7 @@
 """The command ``ppdm``: parse, call, print.
 
 Exit codes: 0 done; 1 done, but something is wrong; 2 bad input or usage; 3 a fault of the machine,
-such as a full disk; 130 interrupted; 141 whoever read the output has gone.
+such as a full disk; 130 interrupted; 141 the reader of the output has gone.
 """
 
 from __future__ import annotations

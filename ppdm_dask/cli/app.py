@@ -18,8 +18,6 @@ from ppdm_dask.cli import (
     runs,
 )
 
-__all__ = ["UsageProblem", "app", "parser"]
-
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
 UsageProblem: Any = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"

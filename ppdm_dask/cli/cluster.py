@@ -15,8 +15,6 @@ from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_lines, print_rows
 from ppdm_dask.errors import PPDMError
 
-__all__ = ["certificates", "check", "cluster"]
-
 cluster = typer.Typer(help="Clusters: check a profile, make certificates.", no_args_is_help=True)
 
 

@@ -1,7 +1,4 @@
-"""``ppdm codebook`` and ``ppdm disguise``: from answers to reports, where the answers are.
-
-``ppdm audit``: what a report gives away, in numbers and words.
-"""
+"""``ppdm codebook``, ``audit`` and ``disguise``: from answers to reports, where the answers are."""
 
 from __future__ import annotations
 
@@ -30,8 +27,6 @@ from ppdm_dask.files.regular import ending
 
 if TYPE_CHECKING:
     from ppdm_dask.arrays import Floats
-
-__all__ = ["audit", "codebook", "disguise"]
 
 
 def audit(

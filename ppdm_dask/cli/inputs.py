@@ -17,8 +17,6 @@ from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.resources import profile_path, profiles, recipe_path, recipes
 from ppdm_dask.shown import amount, printable
 
-__all__ = ["check", "list_"]
-
 
 def list_(
     kind: Annotated[

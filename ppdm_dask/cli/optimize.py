@@ -19,7 +19,6 @@ from ppdm_dask.shown import given
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["optimize"]
 
 ROWS = 20
 """Points of the front that the table shows."""

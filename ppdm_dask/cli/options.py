@@ -1,12 +1,8 @@
-"""Options and arguments that several commands have.
+"""Options that several commands have, and how their values are read.
 
-Names and conditions of the command line, found among those that a file has.
-
-A name may hold commas, quotes and spaces, so a list is not just cut at its commas: what is given
-as a whole is a name where there is such a name; else pieces between commas are, several of them if
-that makes a name; and a piece in double quotes is one name, written as in a CSV file.
-
-What the commands of a survey have in common: their files, read and not to be replaced.
+A name may hold commas, quotes and spaces, so a list is not only cut at its commas: a text that is
+a known name as a whole is that name; else pieces between commas are names, several of them joined
+where that makes a known one; and a piece in double quotes is one name, written as in a CSV file.
 """
 
 from __future__ import annotations
@@ -24,25 +20,6 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
 from ppdm_dask.files.regular import ending
 from ppdm_dask.shown import listed, shown
-
-__all__ = [
-    "Cluster",
-    "CodebookFile",
-    "Data",
-    "DesignFile",
-    "Force",
-    "Json",
-    "Run",
-    "Sources",
-    "SpreadsheetSafe",
-    "Workers",
-    "conditions",
-    "named",
-    "plain",
-    "read_both",
-    "require_new",
-]
-
 
 _PIECE = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]*)(?:,|$)')
 

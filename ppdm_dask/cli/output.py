@@ -1,7 +1,4 @@
-"""Printing: tables, lines and JSON on standard output.
-
-Progress of a run: a bar in a terminal, an occasional line of plain text anywhere else.
-"""
+"""What commands print: tables, lines, JSON, and the progress of a run."""
 
 from __future__ import annotations
 
@@ -22,16 +19,6 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from ppdm_dask.engine.progress import Progress
-
-__all__ = [
-    "ProgressReporter",
-    "print_json",
-    "print_lines",
-    "print_result",
-    "print_rows",
-    "print_table",
-    "say",
-]
 
 
 class ProgressReporter:

@@ -16,8 +16,6 @@ from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, prin
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
 from ppdm_dask.files.lock import RunLock
 
-__all__ = ["reproduce"]
-
 SHOWN = 3
 """Cells of a drift of either kind that are printed; all of them are in drift.json."""
 

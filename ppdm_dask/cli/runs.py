@@ -14,8 +14,6 @@ from ppdm_dask.cli.options import Cluster, Json, Run, Workers
 from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, print_result, print_rows
 from ppdm_dask.errors import InputError
 
-__all__ = ["figures", "report", "run", "show"]
-
 
 def run(
     recipes: Annotated[

@@ -1,7 +1,4 @@
-"""Typography and colours of the figures, and labels that keep clear of one another.
-
-Where things stand in a figure: on a page of text, and on a narrow screen.
-"""
+"""Style and layout of figures, for a page of text and for a narrow screen."""
 
 from __future__ import annotations
 
@@ -20,24 +17,6 @@ from ppdm_dask.files.writing import replacing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "COLOURS",
-    "GREY",
-    "MARKERS",
-    "NORMAL_95",
-    "WORDS",
-    "beside",
-    "is_narrow",
-    "legend",
-    "new_figure",
-    "new_panels",
-    "save",
-    "spread",
-    "styled",
-    "word_value",
-    "write_labels",
-]
 
 
 DPI = 200

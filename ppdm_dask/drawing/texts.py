@@ -1,7 +1,4 @@
-"""Tables of text, and how numbers stand in them.
-
-Numbers of figures in words, for those who cannot see them.
-"""
+"""Numbers as text: in tables, and in sentences for readers who cannot see a figure."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from ppdm_dask.shown import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["brief", "course", "estimate", "fixed", "plain_table", "plain_value", "small", "span"]
+__all__ = ["plain_table"]
 
 
 def course(axis: str, x: Floats, y: Floats, form: str) -> str:

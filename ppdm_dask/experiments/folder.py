@@ -1,7 +1,6 @@
-"""The folder of a run: its name, its manifest, and whose it is.
+"""The folder of a run: its manifest, whose it is, and its result.
 
-Beside it: the result of a run that is kept in a folder: a finished one's file, else what its ledger
-has.
+The result of a finished run is its file; that of another is collected from its ledger.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = ["RunFolder", "StoredRun", "now", "read_manifest", "read_result", "read_run", "run_id"]
+__all__ = ["RunFolder", "StoredRun", "now", "read_run"]
 
 
 TEXT = (str, type(None))

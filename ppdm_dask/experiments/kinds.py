@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
-    "KINDS",
     "AnyRecipe",
     "check_recipe",
     "is_recipe",
@@ -27,7 +26,6 @@ __all__ = [
     "kind_of_result",
     "load_recipe",
     "make_plan",
-    "recipe_from_config",
 ]
 
 AnyRecipe = RecipeBase

@@ -24,7 +24,7 @@ from ppdm_dask.shown import located
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["canonical", "digest", "read_netcdf", "write_netcdf"]
+__all__ = ["write_netcdf"]
 
 MOST_BYTES = 4 << 30
 """Of a file of which nothing is known; no result comes near it."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-__all__ = ["RunResult", "profile_of", "run"]
+__all__ = ["RunResult", "run"]
 
 
 @dataclass(frozen=True, eq=False)

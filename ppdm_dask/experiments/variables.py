@@ -13,7 +13,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["GRID", "Variable", "assemble"]
 
 GRID = "*"
 """Stands for the axes of the recipe's grid, in their order."""

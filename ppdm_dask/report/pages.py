@@ -1,9 +1,7 @@
 """Write the page of a run, and that of a reproduction of all recipes.
 
-Beside it: all that the page of a run shows, as plain values for the template; the errata of papers,
-from the page that the project keeps of them; figures for a page: drawn for a wide and a narrow
-screen, embedded, and told in words; the tables of a result for a page: those that the terminal
-shows.
+A run becomes plain values first, which the template then shows: figures for a wide and a narrow
+screen, the tables that a terminal shows, claims, errata and provenance.
 """
 
 from __future__ import annotations
@@ -38,15 +36,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-__all__ = [
-    "embed_figures",
-    "errata_of",
-    "result_tables",
-    "view_claim",
-    "view_run",
-    "write_report",
-    "write_reproduction",
-]
+__all__ = ["write_report", "write_reproduction"]
 
 
 def errata_of(papers: Iterable[str]) -> list[dict[str, Any]]:

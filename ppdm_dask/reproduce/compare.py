@@ -1,6 +1,6 @@
-"""Compare a result with its golden: to the bit where that can be asked, else within tolerances.
+"""Compare a result with its golden: to the bit where possible, else within tolerances.
 
-How far apart two figures may be that were computed with other libraries or on another processor.
+The tolerances apply to figures that were computed with other libraries or on another processor.
 
 Means and estimates
     ``|found - expected| <= t sqrt(se_expected^2 + se_found^2)``, where t is the two-sided quantile
@@ -26,21 +26,7 @@ from ppdm_dask.reproduce.fingerprint import Fingerprint, differences
 from ppdm_dask.reproduce.golden import Golden, as_json
 from ppdm_dask.reproduce.summary import Figure, Summary, Value
 
-__all__ = [
-    "ABSOLUTE",
-    "FALSE_ALARM",
-    "FEW",
-    "RELATIVE",
-    "Comparison",
-    "Drift",
-    "Spread",
-    "bound",
-    "compare",
-    "group",
-    "is_close",
-    "pools",
-    "standard_error",
-]
+__all__ = ["Drift"]
 
 
 FALSE_ALARM = 1e-4

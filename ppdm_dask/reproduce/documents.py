@@ -1,8 +1,6 @@
-"""What a reproduction leaves for machines: ``reproduction.json`` and ``drift.json``.
+"""What a reproduction leaves for machines: ``reproduction.json``, ``drift.json``, a notification.
 
-Beside it: forget the runs of a reproduction, so that a scheduled one computes and not only reads.
-
-One notification a drift: a command is called when a drift is new, and once when all are gone.
+A command is called once when a drift is new, and once when all drifts are gone.
 """
 
 from __future__ import annotations
@@ -28,18 +26,7 @@ from ppdm_dask.reproduce.fingerprint import fingerprint
 from ppdm_dask.reproduce.reproduce import Grade, Reproduced
 from ppdm_dask.shown import given
 
-__all__ = [
-    "DRIFT",
-    "REPRODUCTION",
-    "Notice",
-    "check_hook",
-    "drift_keys",
-    "forget",
-    "make_drift",
-    "make_reproduction",
-    "notify",
-    "write_json",
-]
+__all__ = ["Notice", "check_hook", "notify"]
 
 
 REPRODUCTION, DRIFT = "reproduction.json", "drift.json"

@@ -11,9 +11,6 @@ from typing import Any, TypeAlias
 from ppdm_dask.engine.environment import environment
 from ppdm_dask.shown import cut
 
-__all__ = ["Fingerprint", "differences", "fingerprint", "short"]
-
-
 Fingerprint: TypeAlias = dict[str, str | list[str]]
 
 PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "pandas", "scikit-learn", "clarabel", "deap")

@@ -1,9 +1,8 @@
 """Goldens: what a recipe gave once, in a text file for people and programs.
 
-``SHA256SUMS`` beside goldens: a changed digit in one of them must not pass for a drift.
-
-Its lines are those of ``sha256sum``, with names relative to its folder.  A folder without it holds
-goldens of an earlier version, which are believed.
+``SHA256SUMS`` lists them, so that a changed digit in one does not pass for a drift.  Its lines are
+those of ``sha256sum``, with names relative to its folder.  A folder without it holds goldens of an
+earlier version, which are not checked.
 """
 
 from __future__ import annotations
@@ -23,9 +22,6 @@ from ppdm_dask.files.writing import write_text
 from ppdm_dask.reproduce.fingerprint import Fingerprint
 from ppdm_dask.reproduce.summary import Figure, Summary, Value
 from ppdm_dask.shown import cut, given, located, shown
-
-__all__ = ["SCHEMA", "SUMS", "Golden", "as_json", "check_sum", "golden_path", "write_sum"]
-
 
 SUMS = "SHA256SUMS"
 

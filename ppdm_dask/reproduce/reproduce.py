@@ -1,8 +1,6 @@
-"""Run all recipes of a grade, or take up what is finished, and compare each with its golden.
+"""Run the recipes of a grade, and compare each with its golden or renew the goldens.
 
-Beside it: grades: which recipes a reproduction runs, and at what size; read from ``grades.toml``.
-
-Write goldens anew: on purpose alone, and never without a reason that stays in the file.
+``grades.toml`` says which recipes a grade runs, and at what size.
 """
 
 from __future__ import annotations
@@ -37,16 +35,11 @@ if TYPE_CHECKING:
     from ppdm_dask.engine.progress import Progress
 
 __all__ = [
-    "FILE",
-    "GRADES",
-    "Finished",
     "Grade",
     "Renewed",
     "Reproduced",
     "check_reason",
-    "compute",
     "default_folder",
-    "own_folder",
     "read_grade",
     "renew",
     "reproduce",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ppdm_dask.experiments.variables import Variable
 
-__all__ = ["Figure", "Summary", "Value", "summarise"]
-
 
 Value = float | int | str | None
 

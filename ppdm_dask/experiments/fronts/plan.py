@@ -1,6 +1,6 @@
 """An experiment with searches: its cells, the work behind them, and the result from the ledger.
 
-Beside it: the iterative estimator of the distribution, and its error by simulation.
+The error of the iterative estimator has no closed form, so it is simulated here.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from ppdm_dask.experiments.kind import Finished
-
-__all__ = ["FrontPlan", "FrontWork", "iterate", "iterative_mse"]
 
 
 STEPS = 1_000

@@ -1,11 +1,4 @@
-"""Result variables of searches, in the order of the run's digest.
-
-Results of searches as tables of text, and as plain values for JSON.
-
-Beside it: what a reader of fronts must know: where a search falls behind Warner's matrices.
-
-Figures of fronts, drawn and told in words: MSE against privacy, with the certified limit.
-"""
+"""What fronts hold and how they are told: variables, findings, tables, JSON and figures."""
 
 from __future__ import annotations
 
@@ -27,19 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ppdm_dask.experiments.fronts.recipe import FrontFigure, FrontRecipe
-
-__all__ = [
-    "FRONT_REGISTRY",
-    "as_json",
-    "draw",
-    "findings",
-    "is_attained",
-    "mean_line",
-    "notes",
-    "tables",
-    "undefined_cases",
-    "words",
-]
 
 
 WORSE = 1e-9

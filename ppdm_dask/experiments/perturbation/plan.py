@@ -1,7 +1,4 @@
-"""A perturbation experiment: its cells, the work behind them, and the result from the ledger.
-
-Beside it: the result of a perturbation experiment as an xarray dataset.
-"""
+"""A perturbation experiment: its cells, the work behind them, and the result from the ledger."""
 
 from __future__ import annotations
 
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from ppdm_dask.experiments.kind import Finished
-
-__all__ = ["PerturbationPlan", "build_dataset", "check_perturbation", "empty_arrays"]
 
 
 Arrays = dict[str, npt.NDArray[Any]]

@@ -1,12 +1,4 @@
-"""Result variables of perturbation experiments, in the order of the run's digest.
-
-Results of a perturbation experiment as tables of text, and as plain values for JSON.
-
-Beside it: what a reader of a perturbation's result must know: which settings are of use, and which
-not.
-
-Figures of perturbed data, drawn and told in words: loss of accuracy against a parameter.
-"""
+"""What is measured of perturbed data and how it is told: variables, findings, tables, figures."""
 
 from __future__ import annotations
 
@@ -28,8 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Plot, Setting
-
-__all__ = ["METRICS", "PERTURBATION_REGISTRY", "as_json", "draw", "findings", "tables", "words"]
 
 
 def draw(ds: xr.Dataset, recipe: PerturbationRecipe, figure: Plot, folder: Path) -> list[Path]:

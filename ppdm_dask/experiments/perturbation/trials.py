@@ -1,7 +1,6 @@
 """One repeat: split, fit the method on the training part, release it, measure, train and score.
 
-Classifiers that judge a release: trained on it, scored on the undisguised test part.
-
+Classifiers that judge a release are trained on it and scored on the undisguised test part.
 The first three stand for the paper's: 1-nearest-neighbour, a support vector machine as Weka's SMO
 has it (linear, on columns scaled to [0, 1]), and a decision tree that splits by entropy.  The tree
 stands for J48 and is not C4.5: it has binary splits, information gain in place of gain ratio, and
@@ -26,17 +25,6 @@ from ppdm_dask.experiments.learners import LEARNERS
 from ppdm_dask.experiments.samples import Sample
 from ppdm_dask.perturb import disclosure, distortion, perturbation_from_config
 from ppdm_dask.randomness import SimulationStream
-
-__all__ = [
-    "CLASSIFIERS",
-    "ORIGINAL",
-    "Material",
-    "PerturbationWork",
-    "TrainTest",
-    "lift_ranges",
-    "split_key",
-    "stream_key",
-]
 
 
 @dataclass(frozen=True, eq=False)

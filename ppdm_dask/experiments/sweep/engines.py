@@ -1,7 +1,4 @@
-"""The fast engine for naive Bayes on binary attributes under one coin for the whole record.
-
-The fast engine for ID3 on binary attributes under multi-group flips.
-"""
+"""Fast engines for binary attributes: naive Bayes under one coin, ID3 under multi-group flips."""
 
 from __future__ import annotations
 
@@ -29,9 +26,6 @@ from ppdm_dask.kernels.naive_bayes import trials as naive_bayes_trials
 from ppdm_dask.kernels.planes import pack_plane
 from ppdm_dask.kernels.seeding import seed_rows
 from ppdm_dask.randomness import binary_digits, exact
-
-__all__ = ["BinaryID3", "BinaryNaiveBayes"]
-
 
 MAX_GROUPS = 6
 """Each true pattern is spread over 2^g cells; with more groups the plain path is as good."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = ["draw", "words"]
-
 
 @dataclass(frozen=True)
 class Series:

@@ -1,7 +1,7 @@
 """A sweep over designs: its cells, the work behind them, and the result made from the ledger.
 
-Beside it: the deeper check of a recipe: its files, its codebooks, and the design at every grid
-point; the privacy of a sweep's cells: no repeat is needed for it, only the design and the data.
+What needs no repeat is done here too: the check of a recipe's designs against its codebooks, and
+the privacy of the cells, which follows from design and data.
 """
 
 from __future__ import annotations
@@ -40,16 +40,6 @@ from ppdm_dask.files.fields import show
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-__all__ = [
-    "SweepPlan",
-    "SweepWork",
-    "check_recipe",
-    "choose_engine",
-    "fill_privacy",
-    "single_attribute",
-]
 
 
 def fill_privacy(arrays: dict[str, npt.NDArray[Any]], plan: SweepPlan) -> None:

@@ -1,7 +1,4 @@
-"""Result variables of sweeps, in the order of the run's digest.
-
-The result of a sweep as an xarray dataset: assembled from what is measured, and derived.
-"""
+"""The result of a sweep: its variables in the order of the digest, and the dataset of them."""
 
 from __future__ import annotations
 
@@ -16,18 +13,6 @@ from ppdm_dask.experiments.variables import GRID, Variable, assemble
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-__all__ = [
-    "ADVERSARIES",
-    "DIMENSIONS",
-    "DISCLOSURES",
-    "REGISTRY",
-    "SPLITS_AVERAGED",
-    "build_dataset",
-    "empty_arrays",
-    "variable",
-]
 
 
 DIMENSIONS = ("data", "repeat", "split", "column", "w_a")

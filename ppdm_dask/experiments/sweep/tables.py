@@ -1,9 +1,7 @@
-"""Results of a sweep as tables of text, and as plain values for JSON.
+"""Results of a sweep as findings, tables of text, and plain values for JSON.
 
-What a reader of a sweep's result must know: reversals, each well beyond its standard error.
-
-Beside it: what a grid of several axes shows on the whole: which way accuracy goes, and what it
-loses.
+Findings are what goes against expectation, each well beyond its standard error, and how a grid of
+several axes behaves as a whole.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ from ppdm_dask.experiments.sweep.results import ADVERSARIES, DISCLOSURES
 if TYPE_CHECKING:
     import xarray as xr
     from rich.console import RenderableType
-
-__all__ = ["as_json", "findings", "tables", "trends", "undefined_cells"]
 
 
 def trends(ds: xr.Dataset) -> list[str]:
