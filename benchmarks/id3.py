@@ -143,7 +143,7 @@ def engine_of(name: str, groups: int) -> BinaryID3:
 
 def arrays_of(engine: BinaryID3) -> tuple[np.ndarray, np.ndarray]:
     sample = engine.setting.sample
-    order = [sample.records.codebook.index(name) for name in engine.names]
+    order = [sample.records.codebook.index(name) for name in engine.setting.names]
     codes = np.ascontiguousarray(sample.records.codes[:, order])
     return codes[: sample.n_train], codes[sample.n_train :]
 
@@ -180,7 +180,9 @@ def main() -> None:
 
             times = interleave({"NumPy": by_numpy, "ours": ours}, 9 if small else 5)
             if small:
-                frames = [pd.DataFrame(part, columns=engine.names) for part in (train, test)]
+                frames = [
+                    pd.DataFrame(part, columns=engine.setting.names) for part in (train, test)
+                ]
 
                 def by_pandas(frames=frames, groups=groups, rng=rng) -> int:
                     pandas_repeat(*frames, groups, rng)

@@ -13,8 +13,6 @@ from ppdm_dask.cli.options import Data, Json, SpreadsheetSafe, named
 from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
 from ppdm_dask.files.lock import own
 
-
-
 Method = Literal["aibr", "bsvd", "ssvd", "kcg"]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ def draw_test(n: int, n_test: int, stream: SimulationStream) -> Ints:
     """A uniform sample without replacement of ``n_test`` of the positions ``0 .. n - 1``."""
     from ppdm_dask.kernels.sampling import choose
 
+    # A partial shuffle: drawing the smaller test part takes the fewest words of the stream.
     order = np.empty(n, np.int64)
     choose(n, stream.source().words(n_test), order)
     return order[:n_test]
@@ -100,6 +103,24 @@ class Sample:
         classes = self.records.column(self.target)
         majority = np.bincount(classes[train]).argmax()
         return int((classes[test] == majority).sum())
+
+
+class DataPlan:
+    """What plans have in common whose cells rest on the records of data entries."""
+
+    prepared: Sequence[Prepared]
+
+    @property
+    def inputs(self) -> dict[str, dict[str, str]]:
+        """Digests of each data entry's file and codebook, for the manifest."""
+        return {each.entry.id: each.digests for each in self.prepared}
+
+    @staticmethod
+    def data_of(prepared: Prepared) -> dict[str, Any]:
+        """A data entry in the parameters of its cells."""
+        # Without its id: a cell's key, and so its draws, follow from what is computed alone.
+        entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
+        return {**entry, **prepared.digests}
 
 
 def draw_sample(

@@ -26,7 +26,7 @@ from ppdm_dask.experiments.perturbation.trials import (
     lift_ranges,
     split_key,
 )
-from ppdm_dask.experiments.samples import draw_sample
+from ppdm_dask.experiments.samples import DataPlan, draw_sample
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.perturb import perturbation_from_config
 from ppdm_dask.perturb.columns import ColumnSummary
@@ -116,6 +116,7 @@ def _derive(arrays: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe
         for c, correct in enumerate(arrays["correct"][i, s]):
             before = arrays["benchmark_correct"][i, c]
             both = done & (before > 0)
+            # The release and the original share a repeat's split, so that r is a paired ratio.
             put("accuracy", (i, s, c), correct[done], sizes[i])
             put("r", (i, s, c), (before[both] - correct[both]) / before[both])
             put("delta_r", (i, s, c), (correct[both] - (1 - accept) * before[both]) / sizes[i])
@@ -134,9 +135,10 @@ def _choose(found: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe)
                 continue
             order = [labels.index(spec.label(spec.values[v])) for v in spec.by_privacy]
             if not (found["completed"][i, order] > 0).all():
-                continue
+                continue  # a more private setting that is still to come may be acceptable
             chosen[i, order] = 0
             for s in order:
+                # By the means, as the paper does; standard errors are told beside them.
                 if (found["r_mean"][i, s, judges] < recipe.usability.accept).all():
                     chosen[i, s] = 1
                     break
@@ -165,7 +167,7 @@ def check_perturbation(recipe: PerturbationRecipe) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class PerturbationPlan:
+class PerturbationPlan(DataPlan):
     """The cells of a recipe on its data.
 
     Parameters
@@ -195,17 +197,11 @@ class PerturbationPlan:
         plan._check_data()
         return plan
 
-    @property
-    def inputs(self) -> dict[str, dict[str, str]]:
-        """Digests of each data entry's file and codebook, for the manifest."""
-        return {each.entry.id: each.digests for each in self.prepared}
-
     def _params(self, prepared: Prepared, method: Mapping[str, Any]) -> dict[str, Any]:
-        entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
         recipe = self.recipe
         return {
             "experiment": "perturbation",
-            "data": {**entry, **prepared.digests},
+            "data": self.data_of(prepared),
             "perturb": dict(method),
             "train": recipe.sweep.train,
             "classifiers": list(recipe.usability.classifiers),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -27,10 +29,29 @@ from ppdm_dask.kernels.planes import pack_plane
 from ppdm_dask.kernels.seeding import seed_rows
 from ppdm_dask.randomness import binary_digits, exact
 
+
+def _mask(rows: Ints, n: int) -> Words:
+    bits = np.zeros(n, np.uint8)
+    bits[rows] = 1
+    return pack_plane(bits)
+
+
+def _digit_rows(fractions: Sequence[Fraction]) -> tuple[npt.NDArray[np.uint8], list[int]]:
+    """Binary digits of proportions, a row each padded with zeros, and how many each has."""
+    # Of 1 there are none: the digits are those behind the point.
+    expansions = [binary_digits(f) if f < 1 else np.zeros(0, np.uint8) for f in fractions]
+    lengths = [len(expansion) for expansion in expansions]
+    rows = np.zeros((len(fractions), max([1, *lengths])), np.uint8)
+    for row, expansion in zip(rows, expansions, strict=True):
+        row[: len(expansion)] = expansion
+    return rows, lengths
+
+
 MAX_GROUPS = 6
 """Each true pattern is spread over 2^g cells; with more groups the plain path is as good."""
 
-CERTAIN = -1  # in place of a number of digits: theta is 1 and nothing is drawn
+CERTAIN = -1
+"""In place of a number of digits: theta is 1, and nothing is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,30 +71,28 @@ class BinaryID3:
         """Whether the cell is the paper's ID3 on binary attributes, flipped in a few groups."""
         sample, mine = setting.sample, setting.mine
         codebook = sample.records.codebook
-        plain = {key: value for key, value in mine.items() if value is not None} == {
-            "learner": "id3"
-        }
-        if not plain or set(codebook.shape) != {2} or not 2 <= len(codebook.names) <= 62:
+        # The compiled loop grows the paper's tree only: no parameter stops it early.
+        plain = {key for key, value in mine.items() if value is not None} == {"learner"}
+        if not plain or mine["learner"] != "id3" or set(codebook.shape) != {2}:
+            return False
+        # A pattern is a signed word of 64 bits, and its class moves to bit 62 while it is sorted.
+        if not 2 <= len(codebook.names) <= 62:
             return False
         thetas = _thetas(setting)
         if thetas is None or len(thetas) > MAX_GROUPS:
             return False
+        # Signed counts are integers at the scale of all thetas together; they must not overflow.
         largest = math.prod(max(T, D - T) for T, D in map(_ratio, thetas))
         return largest * len(sample.records) < 1 << 62
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Attributes by bit of a pattern: the class, then the features in the codebook's order."""
-        target = self.setting.sample.target
-        return [target, *(n for n in self.setting.sample.records.codebook.names if n != target)]
 
     @cached_property
     def _patterns(self) -> tuple[Ints, npt.NDArray[np.int32], int]:
         """Distinct records, those of class 0 first; each record's; how many are of class 0."""
         records = self.setting.sample.records
         code = np.zeros(len(records), np.int64)
-        for bit, name in enumerate(self.names):
+        for bit, name in enumerate(self.setting.names):
             code |= records.column(name).astype(np.int64) << bit
+        # The class becomes the highest bit, so that sorting parts the patterns by class.
         class_first = (code & 1) << 62 | code >> 1
         distinct, pattern_of = np.unique(class_first, return_inverse=True)
         negatives = int((distinct < 1 << 62).sum())
@@ -83,7 +102,7 @@ class BinaryID3:
     @cached_property
     def _bit_of(self) -> Ints:
         names = self.setting.sample.records.codebook.names
-        return np.array([self.names.index(name) for name in names], np.int64)
+        return np.array([self.setting.names.index(name) for name in names], np.int64)
 
     @cached_property
     def _masks(self) -> Ints:
@@ -96,7 +115,7 @@ class BinaryID3:
                 return np.zeros(len(thetas), np.int64)
             design = self.setting.design_for(0)
         blocks = [block.attributes for block in design.blocks if isinstance(block, Flip)]
-        bits = [sum(1 << self.names.index(name) for name in block) for block in blocks]
+        bits = [sum(1 << self.setting.names.index(name) for name in block) for block in blocks]
         return np.array(bits, np.int64)
 
     @cached_property
@@ -105,24 +124,20 @@ class BinaryID3:
         thetas = _thetas(self.setting)
         assert thetas is not None
         ratios = [_ratio(theta) for theta in thetas]
+        # The inverse divides by 2 T - D. The sign goes into the counts, the size into the scale.
         signs = [1 if 2 * T > D else -1 for T, D in ratios]
         heads = np.array([s * T for s, (T, _) in zip(signs, ratios, strict=True)], np.int64)
         tails = np.array([s * (D - T) for s, (T, D) in zip(signs, ratios, strict=True)], np.int64)
         fractions = [exact(theta) for theta in thetas]
-        expansions = [binary_digits(f) if f < 1 else np.zeros(0, np.uint8) for f in fractions]
-        digits = np.zeros((len(thetas), max([1, *map(len, expansions)])), np.uint8)
-        for row, expansion in zip(digits, expansions, strict=True):
-            row[: len(expansion)] = expansion
-        sizes = [CERTAIN if f == 1 else len(e) for f, e in zip(fractions, expansions, strict=True)]
+        digits, lengths = _digit_rows(fractions)
+        sizes = [CERTAIN if f == 1 else n for f, n in zip(fractions, lengths, strict=True)]
         scale = math.prod(abs(2 * T - D) for T, D in ratios)
         return heads, tails, digits, np.array(sizes, np.int64), scale
 
     @cached_property
     def _test(self) -> Words:
         sample = self.setting.sample
-        bits = np.zeros(len(sample.records), np.uint8)
-        bits[sample.parts(self.setting.seed, 0)[1]] = 1
-        return pack_plane(bits)
+        return _mask(sample.parts(self.setting.seed, 0)[1], len(sample.records))
 
     def _trials(self, start: int, stop: int, capacity: int) -> tuple[Ints, Ints]:
         setting, sample, design = self.setting, self.setting.sample, self.setting.design
@@ -133,7 +148,7 @@ class BinaryID3:
             patterns,
             pattern_of,
             negatives,
-            len(self.names) - 1,
+            len(self.setting.names) - 1,
             self._bit_of,
             self._masks,
             isinstance(design, RandomGroups) and design.redrawn,
@@ -154,7 +169,7 @@ class BinaryID3:
 
     def run(self, start: int, stop: int) -> Results:
         """Results of repeats ``start .. stop - 1``."""
-        _, totals = self._trials(start, stop, 0)
+        _, totals = self._trials(start, stop, 0)  # no room for nodes: only sums are wanted
         results = {
             "correct": totals[:, 0],
             "correct_disguised": totals[:, 2],
@@ -191,8 +206,11 @@ def _ratio(theta: float) -> tuple[int, int]:
     return fraction.numerator, fraction.denominator
 
 
-LANES = 8  # lanes are padded to a multiple of this
-FAIR = -1  # in place of a number of digits: one bit decides
+LANES = 8
+"""Lanes are padded to a multiple of this."""
+
+FAIR = -1
+"""In place of a number of digits: one bit decides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,18 +243,12 @@ class BinaryNaiveBayes:
         return all(0 < w < 1 for w in yes.values()) and (fair_class or len(yes) <= 17)
 
     @cached_property
-    def names(self) -> list[str]:
-        """Attributes by lane: the class, then the features in the codebook's order."""
-        target = self.setting.sample.target
-        return [target, *(n for n in self.setting.sample.records.codebook.names if n != target)]
-
-    @cached_property
     def planes(self) -> Words:
         """True bits, shape (words, lanes)."""
         records = self.setting.sample.records
-        lanes = -(-len(self.names) // LANES) * LANES
+        lanes = -(-len(self.setting.names) // LANES) * LANES  # whole vectors of the processor
         planes = np.zeros((-(-len(records) // 64), lanes), np.uint64)
-        for lane, name in enumerate(self.names):
+        for lane, name in enumerate(self.setting.names):
             planes[:, lane] = pack_plane(records.column(name))
         return planes
 
@@ -250,12 +262,15 @@ class BinaryNaiveBayes:
     def _cells(self) -> tuple[npt.NDArray[np.uint8], Ints, npt.NDArray[np.int32]]:
         """Distinct feature patterns, a byte for eight features; test records by class in each."""
         sample = self.setting.sample
-        features = np.stack([sample.records.column(name) for name in self.names[1:]], axis=1)
+        features = np.stack(
+            [sample.records.column(name) for name in self.setting.names[1:]], axis=1
+        )
         packed = np.packbits(features.astype(np.uint8), axis=1, bitorder="little")
         if sample.redrawn:
             cells, cell_of = np.unique(packed, axis=0, return_inverse=True)
             return cells, np.zeros((0, 2), np.int64), cell_of.ravel().astype(np.int32)
         test = sample.parts(self.setting.seed, 0)[1]
+        # Records of one pattern get one prediction, so that a fixed test part is scored by cells.
         cells, cell_of = np.unique(packed[test], axis=0, return_inverse=True)
         classes = np.zeros((len(cells), 2), np.int64)
         np.add.at(classes, (cell_of.ravel(), sample.records.column(sample.target)[test]), 1)
@@ -266,14 +281,11 @@ class BinaryNaiveBayes:
         """Keys, laws and digits of the lanes' personal bits."""
         design = self.setting.design
         assert isinstance(design, Mixture)
-        axes = [design.attributes.index(name) for name in self.names]
+        axes = [design.attributes.index(name) for name in self.setting.names]
         roles = np.array([PERSONAL + axis for axis in axes], np.int64)
         law = np.array([design.factors[axis][1] for axis in axes])
-        expansions = [binary_digits(exact(float(w))) for w in law]
-        digits = np.zeros((len(law), max(map(len, expansions))), np.uint8)
-        for row, expansion in zip(digits, expansions, strict=True):
-            row[: len(expansion)] = expansion
-        sizes = [FAIR if w == 0.5 else len(e) for w, e in zip(law, expansions, strict=True)]
+        digits, lengths = _digit_rows([exact(float(w)) for w in law])
+        sizes = [FAIR if w == 0.5 else n for w, n in zip(law, lengths, strict=True)]
         return roles, law, digits, np.array(sizes, np.int64)
 
     @property
@@ -297,6 +309,7 @@ class BinaryNaiveBayes:
         roles, law, personal_digits, n_digits = self._personal
         cells, cell_classes, cell_of = self._cells
         train, test = self._masks
+        # A fixed split has the training records first, so that their planes are the first words.
         whole = disguised_test or sample.redrawn
         words = slice(None) if whole else slice(-(-sample.n_train // 64))
         correct, disguised, floored = (np.zeros(stop - start, np.int64) for _ in range(3))
@@ -353,7 +366,7 @@ class BinaryNaiveBayes:
         n, positive = setting.sample.n_train, ones[0]
         codebook: Codebook = setting.sample.records.codebook
         tables = []
-        for name, one, joint in zip(self.names[1:], ones[1:], both[1:], strict=True):
+        for name, one, joint in zip(self.setting.names[1:], ones[1:], both[1:], strict=True):
             counts = [[n - positive - one + joint, one - joint], [positive - joint, joint]]
             pair = codebook.select((setting.sample.target, name))
             tables.append(
@@ -362,9 +375,3 @@ class BinaryNaiveBayes:
                 )
             )
         return tables
-
-
-def _mask(rows: Ints, n: int) -> Words:
-    bits = np.zeros(n, np.uint8)
-    bits[rows] = 1
-    return pack_plane(bits)

@@ -26,7 +26,7 @@ from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.inputs import Prepared, declared_codebook, prepare_all
 from ppdm_dask.experiments.kind import Finished
 from ppdm_dask.experiments.learners import LEARNERS
-from ppdm_dask.experiments.samples import Sample, draw_sample
+from ppdm_dask.experiments.samples import DataPlan, Sample, draw_sample
 from ppdm_dask.experiments.sweep.recipe import GridPoint, Recipe
 from ppdm_dask.experiments.sweep.results import (
     ADVERSARIES,
@@ -58,6 +58,7 @@ def fill_privacy(arrays: dict[str, npt.NDArray[Any]], plan: SweepPlan) -> None:
         entry, *where = point.index
         population = populations[entry]
         for i, name in enumerate(population.names, int(starts[entry])):
+            # None where the design is not lumpable to the attribute: no law of its own report.
             channel = setting.design.marginal([name])
             if channel is not None:
                 pse = privacy.pse(channel, population.laws[name])
@@ -77,6 +78,7 @@ def _disclosures(setting: Setting, population: Population) -> dict[str, float]:
     scheme = setting.design
     repeats = 1
     if isinstance(scheme, RandomGroups) and scheme.redrawn and scheme.groups > 1:
+        # What leaks depends on who shares a group; a mean over all repeats would take too long.
         repeats = SPLITS_AVERAGED
     designs = [setting.design_for(repeat) for repeat in range(repeats)]
     found = {}
@@ -159,7 +161,7 @@ def _located(recipe: Recipe, point: GridPoint, error: DesignError) -> RecipeErro
     name, rest = (match["name"], match["rest"]) if match else ("", message)
     path, value = _place(recipe, point, name)
     if path == "design":
-        rest = message
+        rest = message  # what looked like a parameter's name was the beginning of a sentence
     if not rest.startswith("got "):
         rest = f"got {show(value)}; {rest}" if value is not None else rest
     return RecipeError(f"{recipe.source}: {path}: {rest}", error.subject)
@@ -177,6 +179,7 @@ def _place(recipe: Recipe, point: GridPoint, name: str) -> tuple[str, Any]:
 
 def choose_engine(setting: Setting) -> Engine:
     """The fastest engine that serves a cell; the plain one serves all."""
+    # Not at the top: numba and the compiled loops, which checking a recipe does without.
     from ppdm_dask.experiments.sweep.engines import BinaryID3, BinaryNaiveBayes
 
     for engine in (BinaryNaiveBayes, BinaryID3):
@@ -218,6 +221,7 @@ class SweepWork:
         self.seed = seed
         self._engines: dict[int, Engine] = {}
 
+    # Engines stay behind: each process makes its own, of what only it needs.
     def __getstate__(self) -> tuple[Mapping[int, Sample], int]:
         return self.samples, self.seed
 
@@ -238,7 +242,7 @@ class SweepWork:
 
 
 @dataclass(frozen=True, eq=False)
-class SweepPlan:
+class SweepPlan(DataPlan):
     """The cells of a recipe on its data.
 
     Parameters
@@ -257,10 +261,9 @@ class SweepPlan:
         return cls(recipe, prepare_all(recipe))
 
     def _params(self, prepared: Prepared, design: Mapping[str, Any]) -> dict[str, Any]:
-        entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
         sweep = self.recipe.sweep
         return {
-            "data": {**entry, **prepared.digests},
+            "data": self.data_of(prepared),
             "design": dict(design),
             "mine": self.recipe.mine.config(),
             "train": sweep.train,
@@ -291,16 +294,12 @@ class SweepPlan:
     @cached_property
     def benchmarks(self) -> list[Cell]:
         """One cell a data entry: the same learner on undisguised records."""
+        # Undisguised records are the same in every repeat unless the split is another.
         repeats = self.recipe.sweep.repeats if self.redrawn else 1
         return [
             Cell(f"{p.entry.id} undisguised", self._params(p, {"id": Identity.id}), repeats)
             for p in self.prepared
         ]
-
-    @property
-    def inputs(self) -> dict[str, dict[str, str]]:
-        """Digests of each data entry's file and codebook, for the manifest."""
-        return {each.entry.id: each.digests for each in self.prepared}
 
     @property
     def listed(self) -> list[tuple[Cell, str]]:
@@ -324,9 +323,6 @@ class SweepPlan:
             )
         return SweepWork(samples, sweep.seed)
 
-    def _sample(self, index: int) -> Sample:
-        return self.work.samples[split_key(self.benchmarks[index].params)]
-
     def collect(self, ledger: Finished) -> xr.Dataset:
         """The result from the finished repeats of all cells."""
         recipe, sweep = self.recipe, self.recipe.sweep
@@ -339,7 +335,7 @@ class SweepPlan:
         optional = [*DISCLOSURES, *(["nodes"] if LEARNERS[recipe.mine.learner].tree else [])]
         arrays = empty_arrays(coordinates, sweep.repeats, splits, optional)
         for i, cell in enumerate(self.benchmarks):
-            sample = self._sample(i)
+            sample = self.work.samples[split_key(cell.params)]
             arrays["n_train"][i], arrays["n_test"][i] = sample.n_train, sample.n_test
             if (repeats := ledger.finished(cell)).size:
                 arrays["benchmark_correct"][i, repeats] = ledger.collect(cell)["correct"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -54,6 +55,12 @@ class Setting:
     seed: int
     key: int
 
+    @cached_property
+    def names(self) -> list[str]:
+        """All attributes: the class, then the features in the codebook's order."""
+        target = self.sample.target
+        return [target, *(name for name in self.sample.records.codebook.names if name != target)]
+
     def stream(self, repeat: int, role: int) -> SimulationStream:
         """The stream of a role in a repeat."""
         return SimulationStream(self.seed, (self.key, repeat, role))
@@ -95,6 +102,7 @@ class PlainEngine:
         setting, sample = self.setting, self.setting.sample
         train, test = sample.parts(setting.seed, repeat)
         design = setting.design_for(repeat)
+        # All records at once, as the compiled engines do: draws are keyed by a record's position.
         reports = design.disguise(sample.records, setting.stream(repeat, DISGUISE))
         model = build_learner(setting.mine, design, sample.target)
         model.fit(reports.take(train))
@@ -106,5 +114,6 @@ class PlainEngine:
             "accuracy_disguised": accuracy.value,
             "floored": model.floored_,
         }
+        # What a tree is worth depends on its size, which the result keeps.
         tree = getattr(model, "tree_", None)
         return row if tree is None else {**row, "nodes": len(tree)}
