@@ -25,7 +25,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the recipes, designs and data sets there are."""
+    """List the recipes, designs and data sets that can be named."""
     make = {"recipes": _recipes, "designs": _designs, "datasets": _datasets}
     found = {kind: make[kind]() for kind in ([kind] if kind else make)}
     if as_json:
@@ -109,7 +109,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Validate recipes, codebooks and designs; a recipe with all that it names."""
-    # All of them, also after a bad one; designs and priors have to fit a codebook among them.
+    # All of them, also after a bad one. Designs and priors have to fit a codebook among them,
+    # whichever comes first.
     found = []
     for file in files:
         each = _Found(file, None, True, "")
@@ -166,11 +167,11 @@ def _check(file: str) -> tuple[str, str, Any]:
         return _check_codebook(path)
     if pp.experiments.is_recipe(content):
         return "recipe", _check_recipe(path), None
+    kinds = pp.experiments.telling_tables()
     raise RecipeError(
-        f"{path}: neither a recipe, which has [[data]], [sweep] and either [design] and [mine] or "
-        "[[perturb]], or [[prior]], [search] and [sweep], nor a codebook, which has [[attribute]], "
-        "nor a design, which has an id, nor proportions, which have [prior], nor a cluster "
-        "profile, which has a kind",
+        f"{path}: neither a recipe, which has [sweep] and {', or '.join(kinds)}, nor a codebook, "
+        "which has [[attribute]], nor a design, which has an id, nor proportions, which have "
+        "[prior], nor a cluster profile, which has a kind",
         path,
     )
 

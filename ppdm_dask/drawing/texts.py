@@ -52,7 +52,9 @@ def plain_table(
 ) -> Table:
     """Make a table with a rule below its header.
 
-    Columns in `right` are flush right; each is at least as wide as `widths` say.
+    Columns in `right` are flush right; each is at least as wide as `widths` say.  A heading of two
+    lines whose first ends with a colon is also that of the columns after it whose first line is
+    empty.
     """
     from rich import box
     from rich.table import Table

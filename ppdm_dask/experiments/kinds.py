@@ -26,6 +26,7 @@ __all__ = [
     "kind_of_result",
     "load_recipe",
     "make_plan",
+    "telling_tables",
 ]
 
 AnyRecipe = RecipeBase
@@ -52,8 +53,13 @@ def kind_of_result(ds: xr.Dataset) -> Kind[Any]:
     return KINDS[ds.attrs.get("experiment", SWEEP.name)]
 
 
+def telling_tables() -> list[str]:
+    """Tables that tell a recipe's kind, by kind: ``[design] and [mine]``."""
+    return [" and ".join(f"[{name}]" for name in kind.tells) for kind in KINDS.values()]
+
+
 def is_recipe(config: Mapping[str, Any]) -> bool:
-    """Whether plain tables are meant for a recipe, of whichever kind."""
+    """Whether plain tables are meant for a recipe of any kind."""
     known = {"data", "sweep"}.union(*(kind.tells for kind in KINDS.values()))
     return not known.isdisjoint(config)
 
@@ -68,6 +74,7 @@ def recipe_from_config(
     RecipeError
         One line: `source`, dotted path, value, and what would be right.
     """
+    # A recipe that lacks all of these tables is read as a sweep, whose reader says what is missing.
     told = (kind for kind in KINDS.values() if not config.keys().isdisjoint(kind.tells))
     found: AnyRecipe = next(told, SWEEP).read(config, source, name)
     return found

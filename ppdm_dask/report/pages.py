@@ -122,11 +122,14 @@ def _grouped(caption: str, group: RenderableType) -> list[dict[str, Any]]:
 def _plain(caption: str, table: Table) -> dict[str, Any]:
     columns = [[str(cell) for cell in column.cells] for column in table.columns]
     header = [" ".join(str(column.header).split()) for column in table.columns]
-    # In a terminal "clean test:" stands once above two columns.
-    for i in range(1, len(header)):
-        before = header[i - 1].split(": ")
-        if header[i] == "variance" and len(before) == 2:
-            header[i] = f"{before[0]}: variance"
+    # In a terminal a heading with a colon stands once above several columns; those after the first
+    # have an empty line in its place.
+    above = ""
+    for i, column in enumerate(table.columns):
+        first, _, below = str(column.header).partition("\n")
+        above = above if below and not first else first
+        if not first and above.endswith(":"):
+            header[i] = f"{above} {header[i]}"
     return {
         "caption": caption.split("\n"),
         "header": header,

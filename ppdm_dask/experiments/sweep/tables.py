@@ -44,8 +44,8 @@ def trends(ds: xr.Dataset) -> list[str]:
     -------
     list of str
         For each data entry and axis, in how many steps towards more disguise the mean accuracy
-        falls and its variance grows; at last what each data entry loses of its undisguised
-        accuracy.  Empty for a grid of one axis.
+        falls and its variance grows; then what each data entry loses of its undisguised accuracy.
+        Empty for a grid of one axis.
     """
     if len(grid_axes(ds)) < 2:
         return []
@@ -65,6 +65,7 @@ def _steps(name: str, way: str, lines: list[Line]) -> Iterator[str]:
     n = falls = clear_falls = clear_rises = grows = clear_grows = clear_shrinks = 0
     for line in lines:
         mean, spread = _differences(line, "mean"), _differences(line, "variance")
+        # Cells may be equal to the bit, such as theta = 1 with any number of groups: no step.
         differ = (mean[0] != 0) | (spread[0] != 0)
         n += int(differ.sum())
         falls += int((mean[0] > 0).sum())
@@ -121,7 +122,7 @@ def findings(ds: xr.Dataset) -> list[str]:
     Along the grid's axes, from the most disguise to the least, the mean accuracy is expected to
     rise and its variance to fall.  A reversal counts where it exceeds ``ERRORS`` standard errors
     of the difference between its two ends; cells with fewer than ``FEWEST`` repeats are passed
-    over.  For grids of several axes it is said besides how often things go as expected.
+    over.  For grids of several axes, how often things go as expected is said too.
 
     Parameters
     ----------
@@ -137,6 +138,7 @@ def findings(ds: xr.Dataset) -> list[str]:
     grid = grid_axes(ds)
     for i, name in enumerate(ds["data"].to_numpy()):
         benchmark, majority = float(ds["benchmark"][i]), float(ds["majority"][i])
+        # Then no disguise is to blame for a poor accuracy.
         if benchmark < majority:
             found.append(
                 f"{name}: on the test part the undisguised learner ({benchmark:.4f}) scores below "
@@ -145,7 +147,7 @@ def findings(ds: xr.Dataset) -> list[str]:
         found += [*_constant_attributes(ds, str(name)), *_disclosures(ds.isel(data=i), str(name))]
         for line in lines_of(ds.isel(data=i), str(name)):
             found += [*_above_the_end(line), *_falls(line), *_rises(line)]
-            if line.axis == grid[0]:
+            if line.axis == grid[0]:  # lines along other axes have the same cells
                 found += _disagreements(line)
     return [*trends(ds), *found]
 
@@ -185,7 +187,7 @@ def _disclosures(entry: xr.Dataset, name: str) -> Iterator[str]:
 def _runs(flags: list[bool]) -> Iterator[tuple[int, int]]:
     """First and last position of each run of true flags."""
     start = None
-    for i, flag in enumerate([*flags, False]):
+    for i, flag in enumerate([*flags, False]):  # the last one ends a run that is still open
         if flag and start is None:
             start = i
         elif not flag and start is not None:
@@ -237,6 +239,7 @@ def _disagreements(line: Line) -> Iterator[str]:
     """Clean and disguised test parts score the same learner, so their difference is paired."""
     n_test = int(line.cells["n_test"])
     for i, disguised in enumerate(line.column("disguised_mean")):
+        # Near theta = 1/2 an estimate says so little that its standard error is no guide either.
         if math.sqrt(line.column("disguised_variance")[i]) >= AGREEMENT_SD:
             continue
         cell = line.cells.isel({line.axis: i})
@@ -299,7 +302,7 @@ def _heading(ds: xr.Dataset, i: int) -> str:
 
 
 def _table(ds: xr.Dataset, i: int) -> RenderableType:
-    """Make the table of a data entry, one row a cell, at most 80 columns wide as a rule.
+    """Make the table of a data entry, one row per cell, usually at most 80 columns wide.
 
     The rows are those of the grid's last axis; each combination of the others has its own table
     below their values.
@@ -317,8 +320,10 @@ def _table(ds: xr.Dataset, i: int) -> RenderableType:
         "disguised test:\naccuracy ± SE",
         "\nvariance",
         *(["least\nPSE"] if "pse" in ds else []),
-        "repeats\ndone" if partial else "\nnegative" if trees else "\nfloored",
+        # A blank and no empty line: it does not belong to the test parts before it.
+        "repeats\ndone" if partial else " \nnegative" if trees else " \nfloored",
     ]
+    # Rows by the values of the outer axes; a grid of one axis has a single part.
     parts: dict[str, list[list[str]]] = {}
     for row in _rows(ds, i):
         if row["undefined"]:
@@ -338,6 +343,7 @@ def _table(ds: xr.Dataset, i: int) -> RenderableType:
         cells = [brief(row[axis]), *numbers, *privacy, "" if row["undefined"] else last]
         where = ", ".join(f"{name} = {brief(row[name])}" for name in outer)
         parts.setdefault(where, []).append(cells)
+    # The same widths in all parts, so that columns stand below one another.
     everything = [line.split("\n") for line in header]
     widths = [max(map(len, lines)) for lines in everything]
     for cells in (cells for rows in parts.values() for cells in rows):
