@@ -63,6 +63,7 @@ def same_experiment(recipe: AnyRecipe) -> bool:
     if recipe.name not in recipes():
         return False
     own = load_recipe(recipe.name)
+    # By the digest: a title or note may differ, a parameter may not.
     changed = recipe.with_changes(repeats=own.sweep.repeats, seed=own.sweep.seed)
     return changed.digest == own.digest
 
@@ -73,13 +74,14 @@ def papers_of(recipe: AnyRecipe) -> tuple[Paper, ...]:
 
 
 def claims_of(recipe: AnyRecipe) -> tuple[Claim, ...]:
-    """Claims to be shown with a run of a recipe, in the papers' order; none for a user's own.
+    """Claims to be shown with a run of a recipe, in the papers' order; none for other recipes.
 
     They are those judged on its results and, with a recipe on which some are, all others of its
     papers that need no results.
     """
     papers = papers_of(recipe)
     own = [c for paper in papers for c in paper.claims if c.recipe == recipe.name]
+    # A user's recipe proves nothing about a paper, even under the name of one of the package's.
     if not own or not same_experiment(recipe):
         return ()
     return tuple(
@@ -122,6 +124,7 @@ def summarise(runs: Sequence[StoredRun]) -> Summary:
     described = []
     for run in runs:
         recipe = run.folder.recipe
+        # The page is kept in the repository: it must not rest on what nobody can run again.
         if not run.finished:
             raise InputError(f"{run.folder.path}: the run is not finished", run.folder.path)
         if not same_experiment(recipe):
@@ -188,6 +191,7 @@ def read_summary(path: str | Path) -> Summary:
 
 def reproduction_page(summary: Summary) -> str:
     """Write the page of all claims as Markdown, from a summary and the claims' own files."""
+    # From the summary only, never from runs, so that a test can hold the page against the file.
     papers = load_papers()
     judged = summary["claims"]
     total = Counter(each["status"] for each in judged.values())
@@ -255,7 +259,7 @@ def _paper(paper: Paper, judged: dict[str, Any]) -> list[str]:
 
 def _row(claim: Claim, found: dict[str, Any]) -> str:
     printed = f" Paper: {_cell(claim.printed)}." if claim.printed else ""
-    test = (claim.test or "").split("::")
+    test = (claim.test or "").split("::")  # file, then the test's name
     return (
         f"| `{claim.id}`<br>{_cell(claim.says)}{printed} ({_cell(claim.where)}) "
         f"| {found['status']} "
@@ -272,7 +276,7 @@ def _figure(found: dict[str, Any]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text as Markdown shows it: what looks like a mark is none."""
+    """Text with Markdown's marks escaped."""
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>" else sign for sign in text)
 
 

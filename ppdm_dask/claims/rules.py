@@ -143,6 +143,7 @@ class Within(Rule):
         )
 
     def judge(self, ds: xr.Dataset) -> Verdict:
+        # Each with the error in the value's own unit, which the verdict gives.
         comparisons: list[tuple[Comparison, float]] = []
         rows = []
         many = len(self.quantities) > 1
@@ -163,11 +164,12 @@ class Within(Rule):
                 comparisons.append((Comparison(label, margin, error / unit, text, value), error))
         worst, error = min(comparisons, key=lambda pair: pair[0].margin)
         against = sum(each.against for each, _ in comparisons)
+        # An error of more than half the tolerance could have missed a value outside of it.
         held = all(each.margin >= 0 and 2 * each.error <= 1 for each, _ in comparisons)
         status = "differs" if against else "reproduced" if held else "undecided"
         n = len(comparisons)
-        verdict = Verdict(status, _furthest(worst, n), worst.figure, error, n, against)
-        return verdict.with_rows(rows)
+        text = _furthest(worst, n)
+        return Verdict(status, text, worst.figure, error, n, against, tuple(rows))
 
     @property
     def words(self) -> str:
@@ -182,7 +184,7 @@ class Within(Rule):
 
 
 def _furthest(worst: Comparison, n: int) -> str:
-    """The comparison that speaks least for a claim, one of n, in words."""
+    """Name the comparison, one of n, that supports the claim least."""
     return worst.told + (f"; the furthest of {n}" if n > 1 else "")
 
 
@@ -225,7 +227,7 @@ class Compare(Rule):
         sign = 1 if self.relation == "above" else -1
         comparisons = []
         for (label, x, x_se), (y, y_se) in zip(cells_of(one), numbers_of(two), strict=True):
-            if np.isfinite(x) and np.isfinite(y):
+            if np.isfinite(x) and np.isfinite(y):  # a cell may be undefined for one of them
                 before, after = name_numbers(self.quantity, self.than)
                 text = f"{before}{number(x, x_se)} against {number(y, y_se)}{after}"
                 error = float(np.hypot(x_se, y_se))
@@ -239,9 +241,10 @@ class Compare(Rule):
     def words(self) -> str:
         other = words_of(self.than, self.quantity)
         often = "" if self.share == 1 else f" in {100 * self.share:g} % of the cells"
-        level = "not " if self.ties else ""
-        relation = {"above": "below", "below": "above"}[self.relation] if level else self.relation
-        return f"{self.quantity.words()} is {level}{relation} {other}{often}"
+        relation = self.relation
+        if self.ties:  # at least is said as not below
+            relation = "not below" if relation == "above" else "not above"
+        return f"{self.quantity.words()} is {relation} {other}{often}"
 
 
 @dataclass(frozen=True)
@@ -268,8 +271,8 @@ class Equal(Rule):
             before, after = name_numbers(self.quantity, self.than)
             other = " and " if isinstance(self.than, Quantity) else ", claimed "
             text = f"{before}{number(x, x_se)}{other}{number(y, y_se)}{after}"
-            distance = abs(x - y) - self.tolerance
-            margin = -max(distance, 0.0)
+            # Equality has no good side: a margin is 0 or below.
+            margin = -max(abs(x - y) - self.tolerance, 0.0)
             figure = x - y if isinstance(self.than, Quantity) else x
             comparisons.append(Comparison(label, margin, error, text, figure))
         against = sum(each.against for each in comparisons)
@@ -380,7 +383,11 @@ class Monotone(Rule):
         along = table.text("along")
         direction = table.choice("direction", ("rises", "falls"), "a direction")
         given = table.take("paths")
-        if not isinstance(given, list) or not given or not all(map(_is_path, given)):
+        if not (
+            isinstance(given, list)
+            and given
+            and all(isinstance(path, list) and len(path) > 1 for path in given)
+        ):
             right = "a list of walks, lists of two or more values of the axis, is needed"
             raise table.error("paths", given, right)
         mean = read_flag(table, "mean")
@@ -401,6 +408,8 @@ class Monotone(Rule):
                     raise Unjudged(f"too few cells along {self.along}", name)
                 steps += [_step(sign, name, a, b) for a, b in pairwise(places)]
                 ends.append(_step(sign, name, places[0], places[-1]))
+        # Neighbours may be too close to differ clearly. No step may contradict the direction, and
+        # the ends of each line have to show it.
         found = decide(steps, self.share, of="change")
         if found.status == "differs":
             return found
@@ -455,6 +464,7 @@ class Extreme(Rule):
 
     def judge(self, ds: xr.Dataset) -> Verdict:
         sign = 1 if self.which == "largest" else -1
+        # By names, since values of an axis may be numbers that were rounded, or texts.
         inside = {name_cell({self.along: _plain(place)}) for place in self.place}
         comparisons = []
         for name, places in lines(self.quantity.values(ds), self.along):
@@ -476,10 +486,6 @@ def _plain(place: Scalar) -> Scalar:
     return float(place) if isinstance(place, int | float) and not isinstance(place, bool) else place
 
 
-def _is_path(path: object) -> bool:
-    return isinstance(path, list) and len(path) > 1
-
-
 def _step(sign: int, line: str, one: Place, two: Place) -> Comparison:
     (before, x, x_se), (after, y, y_se) = one, two
     label = f"{line}, " if line else ""
@@ -491,6 +497,7 @@ def _step(sign: int, line: str, one: Place, two: Place) -> Comparison:
 def _mean(values: Values, along: str) -> Values:
     others = [dim for dim in values.value.dims if dim != along]
     n = int(np.prod([values.value.sizes[dim] for dim in others]))
+    # Taken for independent, as in differences of quantities.
     error = np.sqrt((values.error**2).sum(others)) / n
     return Values.of(values.value.mean(others), error)
 

@@ -16,8 +16,8 @@ Values without a standard error
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -30,11 +30,12 @@ __all__ = ["Drift"]
 
 
 FALSE_ALARM = 1e-4
-"""Probability that any cell of a recipe is taken for drift when its draws alone are others."""
+"""False-alarm rate per recipe when only the random draws change."""
 
 FEW = 10
 """Repeats below which standard errors are pooled."""
 
+# Other libraries sum in another order, so the last digits are theirs.
 RELATIVE = 1e-6
 ABSOLUTE = 1e-12
 
@@ -59,6 +60,7 @@ def is_close(expected: Value, found: Value) -> bool:
     """Whether two values without standard errors agree."""
     if isinstance(expected, float) or isinstance(found, float):
         if isinstance(expected, int | float) and isinstance(found, int | float):
+            # An infinite MSE says that no matrix reaches the level: near is not enough.
             if math.isinf(expected) or math.isinf(found):
                 return expected == found
             return abs(found - expected) <= RELATIVE * abs(expected) + ABSOLUTE
@@ -118,7 +120,8 @@ def pools(expected: Summary, found: Summary) -> dict[str, Spread]:
                 (float(figure.se or 0) / float(figure.value or 1)) ** 2
             )
             # Levels of one front move together: a front counts once.
-            run = f"{which} {_without_level(label)}"
+            parts = (part for part in label.split(" ") if not part.startswith("level="))
+            run = f"{which} {' '.join(parts)}"
             runs.setdefault(key, {})[run] = figure.n - 1
     return {
         key: Spread(math.sqrt(float(np.mean(values))), sum(runs[key].values()))
@@ -131,16 +134,8 @@ def _is_few(figure: Figure) -> bool:
 
 
 def group(label: str) -> str:
-    """Return what a cell shares a relative spread with: the cells of its method, if it has one."""
-    return next((part for part in _parts(label) if part.startswith("method=")), "")
-
-
-def _without_level(label: str) -> str:
-    return " ".join(part for part in _parts(label) if not part.startswith("level="))
-
-
-def _parts(label: str) -> Iterable[str]:
-    return label.split(" ")
+    """Return the method of a cell, whose cells share a relative spread; empty without one."""
+    return next((part for part in label.split(" ") if part.startswith("method=")), "")
 
 
 def standard_error(figure: Figure, pooled: Mapping[str, Spread], label: str) -> float:
@@ -231,7 +226,7 @@ class Comparison:
     kind: Literal["exact", "tolerance"]
     status: Status
     reasons: tuple[str, ...] = ()
-    drifts: tuple[Drift, ...] = field(default=())
+    drifts: tuple[Drift, ...] = ()
 
 
 def compare(
@@ -260,6 +255,7 @@ def compare(
         :mod:`~ppdm_dask.reproduce.compare`.
     """
     reasons = differences(golden.fingerprint, fingerprint)
+    # Only the environment decides how to compare: another recipe on the same one is a drift.
     exact = not reasons
     if golden.recipe_digest != recipe_digest:
         reasons.append("the recipe is another one than the golden's")
@@ -269,6 +265,7 @@ def compare(
         return Comparison("tolerance", "within tolerance", (*reasons, "the digest is the same"))
     cells = list(_pairs(golden.summaries, summaries))
     if exact:
+        # A cell that moved within its standard error is a drift too where bits must agree.
         drifts = [_exact(golden.recipe, *pair) for pair in cells if pair[2] != pair[3]]
         drifts += _unseen(golden, summaries, {drift.variable for drift in drifts})
         return Comparison("exact", "drifted", tuple(reasons), tuple(drifts))
@@ -309,11 +306,13 @@ def _unseen(golden: Golden, summaries: Mapping[str, Summary], seen: set[str]) ->
 
 def _beyond(golden: Golden, summaries: Mapping[str, Summary], cells: list[Pair]) -> Iterator[Drift]:
     """Cells beyond their tolerance."""
+    # Bonferroni: of thousands of cells one always lies far out.
     tested = sum(summary.kind == "mean" for summary, *_ in cells)
     pooled: dict[str, Mapping[str, Spread]] = {}
     for summary, label, expected, found in cells:
         name = summary.name
         if expected is None or found is None:
+            # With other draws a search may reach a level that it did not, or miss one.
             if _is_partial(found, summaries.get(name)):
                 continue
             if _is_partial(expected, golden.summaries.get(name)):
@@ -345,6 +344,7 @@ def _test(
             return None
         return Drift(recipe, summary.name, label, summary.units, expected, found)
     limit = bound(tested, expected, found, pooled.get(group(label), Spread()))
+    # Close values pass too: a standard error may be next to nothing where repeats hardly vary.
     if abs(z) <= limit or is_close(expected.value, found.value):
         return None
     return Drift(recipe, summary.name, label, summary.units, expected, found, z, limit)

@@ -90,8 +90,8 @@ def _head(grade: Grade, results: Sequence[Reproduced]) -> dict[str, Any]:
 def drift_keys(results: Sequence[Reproduced]) -> dict[str, str | None]:
     """Return a key of each recipe's drift, None where it has none.
 
-    It is the same for the same variables and cells, whatever their figures: with other draws on
-    another machine the figures of one and the same drift are others.
+    It is the same for the same variables and cells, whatever their figures: on another machine the
+    same drift has other figures.
     """
     return {result.recipe: _key(result) for result in results}
 
@@ -100,6 +100,7 @@ def _key(result: Reproduced) -> str | None:
     found = result.comparison
     if found.status not in WRONG:
         return None
+    # Without figures, or a drift would be reported again every night.
     cells = sorted([drift.variable, drift.cell] for drift in found.drifts)
     text = json.dumps([result.recipe, found.status, cells], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -112,9 +113,9 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def forget(out: Path) -> None:
-    """Remove the runs of a reproduction that came to its end.
+    """Remove the runs of a reproduction that came to its end, so that the next one computes.
 
-    One that was interrupted has left no ``reproduction.json``; its runs stay and are gone on with.
+    One that was interrupted has left no ``reproduction.json``; its runs stay and are resumed.
 
     Raises
     ------
@@ -136,6 +137,7 @@ def forget(out: Path) -> None:
     # The document first: what is removed by halves must not count as finished.
     document.unlink()
     for folder in folders:
+        # Only what lies below this folder: the document may have been copied, or edited.
         if runs in folder.parents and (folder / "manifest.json").is_file():
             (folder / "manifest.json").unlink()
             shutil.rmtree(folder, ignore_errors=True)
@@ -189,7 +191,7 @@ def check_hook(hook: str) -> list[str]:
 def notify(
     state: Path, grade: str, keys: Mapping[str, str | None], document: Path, hook: str | None = None
 ) -> Notice:
-    """Remember the drifts of a reproduction, and call the hook where there is something to tell.
+    """Remember the drifts of a reproduction, and call the hook where something is new.
 
     Parameters
     ----------
@@ -210,6 +212,7 @@ def notify(
     InputError
         If the state is something else, or cannot be written.
     """
+    # Recipes that were not compared this time keep what is remembered of them.
     everything = _read(state)
     before = everything.get(grade, {"told": False, "open": {}})
     after = deepcopy(before)
@@ -225,6 +228,7 @@ def notify(
     elif hook and after["told"] and not entries:
         event = "closed"
     problem = _call(hook, event, document) if hook and event else ""
+    # Only what the hook took in counts as told; after a failure it is called again.
     if event and not problem:
         after["told"] = event == "drift"
         for entry in entries:
@@ -235,9 +239,10 @@ def notify(
 
 
 def _call(hook: str, event: Event, document: Path) -> str:
-    """Call the hook; what went wrong, or nothing."""
+    """Call the hook; return what went wrong, or nothing."""
     command = [*check_hook(hook), event, str(document.resolve())]
     try:
+        # Without a shell, so that the path of the document needs no quoting.
         done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=HOOK_SECONDS)
     except OSError as error:
         return f"the hook {command[0]} cannot be run: {error.strerror}"

@@ -118,6 +118,7 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     table = root.table(name, f"a table [{name}] with the recipes of that grade is needed")
     recipes, left_out = {}, {}
     for key in table.remaining():
+        # It becomes part of a path: nothing that leaves the folder, or that no terminal shows.
         if Path(key).name != key or not key.isprintable() or not 0 < len(key) <= LONGEST_NAME:
             right = f"the name of a recipe is needed, of {LONGEST_NAME} characters at most"
             raise table.error(key, table.take(key), right)
@@ -148,6 +149,7 @@ def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
         if file:
             raise
         raise RecipeError(f"{entry.source}: {entry.path}: {error}", error.subject) from None
+    # Through plain tables, so that the recipe's own reader checks the changed whole.
     config = deepcopy(recipe.config())
     _change(config, entry.rest(), entry)
     source = f"{entry.source}: {entry.path} of {recipe.source}"
@@ -158,9 +160,9 @@ def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
 
 
 def _change(config: Any, changes: Mapping[str, Any], at: Table, path: str = "") -> None:
-    """Put values in the place of a recipe's own; lists of tables go by the tables' ids.
+    """Replace values of a recipe; lists of tables go by the tables' ids.
 
-    What is no key of a recipe is left to the recipe's own reading to refuse.
+    Unknown keys are put in too, for the recipe's reader to refuse.
     """
     for key, value in changes.items():
         inner = config.get(key)
@@ -190,7 +192,7 @@ class Finished:
     digest : str
     summaries : mapping of str to Summary
     seconds : float
-        Wall time now; next to nothing for a run that was finished.
+        Wall time of this call; next to nothing for a run that was finished before.
     work_seconds : float
         Time of the trials, summed over processes, whenever they were computed.
     reused : bool
@@ -250,7 +252,7 @@ class Reproduced:
 
 
 def own_folder(out: Path, own: Fingerprint) -> Path:
-    """Folder of the runs of this environment: no run is begun in one and finished in another."""
+    """Folder of the runs of this environment: a run is never continued in another one."""
     return out / "runs" / short(own)
 
 
@@ -270,8 +272,8 @@ def reproduce(
     out : Path
         The runs go below it; what is finished there is not computed again.
     workers, cluster
-        As of :func:`~ppdm_dask.experiments.run.run`.  Nobody knows the processors of a cluster, so
-        what is not the same to the bit there is compared within tolerances.
+        As of :func:`~ppdm_dask.experiments.run.run`.  The processors of a cluster are not known, so
+        results that differ there in a bit are compared within tolerances.
     progress : callable, optional
         Given a recipe, returns a context manager that gives a callable for its progress.
 
@@ -286,8 +288,9 @@ def reproduce(
         If a golden is missing or damaged or the profile is wrong, before anything is run, or the
         folder cannot be used.
     RunInterrupted
-        If it was stopped; the same call goes on.
+        If it was stopped; the same call resumes it.
     """
+    # All goldens first: a missing one is said at once, not after hours of work.
     goldens = {
         recipe.name: Golden.read(golden_path(grade.folder, recipe.name, grade.name))
         for recipe in grade.recipes
@@ -315,7 +318,7 @@ def _reproduce(
     try:
         done = run_one(recipe)
     except (RunInterrupted, RunFolderError):
-        raise
+        raise  # the next recipe would meet the same full disk, or the same Ctrl-C
     except PPDMError as error:
         why = str(error)
     except Exception as error:  # one recipe's fault must not hide how the others are
@@ -353,7 +356,7 @@ def compute(
         else:
             with progress(recipe) as report:
                 result = run_it(progress=report)
-        if result.digest is None:
+        if result.digest is None:  # a partial result compares with nothing
             given_up = "; ".join(str(trial) for trial in result.outcome.quarantined)
             raise PPDMError(f"trials were quarantined: {given_up}", recipe.name)
         dataset = result.dataset
@@ -446,7 +449,7 @@ def renew(
     workers, progress
         As of :func:`~ppdm_dask.reproduce.reproduce.reproduce`.
     done : callable, optional
-        Called with each golden after it was written, or left as it was.
+        Called with each golden after it was written or found unchanged.
 
     Raises
     ------
@@ -454,6 +457,7 @@ def renew(
         If the reason is none, or a golden that is there is damaged, before anything is run.
     """
     reason = check_reason(reason)
+    # Read before anything is run: their history goes into the goldens that replace them.
     before = {}
     for recipe in grade.recipes:
         path = golden_path(grade.folder, recipe.name, grade.name)
@@ -498,6 +502,7 @@ def _write(
         what = "new"
     elif (before.digest, before.recipe_digest) == (golden.digest, golden.recipe_digest):
         what = "unchanged" if before.fingerprint == own else "other environment"
+    # A golden of another environment is written too: it decides how later runs are compared.
     if what != "unchanged":
         golden.write(path)
     times = finished.seconds, finished.work_seconds
