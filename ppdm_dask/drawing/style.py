@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 DPI = 200
+"""Of a PNG: letters stay sharp when a page of text is printed."""
 
 # Okabe and Ito's palette, which the common kinds of colour blindness tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -35,7 +36,7 @@ WORDS = {
     "q": "probability $q$ of the true record",
     "theta": "probability $\\theta$ of a truthful answer",
 }
-"""Axes of a grid in words, with the paper's letter."""
+"""Labels of a grid's axes, with the paper's letter."""
 
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 
@@ -65,6 +66,7 @@ _RC: Any = {
     "savefig.facecolor": "white",
     # The same figure is the same file: ids in an SVG come from this text.
     "svg.hashsalt": "ppdm_dask",
+    # As outlines: a page's reader may not have the font.
     "svg.fonttype": "path",
 }
 
@@ -76,14 +78,16 @@ def styled(narrow: bool | None = None) -> Iterator[None]:
     Parameters
     ----------
     narrow : bool, optional
-        Whether figures are laid out for a narrow screen, and saved as SVG alone; by default as
-        around this.
+        Whether figures are laid out for a narrow screen, and saved as SVG only; by default as in
+        the enclosing context.
     """
     import matplotlib as mpl
 
+    # A context variable, as the kinds' functions that draw do not hand the width on.
     token = _narrow.set(_narrow.get() if narrow is None else narrow)
     try:
         with mpl.rc_context():
+            # A user's matplotlibrc must not change the files.
             mpl.rcdefaults()
             mpl.rcParams.update(_RC)
             yield
@@ -97,14 +101,14 @@ def is_narrow() -> bool:
 
 
 def word_value(axis: str, value: object) -> str:
-    """A value of an axis in words: ``2 groups`` or ``q = 0.4``."""
+    """A value of an axis with its name: ``2 groups`` or ``q = 0.4``."""
     if axis == "groups" and isinstance(value, int):
         return f"{value} group" if value == 1 else f"{value} groups"
     return f"{axis} = {value:g}" if isinstance(value, float) else f"{axis} = {value}"
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG, each whole or not at all; a narrow one as SVG alone.
+    """Write a figure as PNG and SVG, each whole or not at all; a narrow one as SVG only.
 
     Raises
     ------
@@ -121,6 +125,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
         del kinds["png"]
     for kind, metadata in kinds.items():
         path = folder / f"{name}.{kind}"
+        # The date is left out of an SVG, so that drawing again changes no byte.
         with replacing(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
         written.append(path)
@@ -128,7 +133,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def spread(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move positions apart to at least `gap`, in their order and as little as is simple.
+    """Move positions apart to at least `gap`, keeping their order.
 
     Parameters
     ----------
@@ -184,6 +189,7 @@ def write_labels(
     align : {"left", "right"}
     """
     to_axes = axes.transData + axes.transAxes.inverted()
+    # On a logarithmic axis, distances are those on the page.
     left = axes.get_xlim()[0]
     heights = [float(to_axes.transform((left, height))[1]) for height, _, _ in labels]
     places = spread(heights, gap=0.05, low=0.03, high=1.0)
@@ -237,6 +243,7 @@ def new_figure(title: str, below: str, right: float = 0.97) -> tuple[Figure, Axe
         axes = figure.add_axes(place)
         _write_below(figure, lines, 0.08 / wide)
         return figure, axes
+    # Not by pyplot, which keeps every figure alive and asks for a display.
     figure = Figure(figsize=SIZE)
     FigureCanvasAgg(figure)
     left = 0.105
@@ -270,6 +277,7 @@ def legend(axes: Axes, handles: Sequence[Any], **look: Any) -> None:
         return
     figure = axes.get_figure(root=True)
     assert figure is not None
+    # Two columns where their labels have room beside each other.
     columns = 2 if max(len(str(each.get_label())) for each in handles) <= 18 else 1
     room = 0.08 + 0.19 * -(-len(handles) // columns)
     wide, high = figure.get_size_inches()
@@ -326,7 +334,7 @@ def new_panels(
     wide, foot = NARROW[0] if is_narrow() else SIZE[0], 0.6
     lines = textwrap.wrap(below, LETTERS) if is_narrow() else []
     if is_narrow():
-        # In place of title and explanation, the wrapped explanation alone.
+        # Only the wrapped explanation stands there: the page has the title.
         head += LINE * len(lines) - 0.55
     high = foot + head + rows * height + (rows - 1) * gap[1]
     figure = Figure(figsize=(wide, high))

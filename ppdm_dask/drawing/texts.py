@@ -25,13 +25,14 @@ def course(axis: str, x: Floats, y: Floats, form: str) -> str:
         return "no numbers yet"
     text = f"{_told(y[0], form)} at {axis} = {x[0]:.3g}"
     for which, i in (("least", int(np.argmin(y))), ("most", int(np.argmax(y)))):
+        # An extreme at an end is told with that end.
         if 0 < i < len(x) - 1 and y[i] not in (y[0], y[-1]):
             text += f", {which} {_told(y[i], form)} at {x[i]:.3g}"
     return text + (f", {_told(y[-1], form)} at {x[-1]:.3g}" if x.size > 1 else "")
 
 
 def _told(value: float, form: str) -> str:
-    """A number; 0 where it is one, and no 0 with a sign."""
+    """A number; plain 0 where it is 0, and no sign before digits that are all 0."""
     text = f"{value:{form}}"
     return text.removeprefix("-") if float(text) == 0 and value else text if value else "0"
 
@@ -56,6 +57,7 @@ def plain_table(
     lines whose first ends with a colon is also that of the columns after it whose first line is
     empty.
     """
+    # Text and no markup: labels come from data, and may hold brackets.
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -66,7 +68,7 @@ def plain_table(
         table.add_column(
             Text(printable(name, keep="\n")),
             justify="right" if number else "left",
-            no_wrap=number,
+            no_wrap=number,  # a number over two lines would be read as two
             min_width=widths[i] if widths else None,
         )
     for row in rows:
@@ -81,7 +83,7 @@ def plain_value(value: Any) -> Any:
 
 
 def brief(value: str | bool | int | float) -> str:
-    """A value, a number without digits that say nothing."""
+    """A value; of a number the significant digits only."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -91,14 +93,14 @@ def fixed(value: float | None, digits: int) -> str:
 
 
 def small(value: float | None) -> str:
-    """A number that is near 0 as a rule, such as a variance; empty for None."""
+    """A number that is usually near 0, such as a variance; empty for None."""
     if value is None:
         return ""
     return f"{value:.2e}" if value else "0"
 
 
 def estimate(mean: float | None, error: float | None) -> str:
-    """A mean with its standard error, with no more digits than a large one leaves of use."""
+    """A mean with its standard error; the larger the error, the fewer digits."""
     if mean is None or error is None:
         return fixed(mean, 4)
     digits = 4 if error < 0.1 else 2 if error < 10 else 0

@@ -40,10 +40,11 @@ __all__ = ["write_report", "write_reproduction"]
 
 
 def errata_of(papers: Iterable[str]) -> list[dict[str, Any]]:
-    """The errata of papers by their keys, as HTML: what there is.
+    """The errata of those papers that have some, as HTML.
 
     The page is Markdown; any HTML in it is shown as text.
     """
+    # Not at the top, here and below: only pages need them.
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
@@ -58,7 +59,7 @@ def errata_of(papers: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _scrolling(html: str, key: str) -> str:
-    """Put wide parts into regions that scroll by themselves and can be reached by keyboard."""
+    """Put wide parts into regions that scroll by themselves and are reached by keyboard."""
     what = f"Part of the errata of {key}"
     region = f'<div class="scroll" role="region" tabindex="0" aria-label="{what}">'
     html = re.sub(r"(<table>.*?</table>)", rf"{region}\1</div>", html, flags=re.DOTALL)
@@ -77,6 +78,7 @@ def embed_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[dict[
     """
     kind = kind_of(recipe)
     kind.draw_figures(ds, recipe, folder)
+    # The narrow ones are for this page only; the run's folder keeps those of full width.
     with tempfile.TemporaryDirectory() as scratch:
         with style.styled(narrow=True):
             kind.draw_figures(ds, recipe, Path(scratch))
@@ -93,6 +95,7 @@ def embed_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[dict[
 
 
 def _url(path: Path) -> str:
+    # Base64, since a URL of plain SVG would have to escape most of its signs.
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
 
 
@@ -172,6 +175,7 @@ def view_run(run: StoredRun, key: str) -> dict[str, Any]:
         "finished": run.finished,
         "status": manifest["status"],
         "repeats": recipe.sweep.repeats,
+        # The manifest has none while a run is unfinished.
         "findings": manifest["findings"] if run.finished else kind.findings(ds),
         "quarantined": manifest.get("quarantined", []),
         "figures": figures,
@@ -194,6 +198,7 @@ def view_claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
         "says": claim.says,
         "printed": claim.printed,
         "figures": claim.figures,
+        # The status is the verdict's, computed on this very run; the claim's file has none.
         "status": verdict.status,
         "measured": verdict.measured,
         "rule": claim.rule.words if claim.rule else None,
@@ -241,6 +246,7 @@ def _blas(found: object) -> str:
 
 def _command(recipe: AnyRecipe) -> str:
     """The command line that makes the run again."""
+    # By its file: the name would give the package's recipe.
     if not same_experiment(recipe):
         return shlex.join(["ppdm", "run", str(Path(recipe.base) / f"{recipe.name}.toml")])
     own, words = load_recipe(recipe.name), ["ppdm", "run", recipe.name]
@@ -252,7 +258,7 @@ def _command(recipe: AnyRecipe) -> str:
 
 
 def _cost(run: StoredRun) -> dict[str, Any]:
-    """Time of the run, from its ledger, which knows of all sessions that worked on it."""
+    """Time of the run, from its ledger, which has the batches of all sessions."""
     found: dict[str, Any] = {
         "started": run.manifest["started"],
         "finished": run.manifest.get("finished"),
@@ -322,6 +328,7 @@ def write_reproduction(document: str | Path) -> Path:
         try:
             stored = read_run(recipe["folder"])
         except RunFolderError as error:
+            # A reproduction's runs may have been removed; the comparison is in its own file.
             missing.append({"name": recipe["name"], "reason": str(error)})
             continue
         views.append(view_run(stored, f"run{i}"))
@@ -360,7 +367,7 @@ FORM: Form = {
 }
 ABSENT = {"grade": "", "status": "green", "started": "", "finished": "", "left_out": []}
 UNTIMED = {"work_seconds": None}
-"""What the page does without."""
+"""Keys that the page can do without."""
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -371,6 +378,7 @@ def _read(path: Path) -> dict[str, Any]:
     recipes = found.get("recipes")
     if not isinstance(recipes, list) or not all(isinstance(each, dict) for each in recipes):
         raise InputError(f"{path}: recipes: this is no reproduction, it has no recipes", path)
+    # An earlier version's document may lack what the page can do without.
     filled = {**ABSENT, **found, "recipes": [{**UNTIMED, **each} for each in recipes]}
     if (at := misfit(filled, FORM)) is not None:
         raise InputError(f"{path}: {cut(at)}: got nothing, or no value of a reproduction", path)
@@ -391,7 +399,7 @@ def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("ppdm_dask.report"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelt name is an error and no empty text
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -232,6 +232,7 @@ def _facts(
 
 def _page(found: Mapping[str, Any]) -> str:
     """One HTML page, without scripts or other files, on the facts of a release."""
+    # Without a template: Jinja would be loaded for one short page.
     method = dict(found["method"])
     name = method.pop("id")
     parameters = ", ".join(f"{key} = {value}" for key, value in method.items())
