@@ -31,6 +31,7 @@ __all__ = ["RunFolder", "StoredRun", "now", "read_run"]
 
 
 TEXT = (str, type(None))
+# What commands and pages read of a manifest; the rest is for people.
 FORM: Form = {
     "name": str,
     "run_id": str,
@@ -53,6 +54,7 @@ Status = Literal["running", "partial", "finished"]
 
 def run_id(recipe: AnyRecipe) -> str:
     """Twelve hexadecimal digits from the recipe, its seed and the code version."""
+    # Other sources may give other numbers: a run never mixes batches of two versions.
     text = "\n".join([recipe.digest, str(recipe.sweep.seed), code_version()])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -91,6 +93,7 @@ class RunFolder:
             If the folder belongs to another run, or its manifest cannot be read.
         """
         own, out = run_id(recipe), Path(out)
+        # With a manifest `out` is a run's own folder, which may have been given any name.
         path = out if (out / "manifest.json").is_file() else out / f"{recipe.name}-{own}"
         folder = cls(path, recipe, own)
         if folder.manifest.is_file():
@@ -110,7 +113,7 @@ class RunFolder:
         Raises
         ------
         RunFolderError
-            If it is no run's folder.
+            If it is not a run's folder.
         """
         path = Path(path)
         found = read_manifest(path)
@@ -119,6 +122,7 @@ class RunFolder:
         if recipe.digest != found["recipe_digest"]:
             what = "damaged or edited: its recipe does not have the digest that it says"
             raise RunFolderError(f"{source}: {what}", path)
+        # The id is the manifest's: one that is computed now has the sources of now.
         return cls(path, replace(recipe, base=Path(found["base"])), found["run_id"])
 
     @property
@@ -151,7 +155,7 @@ class RunFolder:
         return read_manifest(self.path) if self.manifest.is_file() else None
 
     def start(self, inputs: Mapping[str, Any]) -> None:
-        """Make the folder and write its manifest; a run that was there before is taken up again.
+        """Make the folder and write its manifest; a run that was there before is resumed.
 
         Parameters
         ----------
@@ -189,6 +193,7 @@ class RunFolder:
                     "inputs": dict(inputs),
                     "environment": environment(),
                     "status": "running",
+                    # A run that is taken up again is not finished, whatever it was.
                     "digest": None,
                     "result": None,
                     "findings": [],
@@ -198,7 +203,7 @@ class RunFolder:
                 }
             )
         except RunFolderError:
-            _remove(made)
+            _remove(made)  # an empty folder would look like a run that lost its manifest
             raise
 
     def finish(
@@ -263,6 +268,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def _make(path: Path) -> list[Path]:
     """Make a folder and its parents; the folders that were made, the deepest first."""
+    # One by one, to know which to remove again if the run cannot begin.
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     made: list[Path] = []
     for folder in reversed(missing):
@@ -311,12 +317,12 @@ class StoredRun:
 
 
 def read_run(path: str | Path) -> StoredRun:
-    """Read a run, which may be unfinished or going on at this moment.
+    """Read a run, which may be unfinished or still running.
 
     Raises
     ------
     RunFolderError
-        If the folder is no run's, or its ledger or result cannot be read.
+        If the folder is not a run's, or its ledger or result cannot be read.
     InputError
         If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
     """
@@ -353,5 +359,6 @@ def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:
         raise RunFolderError(
             f"{folder.path}: the data or codebooks have changed since the run began", folder.path
         )
+    # Read only: the run may be going on in another process.
     with Ledger(folder.ledger, readonly=True) as ledger:
         return plan.collect(ledger)

@@ -49,7 +49,8 @@ def kind_of(recipe: AnyRecipe) -> Kind[Any]:
 
 
 def kind_of_result(ds: xr.Dataset) -> Kind[Any]:
-    """The kind of experiment that a result is of; results of sweeps do not say it."""
+    """The kind of experiment that a result is of."""
+    # Those of sweeps do not say it: they were there before the other kinds.
     return KINDS[ds.attrs.get("experiment", SWEEP.name)]
 
 

@@ -74,6 +74,8 @@ class Sample:
         sample = cls(records, target, n_train, split_key, redrawn)
         if redrawn:
             return sample
+        # Training records first: engines then reach either part without an index, and the
+        # training part alone gets the same reports as within the whole.
         train_rows, test_rows = sample.split(seed, 0)
         together = records.take(np.concatenate([train_rows, test_rows]))
         return cls(together, target, n_train, split_key, redrawn)
@@ -95,12 +97,14 @@ class Sample:
         """Positions of the training and the test records among :attr:`records`."""
         if self.redrawn:
             return self.split(seed, repeat)
+        # `draw` has put the records into this order.
         return np.arange(self.n_train), np.arange(self.n_train, len(self.records))
 
     def majority_correct(self, seed: int, repeat: int) -> int:
         """Test records of the class that is most frequent in the training part."""
         train, test = self.parts(seed, repeat)
         classes = self.records.column(self.target)
+        # By the training part, since the test part's own classes are what is predicted.
         majority = np.bincount(classes[train]).argmax()
         return int((classes[test] == majority).sum())
 

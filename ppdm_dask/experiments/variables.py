@@ -52,6 +52,7 @@ class Variable:
         """Return an array that says everywhere that there is no number."""
         if self.dtype == "str":
             return np.full(shape, "", dtype=object)
+        # Integers have no NaN; all that is counted here is 0 or more.
         return np.full(shape, -1 if self.dtype == "int32" else np.nan, dtype=self.dtype)
 
 
@@ -98,4 +99,5 @@ def assemble(
 
 def _axis(name: str, values: Sequence[Any] | npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
     array = np.asarray(values)
+    # As objects, which is how netCDF's texts come back: a result equals the one that is read.
     return name, array.astype(object) if array.dtype.kind == "U" else array

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 WORSE = 1e-9
-"""Relative excess over Warner's MSE that is no rounding."""
+"""Relative excess over Warner's MSE that is more than rounding."""
 
 
 def findings(ds: xr.Dataset) -> list[str]:
@@ -34,6 +34,7 @@ def findings(ds: xr.Dataset) -> list[str]:
 def _behind_warner(ds: xr.Dataset) -> Iterator[str]:
     methods = [str(name) for name in ds["method"].to_numpy()]
     levels = ds["level"].to_numpy()
+    # Any front should contain the matrices that the paper compares with.
     warner = ds["mse"].isel(method=methods.index("warner"))
     for i, case in enumerate(ds["case"].to_numpy()):
         for m, method in enumerate(methods):
@@ -64,7 +65,7 @@ SHOWN = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 
 
 def as_json(ds: xr.Dataset) -> dict[str, Any]:
-    """Return a result as JSON values: a case each, with its levels and methods."""
+    """Return a result as JSON values: one table per case, with its levels and methods."""
     levels = ds["level"].to_numpy()
     cases = []
     for i, name in enumerate(ds["case"].to_numpy()):
@@ -97,6 +98,7 @@ def _method(part: xr.Dataset) -> dict[str, Any]:
     found |= {key: [plain_value(v) for v in part[key].to_numpy()] for key in trials}
     for key in ("mse", "iterative_mse"):
         values = part[key].to_numpy()
+        # Infinite where a repeat has no matrix at the level; JSON has no infinity.
         found[key] = [[_finite(v) for v in row] for row in values]
     return found
 
@@ -106,7 +108,8 @@ def _finite(value: float) -> float | None:
 
 
 def tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
-    """Headings and tables, two a case: MSE over limit by level, and whole fronts."""
+    """Headings and tables, two per case: MSE over limit by level, and whole fronts."""
+    # The nearest levels, as those of a result are floats.
     at = [int(np.argmin(np.abs(ds["level"].to_numpy() - f))) for f in SHOWN]
     for i, name in enumerate(ds["case"].to_numpy()):
         part = ds.isel(case=i)
@@ -173,8 +176,8 @@ def is_attained(part: xr.Dataset) -> bool:
 def mean_line(part: xr.Dataset, method: int, *, iterative: bool) -> Floats | None:
     """Mean error of a case's searches at its levels of privacy; None where there is no search.
 
-    Not a number left of the least private matrix that they find, for there the front would only go
-    on level.
+    NaN at levels below the least private matrix that they find, where the front would only be
+    continued level.
 
     Parameters
     ----------
@@ -190,6 +193,7 @@ def mean_line(part: xr.Dataset, method: int, *, iterative: bool) -> Floats | Non
     there = ~np.isnan(values).all(axis=1)
     if not there.any():
         return None
+    # The mean over repeats, as the line is one.
     least = part["privacy_min"].to_numpy()[method][there].mean()
     line: Floats = np.where(part["privacy"].to_numpy() >= least, values[there].mean(axis=0), np.nan)
     return line
@@ -239,7 +243,7 @@ def draw(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure, folder: Path)
         if not iterative and not np.isnan(part["limit"].to_numpy()).all():
             axes.plot(privacy, part["limit"].to_numpy(), color="black", **LOOKS["limit"])
             shown.add("limit")
-            attained &= is_attained(part)
+            attained &= is_attained(part)  # one line of the legend stands for all cases
     axes.set_xlabel("privacy: how often the best guess is wrong")
     axes.set_ylabel("mean squared error")
     names = NAMES if attained else {**NAMES, "limit": LOWER}
@@ -255,6 +259,7 @@ def _legend(axes: Axes, figure: FrontFigure, shown: dict[str, str]) -> None:
         for number, delta in enumerate(figure.delta):
             colour = style.COLOURS[number % len(style.COLOURS)]
             handles.append(Line2D([], [], color=colour, label=f"$\\delta$ = {delta:g}"))
+    # With several deltas the colours are theirs; methods then differ by their dashes.
     grey = style.GREY if len(figure.delta) > 1 else style.COLOURS[0]
     for name, label in shown.items():
         colour = "black" if name == "limit" else grey

@@ -244,6 +244,7 @@ class PerturbationPlan(DataPlan):
         sweep = self.recipe.sweep
         materials = {}
         for prepared, values, cell in zip(self.prepared, self.values, self.benchmarks, strict=True):
+            # Each repeat has its own split, as classifiers differ more by it than by the draws.
             key, source = split_key(cell.params), self.recipe.source
             sample = draw_sample(prepared, source, sweep.train, key, True, sweep.seed)
             materials[key] = Material(values, sample, lift_ranges(prepared.codebook))
@@ -255,6 +256,7 @@ class PerturbationPlan(DataPlan):
             material = self.work.materials[split_key(cell.params)]
             n_train = material.sample.n_train
             names = tuple(n for n in prepared.codebook.names if n != prepared.codebook.target)
+            # Any so many records do: only their number decides, the splits are drawn later.
             summary = ColumnSummary.of(material.values[:n_train], names)
             for setting, _ in self.points:
                 if self.prepared[setting.data] is prepared:
@@ -277,6 +279,7 @@ class PerturbationPlan(DataPlan):
             "classifier": list(recipe.usability.classifiers),
         }
         arrays = empty_arrays(coordinates, repeats)
+        # Entries may be meant for some of the data only, which leaves holes in the grid.
         arrays["undefined"][...] = "the recipe does not ask for it"
         for i, cell in enumerate(self.benchmarks):
             sample = self.work.materials[split_key(cell.params)].sample

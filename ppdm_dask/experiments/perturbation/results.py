@@ -233,7 +233,7 @@ def findings(ds: xr.Dataset) -> list[str]:
 def _choice(part: xr.Dataset, name: str, entry: str) -> Iterator[str]:
     chosen = part["chosen"].to_numpy()
     if (chosen < 0).any():
-        return
+        return  # not all settings are computed
     accept, judges = part.attrs["accept"], json.loads(part.attrs["judges"])
     if (chosen == 1).any():
         label, worst = _worst(part, judges, int(np.argmax(chosen)))
@@ -242,7 +242,8 @@ def _choice(part: xr.Dataset, name: str, entry: str) -> Iterator[str]:
             f"{', '.join(judges)}; the largest r is {worst}."
         )
     else:
-        label, worst = min((_worst(part, judges, s) for s in range(len(chosen))), key=_r)
+        worst_r = part["r_mean"].sel(classifier=judges).max("classifier").to_numpy()
+        label, worst = _worst(part, judges, int(np.argmin(worst_r)))
         yield (
             f"{name}, {entry}: no setting has r < {accept:g} for {', '.join(judges)}; "
             f"{label} comes closest, with r = {worst}."
@@ -261,10 +262,7 @@ def _worst(part: xr.Dataset, judges: list[str], s: int) -> tuple[str, str]:
     return str(row["setting"].item()), f"{r:.4f} ± {error:.4f} ({judges[c]})"
 
 
-def _r(choice: tuple[str, str]) -> float:
-    return float(choice[1].split(" ", 1)[0])
-
-
+# As many as a standard error of some hundred repeats leaves of use.
 DIGITS = {"vd": 3, "rp": 2, "rk": 4, "cp": 2, "ck": 2, "linkage": 4, "interval": 3}
 
 
@@ -387,5 +385,5 @@ def _losses(part: xr.Dataset) -> Table:
 
 def _table(header: list[str], rows: list[list[str]]) -> Table:
     table = plain_table(header, rows, right=range(1, len(header)))
-    table.columns[0].no_wrap = True
+    table.columns[0].no_wrap = True  # a setting's name is what one looks a row up by
     return table

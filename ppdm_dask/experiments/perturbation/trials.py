@@ -63,6 +63,7 @@ class TrainTest:
         import pandas as pd
 
         book = self.codebook
+        # Columns of the release are the attributes but the target, in the codebook's order.
         values = iter(self.train.T)
         codes = [
             self.train_classes
@@ -104,6 +105,7 @@ def _support_vectors(parts: TrainTest) -> Any:
 def _entropy_tree(parts: TrainTest) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
+    # 31 bits, which is what scikit-learn takes for a seed.
     seed = int(parts.stream.source().words(1)[0] >> np.uint64(33))
     return DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2, random_state=seed)
 
@@ -119,6 +121,7 @@ def _fit_numbers(make: Callable[[TrainTest], Any]) -> Callable[[TrainTest], int]
 def _fit_categories(name: str) -> Callable[[TrainTest], int]:
     def count_correct(parts: TrainTest) -> int:
         book = parts.codebook
+        # Our learners as everybody uses them: undisguised records are reports of `Identity`.
         design = Identity(book.names, book.shape)
         learner = LEARNERS[name].build(design, str(book.target))
         reports = design.disguise(parts.train_records, parts.stream)
@@ -188,7 +191,7 @@ class PerturbationWork:
         self.seed = seed
 
     def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
-        """Results of repeats ``start .. stop - 1``; one column of ``correct`` a classifier."""
+        """Results of repeats ``start .. stop - 1``; ``correct`` has a column per classifier."""
         params = cell.params
         material = self.materials[split_key(params)]
         rows = [self._trial(params, material, repeat) for repeat in range(start, stop)]
@@ -205,6 +208,7 @@ class PerturbationWork:
         stream = SimulationStream(self.seed, (stream_key(params), repeat))
         original = released = material.values[train]
         metrics: dict[str, float] = {}
+        # Fitted on the training part only, as it alone is released.
         if params["perturb"] != ORIGINAL:
             method = perturbation_from_config(params["perturb"])
             method.fit(original, stream=stream.child(FIT))
@@ -225,6 +229,6 @@ class PerturbationWork:
 def _scores(classifiers: Sequence[str], parts: TrainTest) -> list[int]:
     from sklearn import config_context
 
-    # What goes in was checked; scikit-learn's own checks would cost more than its work.
+    # The inputs were checked; scikit-learn's own checks would cost more than its work.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         return [CLASSIFIERS[name](parts) for name in classifiers]

@@ -63,13 +63,14 @@ class Series:
 def series_of(ds: xr.Dataset, figure: Figure) -> list[Series]:
     """The lines that a figure draws.
 
-    They are told apart by the axis that the figure names: each of its data entries then has the
-    same lines.  Otherwise there is a line for each data entry and each combination of other axes.
+    The axis that the figure names tells them apart: each of its data entries then has the same
+    lines.  Otherwise there is a line for each data entry and each combination of other axes.
     """
     axes = grid_axes(ds)
     axis = figure.x_axis(axes)
     others = [other for other in axes if other != axis]
     known = [str(name) for name in ds["data"].to_numpy()]
+    # Numbered over all entries, so that a line looks alike in figures that show some of them.
     lines = [
         (entry, where)
         for entry in known
@@ -97,7 +98,7 @@ def _valued(cells: xr.Dataset, axis: str) -> str:
 
 
 def repeats_of(series: list[Series]) -> str:
-    """How many repeats the cells have, in words."""
+    """The number of repeats of the cells, as text."""
     done = np.concatenate([line.column("completed") for line in series])
     done = done[done > 0]
     if not done.size:
@@ -119,18 +120,20 @@ MEASURES = {
 
 
 def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
-    """Draw mean accuracy over two axes in numbers, shaded by what is lost; a panel a data entry."""
+    """Draw mean accuracy over two axes in numbers, shaded by the loss; a panel per data entry."""
     across = figure.x_axis(grid_axes(ds))
     down = str(figure.series)
     narrow = style.is_narrow()
     if narrow and ds.sizes[across] > ds.sizes[down]:
         across, down = down, across  # the longer axis runs down where there is no width for it
+    # The recipe's reader has seen to it that any other axis has one value.
     others = {axis: 0 for axis in grid_axes(ds) if axis not in (across, down)}
     grid = ds.isel(others).transpose(..., down, across, "repeat", "split").sortby([down, across])
     entries = [grid.sel(data=name) for name in figure.data]
     means = [entry["accuracy_mean"].to_numpy() for entry in entries]
     losses = [float(entry["benchmark"]) - mean for entry, mean in zip(entries, means, strict=True)]
     known = np.concatenate([loss[np.isfinite(loss)] for loss in losses])
+    # One scale for all panels; a loss below 0 is chance and shaded like none.
     top = max(float(known.max(initial=0.0)), 0.01)
     below = f"mean accuracy, {repeats_of(series_of(ds, figure))}; shade: lost by the disguise"
     rows, columns = means[0].shape
@@ -147,6 +150,7 @@ def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         head=1.05 if narrow else 0.92,
     )
     for (axes,), entry, mean, loss in zip(panels, entries, means, losses, strict=True):
+        # The darkest blues are left out, in which no number could be read.
         shades = axes.imshow(loss, cmap="Blues", vmin=0, vmax=1.25 * top, aspect="auto")
         for i, j in np.ndindex(rows, columns):
             there = np.isfinite(mean[i, j])
@@ -182,7 +186,7 @@ def _label_grid(axes: Axes, entry: xr.Dataset, across: str, down: str) -> None:
 
 
 def _draw_tradeoffs(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
-    """Draw mean accuracy against what adversaries learn; a row a data entry, a column for each."""
+    """Draw mean accuracy against what adversaries learn: rows of entries, a column for each."""
     measure = figure.measure or "advantage"
     rows = [list(figure.data)] if figure.line_axis is None else [[name] for name in figure.data]
     lines = [series_of(ds, replace(figure, data=tuple(names))) for names in rows]
@@ -265,7 +269,7 @@ def _draw_tradeoff(axes: Axes, series: list[Series], name: str) -> None:
 
 
 def _limits_of_grid(series: list[Series], measure: str) -> tuple[float, float]:
-    """Limits that serve all adversaries, so that their panels compare."""
+    """Limits that serve all adversaries, so that their panels can be compared."""
     values = [line.column(f"{measure}_{adversary}") for line in series for adversary in ADVERSARIES]
     known = np.concatenate([column[np.isfinite(column)] for column in values])
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
@@ -274,7 +278,7 @@ def _limits_of_grid(series: list[Series], measure: str) -> tuple[float, float]:
 
 
 LABELS = 0.42
-"""Room for labels at the left of the curves, in widths of the axis."""
+"""Room for labels at the left of the curves, as a share of the axis's width."""
 
 
 def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
@@ -290,6 +294,7 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     labels: list[tuple[float, str, Any]] = []
     axis = figure.x_axis(grid_axes(ds))
     others = [other for other in grid_axes(ds) if other != axis]
+    # A single attribute's PSE is the same for all values of the other axes.
     first = ds.isel(dict.fromkeys(others, 0)).sortby(axis)
     x = np.asarray(first[axis].to_numpy(), dtype=float)
     ramp = mpl.colormaps["Greys"]
@@ -322,7 +327,7 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         return style.save(canvas, folder, figure.id)
     # The curves meet at the right; they are told apart, and labelled, at the left.
     width = float(np.ptp(x)) or 1.0
-    inside = 1e-9 * width
+    inside = 1e-9 * width  # a tick may miss an end by rounding
     ticks = [t for t in axes.get_xticks() if x.min() - inside <= t <= x.max() + inside]
     axes.set_xlim(x.min() - LABELS * width, x.max() + 0.02 * width)
     axes.set_xticks(ticks)
@@ -378,6 +383,7 @@ def _draw_mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             shown += [mean - bar, mean + bar]
     references = _references(series, figure)
     values = np.concatenate([*shown, [height for height, *_ in references]])
+    # Estimates from a disguised test part may leave [0, 1] far; they must not flatten the rest.
     _limits(axes, values[np.isfinite(values) & (values > -0.05) & (values < 1.05)])
     for height, _, colour, dashes in references:
         axes.axhline(height, color=colour, linewidth=1.1, linestyle=dashes, zorder=1)
@@ -397,6 +403,7 @@ def _what(series: list[Series], figure: Figure) -> str:
 
 def _references(series: list[Series], figure: Figure) -> list[tuple[float, str, str, Any]]:
     """Return level lines: each entry's undisguised benchmark, and its majority class."""
+    # An entry may have several lines; the first one's colour stands for it.
     entries = {line.entry: line for line in reversed(series)}
     found = []
     levels: dict[str, tuple[float, str]] = {}
@@ -427,7 +434,7 @@ def _draw_variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             # On a logarithmic scale a bar cannot reach zero.
             _draw(axes, line, part, positive, np.stack([np.minimum(bar, 0.9 * positive), bar]))
     _finish(axes, series, figure, "variance of the accuracy")
-    for x in sorted(zero):
+    for x in sorted(zero):  # which a logarithmic scale does not have
         _note(axes, x, "zero")
     return style.save(canvas, folder, figure.id)
 

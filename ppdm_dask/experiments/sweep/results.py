@@ -234,8 +234,8 @@ def empty_arrays(
     splits : int
         1 for one split of the data, or as many as repeats.
     optional : collection of str
-        Which optional variables are wanted besides those on ``column`` and ``w_a``, which are
-        there where their axis is.
+        Which optional variables are wanted. Those on ``column`` and ``w_a`` are there where their
+        axis is.
 
     Returns
     -------
@@ -298,6 +298,7 @@ def _grid(coordinates: Coordinates) -> tuple[str, ...]:
 def _cast(declared: Variable, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return the values in the declared type, unchanged."""
     array = np.asarray(values)
+    # A count that wrapped around would still be a whole number, so it is compared.
     cast = array.astype(object if declared.dtype == "str" else declared.dtype)
     if declared.dtype == "int32" and not np.array_equal(cast, array):
         raise ValueError(f"{declared.name} does not fit into {declared.dtype}")
@@ -307,6 +308,7 @@ def _cast(declared: Variable, values: npt.ArrayLike) -> npt.NDArray[Any]:
 def _derive(arrays: Mapping[str, npt.NDArray[Any]], axes: Coordinates) -> dict[str, Any]:
     """Return the statistics of the measured variables."""
     shape = arrays["correct"].shape[:-1]
+    # Where the registry has it, a variable is filled; the last two need what may not be there.
     names = {v.name for v in REGISTRY if v.kind == "derived"} - {"pse"}
     if "nodes" not in arrays:
         names.remove("negative_share")
@@ -319,6 +321,7 @@ def _derive(arrays: Mapping[str, npt.NDArray[Any]], axes: Coordinates) -> dict[s
     for index in np.ndindex(shape):
         there = arrays["correct"][index] >= 0
         found["completed"][index] = np.count_nonzero(there)
+        # As shares of integers: sums of counts are exact, in whatever order.
         clean = moments(arrays["correct"][index][there], _sizes(arrays)[index[0]])
         disguised = moments(arrays["accuracy_disguised"][index][there])
         for key, value in clean._asdict().items():
