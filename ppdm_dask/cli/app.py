@@ -47,6 +47,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
+    # Typer's own no_args_is_help would end with exit code 2.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

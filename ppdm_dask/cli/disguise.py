@@ -58,6 +58,7 @@ def audit(
     try:
         subjects = pp.audit.audit(plan, priors)
     except InputError as error:
+        # Only the prior's file can be at fault: the design has been read.
         raise InputError(f"{prior}: {error}", error) from None
     labels = {} if book is None else {name: book[name].categories for name in plan.attributes}
     certain = pp.audit.certainties(plan, labels)
@@ -94,7 +95,7 @@ def _value(value: float | None) -> str:
 
 
 SHOWN = 60
-"""Letters of a column's categories that the table shows."""
+"""Characters of a column's categories that the table shows."""
 
 
 def codebook(
@@ -120,6 +121,7 @@ def codebook(
     as_json: Json = False,
 ) -> None:
     """Propose a codebook from a file, for you to edit."""
+    # Before the data are read, which may take minutes.
     require_new(out, force, (data,), (".toml",))
     found = pp.survey.propose_codebook(data, most=most, bins=bins, order=order)
     if out is not None:
@@ -215,6 +217,7 @@ def disguise(
     """Disguise the answers of a file, on the client side; true answers stay in the file."""
     book, plan = read_both(codebook, design)
     require_new(out, force, (data, codebook, design))
+    # What a CSV file cannot say of its reports stands in a second one.
     if ending(out) == ".csv":
         require_new(pp.survey.beside(out), force, (data, codebook, design))
     stream = pp.Stream.from_entropy() if simulate is None else pp.Stream.from_seed(simulate)
@@ -277,6 +280,7 @@ def _protection(epsilon: float | None) -> str:
         return "epsilon not computed: the block is too large"
     if math.isinf(epsilon):
         return "epsilon infinite: some reports rule an answer out"
+    # Above 700 the exponential leaves the range of a double.
     times = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
     most = f"a report is at most {times} times likelier for one answer than another"
     return f"epsilon {epsilon:.4g}: {most}"

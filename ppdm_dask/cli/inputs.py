@@ -36,12 +36,11 @@ def list_(
             print()
         header = [name for name in rows[0] if name != "licence"]  # long, and not for a table
         right = [k for k, name in enumerate(header) if isinstance(rows[0][name], int)]
-        texts = [[_text(row[name]) for name in header] for row in rows]
+        texts = [
+            [f"{row[k]:,}" if isinstance(row[k], int) else str(row[k]) for k in header]
+            for row in rows
+        ]
         print_rows([name.replace("_", " ") for name in header], texts, right)
-
-
-def _text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _recipes() -> list[dict[str, Any]]:
@@ -149,7 +148,7 @@ def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
                 pp.survey.check_prior_labels(Path(each.file), each.content, book.content)
             return
         except InputError as error:
-            first = first or error
+            first = first or error  # of the first codebook, which most likely is the one meant
     assert first is not None
     raise first
 
@@ -157,8 +156,9 @@ def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
 def _check(file: str) -> tuple[str, str, Any]:
     path = profile_path(file) if file in profiles() else recipe_path(file)
     content = pp.files.read_toml(path)
+    # By a key that no other kind of file has at its top.
     if "kind" in content:
-        return "cluster profile", _check_profile(path), None
+        return "cluster profile", pp.cluster.load_profile(path).where, None
     if "id" in content:
         return "design", _check_design(path), None
     if isinstance(content.get("prior"), Mapping):
@@ -174,10 +174,6 @@ def _check(file: str) -> tuple[str, str, Any]:
         "[prior], nor a cluster profile, which has a kind",
         path,
     )
-
-
-def _check_profile(path: Path) -> str:
-    return pp.cluster.load_profile(path).where
 
 
 def _counted(n: int) -> str:
@@ -210,6 +206,7 @@ def _check_design(path: Path) -> str:
 def _check_recipe(path: Path) -> str:
     recipe = pp.experiments.load_recipe(path)
     pp.experiments.check_recipe(recipe)
+    # The data too: most mistakes of a recipe are labels that its codebook does not have.
     prepared = pp.experiments.make_plan(recipe).prepared
     sizes = ", ".join(f"{each.entry.id} ({len(each.records):,} records)" for each in prepared)
     cells = f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats"

@@ -24,7 +24,7 @@ from ppdm_dask.shown import listed, shown
 _PIECE = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]*)(?:,|$)')
 
 LONGEST_NAME = 64
-"""Pieces between commas that are tried as one name."""
+"""Pieces between commas that are tried as one name; bounds the work for a list of thousands."""
 
 
 def named(given: Sequence[str] | None, known: Collection[str]) -> list[str]:
@@ -35,12 +35,12 @@ def named(given: Sequence[str] | None, known: Collection[str]) -> list[str]:
     given : sequence of str or None
         Each a name, or names between commas.
     known : collection of str
-        The names there are.
+        The known names.
 
     Returns
     -------
     list of str
-        In the order given, with what is no known name, for whoever looks it up to refuse.
+        In the order given; unknown names stay, for the caller to refuse.
 
     Examples
     --------
@@ -69,6 +69,7 @@ def _longest(pieces: list[tuple[str, bool]], known: frozenset[str]) -> tuple[int
     first, quoted = pieces[0]
     if quoted:
         return 1, first
+    # A piece in quotes is a name of its own, so joining stops before it. The longest name wins.
     plain = next((i for i, (_, quotes) in enumerate(pieces) if quotes), len(pieces))
     for length in range(plain, 0, -1):
         joined = ",".join(piece for piece, _ in pieces[:length])
@@ -101,15 +102,15 @@ def conditions(
     given : sequence of str
         Each ``attribute=label``, or several between commas; one of them may stand in quotes.
     known : mapping of attribute to labels
-        Those there are.
+        The known ones.
     option : str
         For messages.
 
     Returns
     -------
     dict of str to list of str
-        An attribute that is named twice may have either label. A label that is not known is
-        returned too, for whoever looks it up to refuse.
+        An attribute that is named twice may have either label. Unknown labels stay, for the caller
+        to refuse.
 
     Raises
     ------
@@ -159,6 +160,7 @@ def read_both(codebook: Path, design: Path) -> tuple[pp.Codebook, pp.Design]:
         labels.
     """
     book, plan = pp.Codebook.from_toml(codebook), pp.designs.read_design(design)
+    # By position first, for messages on attributes and sizes; then by label, which answers need.
     try:
         plan = plan.bind(book, positions=True)
     except InputError as error:
@@ -201,12 +203,13 @@ def require_new(
         ends = " or ".join(endings)
         raise InputError(f"--out: got {str(out)!r}; a name that ends in {ends} is needed", out)
     own(out)
-    if out.exists() and not force:  # another command has just written it
+    # Asked again under the lock: another command may just have written it.
+    if out.exists() and not force:
         raise InputError(f"--out: {out} is there already; --force replaces it", out)
 
 
 def plain(value: float | None) -> float | str | None:
-    """A number for JSON, which knows no infinity."""
+    """A number for JSON, which has no infinity."""
     return "infinite" if value is not None and math.isinf(value) else value
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class ProgressReporter:
-    """Context manager whose calls tell how a run goes on, on standard error by default.
+    """Context manager whose calls report the progress of a run, on standard error by default.
 
-    Where the stream is a terminal this is a bar that is drawn anew. Elsewhere it is one line at
-    the start, one at the end, and between them one every ``interval`` seconds at most, without
-    control codes. A stream that somebody closed ends the reports, not the run.
+    Where the stream is a terminal this is a bar. Elsewhere it is one line at the start, one at the
+    end, and between them at most one every ``interval`` seconds, without control codes. A closed
+    stream ends the reports, not the run.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class ProgressReporter:
         try:
             print(f"{self.title}: {text}, {progress.mode}", file=self.stream, flush=True)
         except OSError:
-            self.interval = float("inf")
+            self.interval = float("inf")  # closed: the run goes on in silence
 
 
 def _make_bar(stream: TextIO) -> Bar | None:
@@ -131,6 +131,7 @@ def _make_bar(stream: TextIO) -> Bar | None:
         TimeRemainingColumn(),
         TextColumn("{task.fields[mode]}", markup=False),
         console=console,
+        # What else is printed keeps its own stream and leaves the bar alone.
         redirect_stdout=False,
         redirect_stderr=False,
     )
@@ -164,11 +165,12 @@ PIPED_WIDTH = 80
 
 
 def print_table(table: RenderableType) -> None:
-    """Print a table: without control codes where it is no terminal."""
+    """Print a table, without control codes where standard output is no terminal."""
     from rich.console import Console
 
     console = Console(highlight=False)
     if not console.is_terminal:
+        # Not the width of the terminal that happens to be around: output in a file is reproducible.
         console.width = max(PIPED_WIDTH, console.measure(table).minimum)
     # Written by hand: rich ends the process by itself when a pipe breaks.
     with console.capture() as capture:

@@ -13,6 +13,7 @@ from ppdm_dask.cli.options import Data, Json, SpreadsheetSafe, named
 from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
 from ppdm_dask.files.lock import own
 
+# By hand: the registry of methods would load scikit-learn for `--help`. A test compares the two.
 Method = Literal["aibr", "bsvd", "ssvd", "kcg"]
 
 
@@ -86,6 +87,7 @@ def perturb(
     method = pp.perturb.perturbation_from_config(parameters)
     pp.perturb.check_interval(interval)
     stream = pp.Stream.from_entropy() if simulate is None else pp.Stream.from_seed(simulate)
+    # Until the command ends nobody else may write there; parts take minutes.
     own(out)
     names = pp.files.open_data(data).columns
     found = pp.report.release_file(

@@ -1,4 +1,4 @@
-"""``ppdm reproduce``: run, compare, say what moved; or write goldens anew."""
+"""``ppdm reproduce``: run, compare, say what moved; or renew the goldens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ppdm_dask.errors import InputError, PPDMError, RunFolderError
 from ppdm_dask.files.lock import RunLock
 
 SHOWN = 3
-"""Cells of a drift of either kind that are printed; all of them are in drift.json."""
+"""Cells of a drift that are printed, of either kind; all of them are in drift.json."""
 
 
 def reproduce(
@@ -47,7 +47,7 @@ def reproduce(
     cluster: Cluster = None,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Compute anew what an earlier, whole reproduction computed."),
+        typer.Option("--fresh", help="Compute again what an earlier, whole reproduction computed."),
     ] = False,
     hook: Annotated[
         str | None,
@@ -64,7 +64,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="WHY",
-            help="Write the goldens anew, and this reason into them; compare nothing.",
+            help="Write new goldens with this reason in them; compare nothing.",
             show_default=False,
         ),
     ] = None,
@@ -83,7 +83,7 @@ def reproduce(
         _renew(chosen, folder, renew, workers=workers, fresh=fresh, as_json=as_json)
         return
     if hook is not None:
-        pp.reproduce.check_hook(hook)
+        pp.reproduce.check_hook(hook)  # not after hours of work
     started = pp.experiments.now()
     chosen = _grade(against, grade, recipes)
     documents = pp.reproduce.documents
@@ -93,6 +93,7 @@ def reproduce(
         )
         whole = documents.make_reproduction(chosen, results, started)
         drift = folder / documents.DRIFT
+        # The whole last: while it is missing, --fresh takes the runs for unfinished.
         documents.write_json(drift, documents.make_drift(chosen, results))
         documents.write_json(folder / documents.REPRODUCTION, whole)
         keys = documents.drift_keys(results)
@@ -119,7 +120,7 @@ def _renew(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Write goldens anew, and print what became of each."""
+    """Renew the goldens, and print what became of each."""
 
     def tell(renewed: pp.reproduce.Renewed) -> None:
         if not as_json:
@@ -166,7 +167,8 @@ def _progress(recipe: pp.experiments.AnyRecipe) -> Any:
 
 
 def _page(document: Path) -> tuple[Path | None, str]:
-    """Write the page of a reproduction; why not, where that fails."""
+    """Write the page of a reproduction; return its path, or why there is none."""
+    # The comparison is done and written: a page that fails must not hide it.
     try:
         return pp.report.write_reproduction(document), ""
     except PPDMError as error:

@@ -44,7 +44,7 @@ def run(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run recipes, or go on with interrupted runs of them; print results and digests."""
+    """Run recipes, or resume interrupted runs of them; print results and digests."""
     loaded = _load(recipes, repeats, seed)
     if dry_run:
         _print_plans([_plan(recipe, out) for recipe in loaded], as_json=as_json)
@@ -61,12 +61,13 @@ def run(
                 retry_failed=retry_failed,
                 progress=progress,
             )
+        # Before anything is printed: a closed pipe must not cost the page.
         pp.report.write_report(result.folder)
         wrong = wrong or result.digest is None
         for trial in result.outcome.quarantined:
             print(f"ppdm: quarantined: {trial}", file=sys.stderr)
         if result.outcome.quarantined:
-            # The same command would end like this one, at once.
+            # The same command would end at once, like this one: quarantine is remembered.
             earlier = " in an earlier run" if result.outcome.remembered else ""
             what = f"ppdm: {recipe.name}: given up{earlier}; --retry-failed tries again"
             print(what, file=sys.stderr)
@@ -79,7 +80,7 @@ def run(
 
 
 def _print_plans(found: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Print the cells of recipes, where their runs go, and what is done already."""
+    """Print the cells of recipes, where their runs go, and what is already done."""
     if as_json:
         print_json(found)
         return
@@ -221,6 +222,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write report.html of runs: figures beside the papers' claims, numbers, provenance."""
+    # All of them first, or a page would be written before the mistake is seen.
     for source in sources:
         if not source.exists():
             raise InputError(f"{source}: there is no such folder or file", source)
