@@ -31,14 +31,7 @@ __all__ = ["write_reproduction_page"]
 
 
 def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:
-    """Judge a claim.
-
-    Parameters
-    ----------
-    claim : Claim
-    results : mapping of str to xarray.Dataset
-        Results of runs by the name of their recipe, whole or partial.
-    """
+    """Judge a claim on results, whole or partial, by the name of their recipe."""
     if claim.untestable is not None:
         return Verdict("not testable", claim.untestable)
     assert claim.rule is not None

@@ -107,18 +107,10 @@ class Verdict:
 def decide(
     comparisons: Sequence[Comparison], share: float = 1.0, ties: bool = False, of: str = "value"
 ) -> Verdict:
-    """Let comparisons decide.
+    """Let comparisons, one or more, decide.
 
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-        At least one.
-    share : float
-        Share of them that must not go clearly against the claim.
-    ties : bool
-        Whether a tie is as claimed; else half of the comparisons must be so beyond doubt.
-    of : {"value", "difference", "change"}
-        What the comparisons' figures are.
+    `share` of them must not go clearly against the claim.  Where `ties` are as claimed none has to
+    be so beyond doubt, else half of them do.  `of` says what the comparisons' figures are.
     """
     n = len(comparisons)
     against = sum(each.against for each in comparisons)

@@ -133,21 +133,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def spread(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move positions apart to at least `gap`, keeping their order.
-
-    Parameters
-    ----------
-    positions : sequence of float
-    gap : float
-        Smallest distance between two labels.
-    low, high : float
-        Where labels may be.
-
-    Returns
-    -------
-    list of float
-        New positions, in the order given.
-    """
+    """Move positions apart to at least `gap`, keeping their order, between `low` and `high`."""
 
     def centre_of(block: list[int]) -> float:
         half = gap * (len(block) - 1) / 2
@@ -176,17 +162,10 @@ def spread(positions: Sequence[float], gap: float, low: float, high: float) -> l
 def write_labels(
     axes: Axes, labels: Sequence[tuple[float, str, Any]], x: float, align: str = "left"
 ) -> None:
-    """Write labels one above the other, each at its height or close to it.
+    """Write labels (height in data units, text, colour) one above the other, near their heights.
 
-    Parameters
-    ----------
-    axes : Axes
-        With final limits.
-    labels : sequence of (height, text, colour)
-        Heights in data units.
-    x : float
-        Where the labels begin or, with ``align="right"``, end: a share of the axes' width.
-    align : {"left", "right"}
+    The axes have their final limits.  `x` is where the labels begin or, with ``align="right"``,
+    end: a share of the axes' width.
     """
     to_axes = axes.transData + axes.transAxes.inverted()
     # On a logarithmic axis, distances are those on the page.
@@ -217,17 +196,10 @@ LINE, LETTERS = 0.17, 58
 
 
 def new_figure(title: str, below: str, right: float = 0.97) -> tuple[Figure, Axes]:
-    """Make a figure with one pair of axes.
+    """Make a figure with one pair of axes, a title and a line of explanation below it.
 
-    On a narrow screen there is no title, for the page has it above, and the axes take all the
-    width.
-
-    Parameters
-    ----------
-    title, below : str
-        The title and a line of explanation below it.
-    right : float
-        Right edge of the axes, as a share of the width; leaves room for labels beside them.
+    `right` is the right edge of the axes, as a share of the width.  On a narrow screen there is no
+    title, for the page has it above, and the axes take all the width.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -261,16 +233,9 @@ def _write_below(figure: Figure, lines: Sequence[str], left: float) -> None:
 
 
 def legend(axes: Axes, handles: Sequence[Any], **look: Any) -> None:
-    """Say which line is which: inside the axes or, on a narrow screen, below them.
+    """Say which line is which: inside the only axes or, on a narrow screen, below them.
 
-    Parameters
-    ----------
-    axes : Axes
-        The only ones of their figure, with a label below.
-    handles : sequence of matplotlib artists
-        Each with its label.
-    **look
-        Of the legend inside the axes.
+    The handles have labels; `look` is of the legend inside the axes.
     """
     if not is_narrow():
         axes.legend(handles=handles, **{"loc": "best", "handlelength": 3, **look})
@@ -316,17 +281,8 @@ def new_panels(
 ) -> tuple[Figure, list[list[Axes]]]:
     """Make a figure of equal panels, as wide as the others and as high as they need.
 
-    Parameters
-    ----------
-    title, below : str
-        The title and a line of explanation below it.
-    rows, columns : int
-    height : float
-        Of a panel, in inches like all lengths.
-    gap : tuple of float
-        Between two columns and between two rows.
-    left, right, head : float
-        Room beside and above the panels.
+    Lengths are inches: the height of a panel, the gaps between columns and between rows, the room
+    beside the panels and above them.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

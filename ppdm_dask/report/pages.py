@@ -69,12 +69,8 @@ def _scrolling(html: str, key: str) -> str:
 def embed_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[dict[str, Any]]:
     """Draw the figures of a recipe into a folder, and return them for a page.
 
-    Returns
-    -------
-    list of dict
-        Of each figure ``id``, ``title``, ``alt`` (what it shows, with numbers), and ``wide`` and
-        ``narrow``: pictures as data URLs.  An SVG within a page's ``img`` can run nothing and load
-        nothing.
+    ``alt`` says what a figure shows, with numbers; ``wide`` and ``narrow`` are data URLs, since an
+    SVG within a page's ``img`` can run nothing and load nothing.
     """
     kind = kind_of(recipe)
     kind.draw_figures(ds, recipe, folder)
@@ -144,11 +140,7 @@ def _plain(caption: str, table: Table) -> dict[str, Any]:
 def view_run(run: StoredRun, key: str) -> dict[str, Any]:
     """Gather what a page says of a run; its figures are drawn into its folder.
 
-    Parameters
-    ----------
-    run : StoredRun
-    key : str
-        Prefix of the ids of its parts, unique on the page.
+    `key` begins the ids of the run's parts, and is unique on the page.
     """
     recipe, manifest, ds = run.folder.recipe, run.manifest, run.dataset
     kind = kind_of(recipe)

@@ -69,17 +69,7 @@ def is_close(expected: Value, found: Value) -> bool:
 
 
 def bound(cells: int, expected: Figure, found: Figure, pooled: Spread) -> float:
-    """Return the quantile t for one of so many cells.
-
-    Parameters
-    ----------
-    cells : int
-        With a standard error, in the recipe.
-    expected, found : Figure
-        With standard errors.
-    pooled : Spread
-        Of their variable and method.
-    """
+    """The quantile t for one of so many cells of a recipe that have standard errors."""
     from scipy import stats
 
     freedom = float(pooled.freedom) if pooled.freedom else _welch(expected, found)
@@ -97,17 +87,9 @@ def _welch(expected: Figure, found: Figure) -> float:
 
 
 def pools(expected: Summary, found: Summary) -> dict[str, Spread]:
-    """Return the pooled standard errors of a variable with few repeats, by method.
+    """Pooled standard errors of a variable with few repeats, by :func:`group`.
 
-    Parameters
-    ----------
-    expected, found : Summary
-        Of the same variable.
-
-    Returns
-    -------
-    dict of str to Spread
-        By :func:`group`; empty where there are repeats enough.
+    Empty where there are repeats enough.
     """
     squares: dict[str, list[float]] = {}
     runs: dict[str, dict[str, int]] = {}
@@ -238,21 +220,7 @@ def compare(
 ) -> Comparison:
     """Compare a result with its golden.
 
-    Parameters
-    ----------
-    golden : Golden
-    recipe_digest, digest : str
-        Of the recipe, and of its result.
-    summaries : mapping of str to Summary
-        The result's.
-    fingerprint : Fingerprint
-        Of the environment that it was computed in.
-
-    Returns
-    -------
-    Comparison
-        To the bit where the fingerprints match, else within the tolerances of
-        :mod:`~ppdm_dask.reproduce.compare`.
+    To the bit where the fingerprints of the environments match, else within tolerances.
     """
     reasons = differences(golden.fingerprint, fingerprint)
     # Only the environment decides how to compare: another recipe on the same one is a drift.

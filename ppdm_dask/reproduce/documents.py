@@ -34,15 +34,7 @@ WRONG = ("drifted", "failed")
 
 
 def make_reproduction(grade: Grade, results: Sequence[Reproduced], started: str) -> dict[str, Any]:
-    """Return all that was run and compared, as JSON values.
-
-    Parameters
-    ----------
-    grade : Grade
-    results : sequence of Reproduced
-    started : str
-        As of :func:`~ppdm_dask.experiments.folder.now`.
-    """
+    """All that was run and compared, as JSON values."""
     return {
         "schema": "ppdm reproduction 1",
         **_head(grade, results),
@@ -54,7 +46,7 @@ def make_reproduction(grade: Grade, results: Sequence[Reproduced], started: str)
 
 
 def make_drift(grade: Grade, results: Sequence[Reproduced]) -> dict[str, Any]:
-    """Return what drifted, as JSON values; where nothing did, its lists are empty."""
+    """What drifted, as JSON values; where nothing did, its lists are empty."""
     return {
         "schema": "ppdm drift 1",
         **_head(grade, results),

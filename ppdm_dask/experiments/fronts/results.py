@@ -178,15 +178,6 @@ def mean_line(part: xr.Dataset, method: int, *, iterative: bool) -> Floats | Non
 
     NaN at levels below the least private matrix that they find, where the front would only be
     continued level.
-
-    Parameters
-    ----------
-    part : xarray.Dataset
-        A result at one case.
-    method : int
-        Position on the axis of methods.
-    iterative : bool
-        Whether the error is that of the iterative estimator.
     """
     values = part["iterative_mse" if iterative else "mse"].to_numpy()[method]
     values = np.where(np.isfinite(values), values, np.nan)

@@ -42,7 +42,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 Coordinates = Mapping[str, Sequence[str]]
 
 
-def _empty(coordinates: Coordinates, repeats: int, derived: bool) -> Arrays:
+def empty_arrays(coordinates: Coordinates, repeats: int, *, derived: bool = False) -> Arrays:
+    """Arrays of the measured or the derived variables that say everywhere: no number."""
     sizes = {name: len(values) for name, values in coordinates.items()} | {"repeat": repeats}
     return {
         v.name: v.empty(tuple(sizes[dim] for dim in v.dims))
@@ -51,36 +52,10 @@ def _empty(coordinates: Coordinates, repeats: int, derived: bool) -> Arrays:
     }
 
 
-def empty_arrays(coordinates: Coordinates, repeats: int) -> Arrays:
-    """Arrays of all measured variables that say everywhere that there is no number.
-
-    Parameters
-    ----------
-    coordinates : mapping of str to sequence
-        Axes ``data``, ``setting`` and ``classifier``.
-    repeats : int
-        Length of the axis ``repeat``.
-    """
-    return _empty(coordinates, repeats, derived=False)
-
-
 def build_dataset(
     measured: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe
 ) -> xr.Dataset:
-    """Assemble the result, and derive its statistics.
-
-    Parameters
-    ----------
-    measured : dict of str to array
-        As :func:`empty_arrays` makes them, filled.
-    coordinates : mapping of str to sequence
-    recipe : PerturbationRecipe
-
-    Returns
-    -------
-    xarray.Dataset
-        All variables in registry order, each with its units and a description.
-    """
+    """Assemble the result from arrays that :func:`empty_arrays` made, and derive its statistics."""
     arrays = {**measured, **_derive(measured, coordinates, recipe)}
     attributes = {
         "title": recipe.about.title,
@@ -95,7 +70,7 @@ def build_dataset(
 
 def _derive(arrays: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe) -> Arrays:
     repeats = arrays["correct"].shape[-1]
-    found = _empty(coordinates, repeats, derived=True)
+    found = empty_arrays(coordinates, repeats, derived=True)
 
     def put(name: str, index: Any, values: npt.ArrayLike, scale: int = 1) -> None:
         mean, error, *_ = moments(values, scale)
@@ -146,15 +121,7 @@ def _choose(found: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe)
 
 
 def check_perturbation(recipe: PerturbationRecipe) -> None:
-    """Check what only the codebooks can tell; no data are read.
-
-    Raises
-    ------
-    RecipeError
-        If an attribute to perturb is not numeric.
-    CodebookError
-        If a codebook is wrong.
-    """
+    """Raise RecipeError where an attribute to perturb is not numeric; no data are read."""
     for i, entry in enumerate(recipe.data):
         codebook = declared_codebook(recipe, entry)
         for attribute in codebook.attributes:
@@ -185,13 +152,7 @@ class PerturbationPlan(DataPlan):
 
     @classmethod
     def make(cls, recipe: PerturbationRecipe) -> PerturbationPlan:
-        """Read the data of a recipe.
-
-        Raises
-        ------
-        InputError
-            One line on whatever is wrong with the data, or too small for a setting.
-        """
+        """Read the data; InputError where they are wrong, or too few for a setting."""
         found = [_read(recipe, entry) for entry in recipe.data]
         plan = cls(recipe, [prepared for prepared, _ in found], [values for _, values in found])
         plan._check_data()

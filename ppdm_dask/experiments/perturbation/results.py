@@ -208,18 +208,7 @@ PERTURBATION_REGISTRY: tuple[Variable, ...] = (
 
 
 def findings(ds: xr.Dataset) -> list[str]:
-    """Sentences on the choice of each method's parameter.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        A result as ``build_dataset`` makes it.
-
-    Returns
-    -------
-    list of str
-        In the order of the data entries and the recipe's ``[[perturb]]``.
-    """
+    """Sentences on the choice of each method's parameter, by data entry and ``[[perturb]]``."""
     found: list[str] = []
     for i, name in enumerate(ds["data"].to_numpy()):
         part = ds.isel(data=i)

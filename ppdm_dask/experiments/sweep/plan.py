@@ -43,14 +43,7 @@ if TYPE_CHECKING:
 
 
 def fill_privacy(arrays: dict[str, npt.NDArray[Any]], plan: SweepPlan) -> None:
-    """Fill what the result says on privacy: PSE, its curves, and what adversaries learn.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        As ``empty_arrays`` makes them, with the variables ``DISCLOSURES``.
-    plan : SweepPlan
-    """
+    """Fill what the result says on privacy: PSE, its curves, and what adversaries learn."""
     populations = [Population.of(prepared.records) for prepared in plan.prepared]
     starts = np.cumsum([0, *(len(population.names) for population in populations)])
     for point, cell, _ in plan.points:
@@ -93,13 +86,7 @@ def _disclosures(setting: Setting, population: Population) -> dict[str, float]:
 
 
 def single_attribute(config: Mapping[str, Any]) -> Design | None:
-    """The design of one binary attribute alone, None where a configuration is for several.
-
-    Parameters
-    ----------
-    config : mapping
-        Of a grid point, as ``Recipe.design_at`` gives it.
-    """
+    """The design of one binary attribute alone, None where a configuration is for several."""
     alone = {**config, "attributes": ["A"], "shape": [2]}
     if isinstance(config.get("groups"), int):
         # However many groups there are, a single attribute is in one.
@@ -120,12 +107,7 @@ _PARAMETER = re.compile(r"(?P<name>\w+)(?:\[\d+\]| of '[^']*')?: (?P<rest>.*)", 
 def check_recipe(recipe: Recipe) -> None:
     """Check what only the codebooks and the design can tell; no data are read.
 
-    Raises
-    ------
-    RecipeError
-        One line: file, dotted path such as ``sweep.grid.q[3]``, value, and what would be right.
-    CodebookError
-        If a codebook is wrong.
+    A RecipeError names the dotted path of the parameter, such as ``sweep.grid.q[3]``.
     """
     shapes, books = {}, {}
     for entry in recipe.data:

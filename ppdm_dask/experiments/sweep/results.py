@@ -229,18 +229,11 @@ def empty_arrays(
     coordinates : mapping of str to sequence
         Axis ``data``, the grid's axes in order and, for the variables on them, ``column`` (texts
         ``data/attribute``) and ``w_a``.
-    repeats : int
-        Length of the axis ``repeat``.
-    splits : int
-        1 for one split of the data, or as many as repeats.
+    repeats, splits : int
+        Length of those axes; there is 1 split of the data, or as many as repeats.
     optional : collection of str
         Which optional variables are wanted. Those on ``column`` and ``w_a`` are there where their
         axis is.
-
-    Returns
-    -------
-    dict of str to array
-        To be filled, and given to :func:`build_dataset`.
     """
     sizes = {name: len(values) for name, values in coordinates.items()}
     sizes |= {"repeat": repeats, "split": splits}
@@ -258,21 +251,7 @@ def empty_arrays(
 def build_dataset(
     measured: Arrays, coordinates: Coordinates, attributes: Mapping[str, str | int] | None = None
 ) -> xr.Dataset:
-    """Assemble a sweep's result, and derive its statistics.
-
-    Parameters
-    ----------
-    measured : mapping of str to array
-        The measured variables of the registry, shaped as it declares them.
-    coordinates : mapping of str to sequence
-        As for :func:`empty_arrays`; the grid's axes are those that the registry does not know.
-    attributes : mapping, optional
-        Further attributes of the dataset (title, recipe).
-
-    Returns
-    -------
-    xarray.Dataset
-        All variables in registry order, each with its units and a description.
+    """Assemble a sweep's result from arrays of :func:`empty_arrays`, and derive its statistics.
 
     Raises
     ------

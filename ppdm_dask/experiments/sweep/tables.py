@@ -35,17 +35,8 @@ if TYPE_CHECKING:
 def trends(ds: xr.Dataset) -> list[str]:
     """Sentences on the axes of a grid, two or more, and on the data entries.
 
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        A result as ``build_dataset`` makes it.
-
-    Returns
-    -------
-    list of str
-        For each data entry and axis, in how many steps towards more disguise the mean accuracy
-        falls and its variance grows; then what each data entry loses of its undisguised accuracy.
-        Empty for a grid of one axis.
+    For each data entry and axis, in how many steps towards more disguise the mean accuracy falls
+    and its variance grows; then what each data entry loses of its undisguised accuracy.
     """
     if len(grid_axes(ds)) < 2:
         return []
@@ -117,22 +108,12 @@ AGREEMENT_SD = 0.2
 
 
 def findings(ds: xr.Dataset) -> list[str]:
-    """Sentences on what goes against expectation in a result.
+    """Sentences on what goes against expectation in a result, by data entry.
 
     Along the grid's axes, from the most disguise to the least, the mean accuracy is expected to
     rise and its variance to fall.  A reversal counts where it exceeds ``ERRORS`` standard errors
     of the difference between its two ends; cells with fewer than ``FEWEST`` repeats are passed
     over.  For grids of several axes, how often things go as expected is said too.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        A result as ``build_dataset`` makes it.
-
-    Returns
-    -------
-    list of str
-        In the order of the data entries; for one axis empty where all is as expected.
     """
     found: list[str] = []
     grid = grid_axes(ds)
