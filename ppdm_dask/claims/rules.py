@@ -68,18 +68,24 @@ def read_share(table: Table) -> float:
     return share
 
 
-def both_sides(ds: xr.Dataset, quantity: Quantity, than: Quantity | float) -> tuple[Values, Values]:
-    """Values of a quantity and of what it is compared with, on the same cells."""
+def pairs(
+    ds: xr.Dataset, quantity: Quantity, than: Quantity | float
+) -> Iterator[tuple[str, float, float, float, float]]:
+    """Label, value and error of each cell, and value and error of what it is compared with."""
     import xarray as xr
 
     one = quantity.values(ds)
-    if not isinstance(than, Quantity):
-        return one, Values(one.value * 0 + than, one.error * 0)
-    one, two = matched(one, than.values(ds), quantity, than)
-    arrays = xr.broadcast(one.value, one.error, two.value, two.error)
-    dims = arrays[0].dims
-    value, error, other, other_error = (array.transpose(*dims) for array in arrays)
-    return Values(value, error), Values(other, other_error)
+    if isinstance(than, Quantity):
+        one, two = matched(one, than.values(ds), quantity, than)
+        # Either may lack axes of the other, or have them in another order.
+        arrays = xr.broadcast(one.value, one.error, two.value, two.error)
+        dims = arrays[0].dims
+        value, error, other, other_error = (array.transpose(*dims) for array in arrays)
+        one, two = Values(value, error), Values(other, other_error)
+    else:
+        two = Values(one.value * 0 + than, one.error * 0)
+    _, *others = two.flat()
+    yield from zip(*one.flat(), *others, strict=True)
 
 
 def words_of(than: Quantity | float, beside: Quantity) -> str:
@@ -95,17 +101,6 @@ def name_numbers(one: Quantity, two: Quantity | float) -> tuple[str, str]:
     if one.variable == two.variable:
         return "", ""
     return f"{one.variable} ", f" ({two.words(Quantity(two.variable, two.at))})"
-
-
-def cells_of(values: Values) -> list[tuple[str, float, float]]:
-    """Label, value and error of each cell."""
-    return list(zip(*values.flat(), strict=True))
-
-
-def numbers_of(values: Values) -> list[tuple[float, float]]:
-    """Value and error of each cell."""
-    _, value, error = values.flat()
-    return list(zip(value, error, strict=True))
 
 
 @dataclass(frozen=True)
@@ -155,7 +150,7 @@ class Within(Rule):
                 name = name.removesuffix("_mean").upper()
             # In units of the tolerance, so that unlike variables compare.
             unit = tolerance or 1.0
-            for label, value, error in cells_of(quantity.values(ds)):
+            for label, value, error in zip(*quantity.values(ds).flat(), strict=True):
                 if not np.isfinite(value):
                     raise Unjudged(f"there is no {quantity.variable} at {label}", label)
                 rows.append(Row(name if many else label, printed, value, error, tolerance))
@@ -223,12 +218,11 @@ class Compare(Rule):
         return cls(quantity, relation, than, read_share(table), read_flag(table, "ties"))
 
     def judge(self, ds: xr.Dataset) -> Verdict:
-        one, two = both_sides(ds, self.quantity, self.than)
         sign = 1 if self.relation == "above" else -1
+        before, after = name_numbers(self.quantity, self.than)
         comparisons = []
-        for (label, x, x_se), (y, y_se) in zip(cells_of(one), numbers_of(two), strict=True):
+        for label, x, x_se, y, y_se in pairs(ds, self.quantity, self.than):
             if np.isfinite(x) and np.isfinite(y):  # a cell may be undefined for one of them
-                before, after = name_numbers(self.quantity, self.than)
                 text = f"{before}{number(x, x_se)} against {number(y, y_se)}{after}"
                 error = float(np.hypot(x_se, y_se))
                 figure = x - y if isinstance(self.than, Quantity) else x
@@ -262,13 +256,12 @@ class Equal(Rule):
         return cls(quantity, read_than(table, quantity), read_number(table, "tolerance", ROUNDING))
 
     def judge(self, ds: xr.Dataset) -> Verdict:
-        one, two = both_sides(ds, self.quantity, self.than)
+        before, after = name_numbers(self.quantity, self.than)
         comparisons = []
-        for (label, x, x_se), (y, y_se) in zip(cells_of(one), numbers_of(two), strict=True):
+        for label, x, x_se, y, y_se in pairs(ds, self.quantity, self.than):
             error = float(np.hypot(x_se, y_se))
             if not np.isfinite([x, y, error]).all():
                 raise Unjudged(f"a number is missing at {label}", label)
-            before, after = name_numbers(self.quantity, self.than)
             other = " and " if isinstance(self.than, Quantity) else ", claimed "
             text = f"{before}{number(x, x_se)}{other}{number(y, y_se)}{after}"
             # Equality has no good side: a margin is 0 or below.

@@ -479,13 +479,7 @@ def _finish(
         handles.append(Line2D([], [], color=colour, linewidth=1.1, linestyle=dashes, label=text))
     if handles:
         style.legend(axes, handles)
-    undefined = {
-        float(x)
-        for line in series
-        for x, why in zip(line.x, line.cells["undefined"].to_numpy(), strict=True)
-        if why
-    }
-    for x in sorted(undefined):
+    for x in _undefined(series):
         _note(axes, x, "undefined")
 
 
@@ -530,13 +524,15 @@ def _tell_variance(ds: xr.Dataset, figure: Figure) -> list[str]:
 
 
 def _tell_undefined(series: list[Series]) -> list[str]:
-    at = {
-        f"{float(x):g}"
-        for line in series
-        for x, why in zip(line.x, line.cells["undefined"].to_numpy(), strict=True)
-        if why
-    }
-    return [f"Undefined at {series[0].axis} = {', '.join(sorted(at))}."] if at else []
+    at = sorted({f"{x:g}" for x in _undefined(series)})
+    return [f"Undefined at {series[0].axis} = {', '.join(at)}."] if at else []
+
+
+def _undefined(series: list[Series]) -> list[float]:
+    """Places at which a line is undefined, rising."""
+    return sorted(
+        {float(x) for line in series for x in line.x[line.cells["undefined"].to_numpy() != ""]}
+    )
 
 
 def _tell_privacy(ds: xr.Dataset, figure: Figure) -> list[str]:

@@ -41,7 +41,7 @@ def trends(ds: xr.Dataset) -> list[str]:
     if len(grid_axes(ds)) < 2:
         return []
     found: list[str] = []
-    names = [str(name) for name in ds["data"].to_numpy()]
+    names = _names(ds)
     for i, name in enumerate(names):
         lines = list(lines_of(ds.isel(data=i), name))
         for axis, way in MORE_DISGUISE.items():
@@ -117,7 +117,7 @@ def findings(ds: xr.Dataset) -> list[str]:
     """
     found: list[str] = []
     grid = grid_axes(ds)
-    for i, name in enumerate(ds["data"].to_numpy()):
+    for i, name in enumerate(_names(ds)):
         benchmark, majority = float(ds["benchmark"][i]), float(ds["majority"][i])
         # Then no disguise is to blame for a poor accuracy.
         if benchmark < majority:
@@ -125,8 +125,8 @@ def findings(ds: xr.Dataset) -> list[str]:
                 f"{name}: on the test part the undisguised learner ({benchmark:.4f}) scores below "
                 f"the majority class ({majority:.4f})."
             )
-        found += [*_constant_attributes(ds, str(name)), *_disclosures(ds.isel(data=i), str(name))]
-        for line in lines_of(ds.isel(data=i), str(name)):
+        found += [*_constant_attributes(ds, name), *_disclosures(ds.isel(data=i), name)]
+        for line in lines_of(ds.isel(data=i), name):
             found += [*_above_the_end(line), *_falls(line), *_rises(line)]
             if line.axis == grid[0]:  # lines along other axes have the same cells
                 found += _disagreements(line)
