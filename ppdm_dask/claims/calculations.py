@@ -284,7 +284,7 @@ def printed_pse() -> dict[str, float]:
     }
     true = sum(2 * joint[0, r] * joint[1, r] / (joint[0, r] + joint[1, r]) for r in (0, 1))
     r11, r00, wrong = q + (1 - q) * y, q + (1 - q) * (1 - y), (1 - q) * (1 - y)
-    # The printed factor 2 stands before the second fraction alone.
+    # The printed factor 2 stands only before the second fraction.
     first = (1 - a) * a * (1 - q) * r11 / (r11 * a + wrong * (1 - a))
     second = 2 * a * (1 - a) * wrong * r00 / (r00 * (1 - a) + wrong * a)
     return {"enumerated": true, "printed": first + second}

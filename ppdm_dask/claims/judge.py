@@ -100,7 +100,7 @@ def write_reproduction_page(runs: Iterable[str | Path], page: str | Path) -> tup
     InputError
         If a run is not finished or not one of the package's recipes, or two are of one recipe.
     RunFolderError
-        If a folder is no run's, or a file cannot be written.
+        If a folder is not a run's, or a file cannot be written.
     """
     page = Path(page)
     summary = summarise([read_run(run) for run in runs])
@@ -168,7 +168,7 @@ def read_summary(path: str | Path) -> Summary:
     Raises
     ------
     InputError
-        If the file cannot be read, or is no such summary.
+        If the file cannot be read, or is not such a summary.
     """
     path = Path(path)
     try:

@@ -53,7 +53,7 @@ class Values:
         return labels, self.value.to_numpy().ravel(), self.error.to_numpy().ravel()
 
     def label(self, index: tuple[int, ...]) -> str:
-        """The cell at a position in words."""
+        """Name of the cell at a position."""
         return name_cell(
             {
                 str(dim): plain(self.value[dim].to_numpy()[i]) if dim in self.value.coords else i
@@ -214,7 +214,7 @@ class Quantity:
         return array
 
     def words(self, beside: Quantity | None = None) -> str:
-        """The quantity in words; places that `beside` has as well are left out."""
+        """The quantity as text; places that `beside` has as well are left out."""
         known = beside.at if beside else {}
         at = {axis: places for axis, places in self.at.items() if places != known.get(axis)}
         text = self.variable

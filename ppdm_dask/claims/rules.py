@@ -46,7 +46,7 @@ class Rule(ABC):
     @property
     @abstractmethod
     def words(self) -> str:
-        """The rule in words."""
+        """The rule as a sentence."""
 
 
 def read_than(table: Table, quantity: Quantity) -> Quantity | float:
@@ -89,7 +89,7 @@ def pairs(
 
 
 def words_of(than: Quantity | float, beside: Quantity) -> str:
-    """What a quantity is compared with, in words."""
+    """What a quantity is compared with, as text."""
     return than.words(beside) if isinstance(than, Quantity) else f"{than:g}"
 
 

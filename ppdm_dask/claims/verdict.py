@@ -83,7 +83,7 @@ class Verdict:
     status : str
         One of :data:`STATUSES`.
     measured : str
-        The numbers that decide, in words; for "not judged" and "not testable" the reason.
+        The numbers that decide, as text; for "not judged" and "not testable" the reason.
     figure, error : float, optional
         The number that decides and its standard error, 0 for an exact one.
     cells, against : int

@@ -152,7 +152,7 @@ def _folder(out: Path) -> Path:
 
 
 def _progress(method: str) -> Any:
-    """What writes how far the search is to standard error; None where that is no terminal."""
+    """Callback that writes the progress to standard error; None where that is no terminal."""
     if not sys.stderr.isatty() or method == "bound":
         return None
 

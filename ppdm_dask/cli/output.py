@@ -104,7 +104,7 @@ class ProgressReporter:
         try:
             print(f"{self.title}: {text}, {progress.mode}", file=self.stream, flush=True)
         except OSError:
-            self.interval = float("inf")  # closed: the run goes on in silence
+            self.interval = float("inf")  # closed: the run continues in silence
 
 
 def _make_bar(stream: TextIO) -> Bar | None:

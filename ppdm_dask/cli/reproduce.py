@@ -253,7 +253,7 @@ def _line(drift: pp.reproduce.Drift) -> str:
     values = drift.config()
     where = " ".join(filter(None, [drift.variable, drift.cell]))
     expected, found = _said(values["expected"]), _said(values["found"])
-    if expected == found:  # only the last digits differ, or the standard errors alone
+    if expected == found:  # only the last digits differ, or only the standard errors
         expected, found = str(values["expected"]), str(values["found"])
     text = f"{where}: expected {expected}, found {found}"
     if values["expected"] == values["found"]:

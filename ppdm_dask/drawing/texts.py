@@ -25,7 +25,7 @@ def course(axis: str, x: Floats, y: Floats, form: str) -> str:
         return "no numbers yet"
     text = f"{_told(y[0], form)} at {axis} = {x[0]:.3g}"
     for which, i in (("least", int(np.argmin(y))), ("most", int(np.argmax(y)))):
-        # An extreme at an end is told with that end.
+        # An extreme at an end is named with that end.
         if 0 < i < len(x) - 1 and y[i] not in (y[0], y[-1]):
             text += f", {which} {_told(y[i], form)} at {x[i]:.3g}"
     return text + (f", {_told(y[-1], form)} at {x[-1]:.3g}" if x.size > 1 else "")

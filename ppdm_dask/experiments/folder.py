@@ -250,7 +250,7 @@ class RunFolder:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run's folder; RunFolderError where there is no whole one."""
+    """Return the manifest of a run's folder; RunFolderError where it is missing or damaged."""
     path = folder / "manifest.json"
     try:
         found = read_sealed(path, "manifest of a run", RunFolderError)
@@ -359,6 +359,6 @@ def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:
         raise RunFolderError(
             f"{folder.path}: the data or codebooks have changed since the run began", folder.path
         )
-    # Read only: the run may be going on in another process.
+    # Read only: the run may still be working in another process.
     with Ledger(folder.ledger, readonly=True) as ledger:
         return plan.collect(ledger)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Learner(Protocol):
     """What an experiment needs of a classifier.
 
-    A tree has besides ``tree_``, whose length is the number of its nodes.
+    A tree also has ``tree_``, whose length is the number of its nodes.
     """
 
     floored_: int

@@ -122,7 +122,7 @@ class DataPlan:
     @staticmethod
     def data_of(prepared: Prepared) -> dict[str, Any]:
         """A data entry in the parameters of its cells."""
-        # Without its id: a cell's key, and so its draws, follow from what is computed alone.
+        # Without its id: a cell's key, and so its draws, follow only from what is computed.
         entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
         return {**entry, **prepared.digests}
 

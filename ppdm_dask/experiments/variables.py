@@ -49,7 +49,7 @@ class Variable:
         return tuple(d for dim in self.dims for d in (grid if dim == GRID else (dim,)))
 
     def empty(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        """Return an array that says everywhere that there is no number."""
+        """Return an array filled with what stands for a missing number."""
         if self.dtype == "str":
             return np.full(shape, "", dtype=object)
         # Integers have no NaN; all that is counted here is 0 or more.

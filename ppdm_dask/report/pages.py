@@ -286,7 +286,7 @@ def write_report(run: str | Path) -> Path:
     Raises
     ------
     RunFolderError
-        If the folder is no run's, or cannot be written.
+        If the folder is not a run's, or cannot be written.
     InputError
         If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
     """
@@ -309,7 +309,7 @@ def write_reproduction(document: str | Path) -> Path:
     Raises
     ------
     InputError
-        If the file cannot be read, or is no reproduction.
+        If the file cannot be read, or is not a reproduction.
     RunFolderError
         If a run's folder or the page cannot be written.
     """
@@ -401,7 +401,7 @@ def _environment() -> Environment:
 
 
 def _figure(value: object) -> str:
-    """A number of a drift in words."""
+    """A number of a drift as text."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return "none" if value is None else str(value)

@@ -34,7 +34,7 @@ METRIC_WORDS = {
     "linkage": "linkage: share of released records whose nearest original is their own",
     "interval": "interval: share of values released within a small interval of the original",
 }
-"""Metrics of a release in words."""
+"""Metrics of a release, explained."""
 
 _STYLE = """
 body { font: 15px/1.5 sans-serif; max-width: 48em; margin: 2em auto; padding: 0 1em; color: #222 }

@@ -77,7 +77,7 @@ def bound(cells: int, expected: Figure, found: Figure, pooled: Spread) -> float:
 
 
 def _welch(expected: Figure, found: Figure) -> float:
-    """Welch's degrees of freedom; those of either alone where the other has no spread."""
+    """Welch's degrees of freedom; those of one where the other has no spread."""
     parts = [(figure.se or 0.0, figure.n - 1) for figure in (expected, found)]
     total = sum(se**2 for se, _ in parts)
     if total == 0 or min(n for _, n in parts) < 1:

@@ -47,7 +47,7 @@ class Figure:
     se : float, optional
         Its standard error; None where it has none.
     n : int
-        Repeats behind it; 0 for a value that is no mean.
+        Repeats behind it; 0 for a value that is not a mean.
     """
 
     value: Value
@@ -152,7 +152,7 @@ def _label(value: Any) -> str:
 
 def _mean(values: npt.NDArray[Any]) -> Figure:
     """Mean of what is there; of a front's level that not all repeats reach, there is none."""
-    # As registries declare: -1 or NaN where there is no number.
+    # As registries declare: -1 or NaN stand for a missing number.
     there = values[values >= 0] if values.dtype.kind == "i" else values[~np.isnan(values)]
     if not there.size:
         return Figure(None)

@@ -86,7 +86,7 @@ def iterative_mse(
     ----------
     P : array, shape (m, K, n)
     prior : array, shape (n,)
-        Each sample draws its records from it anew; all matrices get the same draws.
+        Each sample draws its own records from it; all matrices get the same draws.
     n_records, samples : int
     stream : SimulationStream
 

@@ -1,4 +1,4 @@
-"""What fronts hold and how they are told: variables, findings, tables, JSON and figures."""
+"""Results of fronts: variables, findings, tables, JSON and figures."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ PERTURBATION = Kind(
     findings=results.findings,
     tables=results.tables,
     as_json=results.as_json,
-    # A setting that an entry does not ask for is no cell, so that none is undefined.
+    # Nothing is undefined: a setting that an entry does not ask for is not a cell.
     draw=results.draw,
     words=results.words,
 )

@@ -43,7 +43,7 @@ Coordinates = Mapping[str, Sequence[str]]
 
 
 def empty_arrays(coordinates: Coordinates, repeats: int, *, derived: bool = False) -> Arrays:
-    """Arrays of the measured or the derived variables that say everywhere: no number."""
+    """Arrays of the measured or the derived variables, filled with missing numbers."""
     sizes = {name: len(values) for name, values in coordinates.items()} | {"repeat": repeats}
     return {
         v.name: v.empty(tuple(sizes[dim] for dim in v.dims))
@@ -113,7 +113,7 @@ def _choose(found: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe)
                 continue  # a more private setting that is still to come may be acceptable
             chosen[i, order] = 0
             for s in order:
-                # By the means, as the paper does; standard errors are told beside them.
+                # By the means, as the paper does; standard errors stand beside them.
                 if (found["r_mean"][i, s, judges] < recipe.usability.accept).all():
                     chosen[i, s] = 1
                     break

@@ -1,4 +1,4 @@
-"""What is measured of perturbed data and how it is told: variables, findings, tables, figures."""
+"""Results on perturbed data: variables, findings, tables, JSON and figures."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def _choice(part: xr.Dataset, name: str, entry: str) -> Iterator[str]:
 
 
 def _worst(part: xr.Dataset, judges: list[str], s: int) -> tuple[str, str]:
-    """Label of a setting, and the largest r of any judge in words."""
+    """Label of a setting, and the largest r of any judge as text."""
     row = part.isel(setting=s).sel(classifier=judges)
     c = int(np.argmax(row["r_mean"].to_numpy()))
     r, error = float(row["r_mean"][c]), float(row["r_mean_se"][c])

@@ -147,7 +147,7 @@ FIT, RELEASE, CLASSIFY = 0, 1, 2
 
 
 def split_key(params: Mapping[str, Any]) -> int:
-    """Key of the splits: they depend on the data and the share alone."""
+    """Key of the splits: they depend only on the data and the share."""
     return Cell("split", {"data": params["data"], "train": params["train"]}, 1).key
 
 
@@ -208,7 +208,7 @@ class PerturbationWork:
         stream = SimulationStream(self.seed, (stream_key(params), repeat))
         original = released = material.values[train]
         metrics: dict[str, float] = {}
-        # Fitted on the training part only, as it alone is released.
+        # Fitted on the training part, which is all that is released.
         if params["perturb"] != ORIGINAL:
             method = perturbation_from_config(params["perturb"])
             method.fit(original, stream=stream.child(FIT))

@@ -1,4 +1,4 @@
-"""Figures of a sweep, drawn and told in words.
+"""Figures of a sweep, drawn and described.
 
 Mean and variance of the accuracy, or PSE, the privacy of a single entry, against an axis of the
 grid; accuracy over two axes, and against what is disclosed.
@@ -36,7 +36,7 @@ class Series:
         How the line is called and drawn.
     axis : str
     cells : xarray.Dataset
-        A result with this axis alone (and that of the repeats).
+        A result with only this axis and that of the repeats.
     """
 
     name: str
@@ -325,7 +325,7 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             ],
         )
         return style.save(canvas, folder, figure.id)
-    # The curves meet at the right; they are told apart, and labelled, at the left.
+    # The curves meet at the right; they can be told apart at the left, where their labels are.
     width = float(np.ptp(x)) or 1.0
     inside = 1e-9 * width  # a tick may miss an end by rounding
     ticks = [t for t in axes.get_xticks() if x.min() - inside <= t <= x.max() + inside]
@@ -396,7 +396,7 @@ def _draw_mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
 
 
 def _what(series: list[Series], figure: Figure) -> str:
-    """How much is shown of what, in words; a legend says it where both test parts are."""
+    """The test part and the number of repeats; of both parts, a legend tells them apart."""
     part = f"{PARTS[figure.parts[0]][0]}, " if len(figure.parts) == 1 else ""
     return f"{part}{repeats_of(series)}"
 
@@ -409,7 +409,7 @@ def _references(series: list[Series], figure: Figure) -> list[tuple[float, str, 
     levels: dict[str, tuple[float, str]] = {}
     for line in entries.values():
         benchmark, majority = float(line.cells["benchmark"]), float(line.cells["majority"])
-        # Where the lines are told apart by an axis, the entry has no colour of its own.
+        # Where an axis has the colours, the entry has none.
         colour = line.colour if figure.line_axis is None else style.GREY
         found.append((benchmark, f"undisguised {benchmark:.3f}", colour, (0, (6, 2, 1, 2))))
         text = f"majority class {majority:.3f}"
@@ -596,4 +596,4 @@ FIGURES: dict[str, tuple[Callable[..., list[Path]], Callable[..., list[str]]]] =
     "grid": (_draw_grid, _tell_grid),
     "tradeoff": (_draw_tradeoffs, _tell_tradeoff),
 }
-"""What draws a kind of figure, and what tells it in words."""
+"""What draws a kind of figure, and what describes it."""

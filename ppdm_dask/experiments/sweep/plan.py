@@ -86,7 +86,7 @@ def _disclosures(setting: Setting, population: Population) -> dict[str, float]:
 
 
 def single_attribute(config: Mapping[str, Any]) -> Design | None:
-    """The design of one binary attribute alone, None where a configuration is for several."""
+    """The design of a single binary attribute; None where a configuration needs several."""
     alone = {**config, "attributes": ["A"], "shape": [2]}
     if isinstance(config.get("groups"), int):
         # However many groups there are, a single attribute is in one.
@@ -183,7 +183,7 @@ def build_design(config: Mapping[str, Any], records: Records) -> Design | Random
 
 
 def split_key(params: Mapping[str, Any]) -> int:
-    """Key of a cell's split: it depends on the data and the share alone."""
+    """Key of a cell's split: it depends only on the data and the share."""
     return Cell("split", {k: params[k] for k in ("data", "train", "split")}, 1).key
 
 

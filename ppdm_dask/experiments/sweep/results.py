@@ -222,7 +222,7 @@ Coordinates = Mapping[str, Sequence[Any]]
 def empty_arrays(
     coordinates: Coordinates, repeats: int, splits: int = 1, optional: Collection[str] = ()
 ) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of measured variables that say everywhere that there is no number.
+    """Arrays of measured variables, filled with what stands for a missing number.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ def _falls(line: Line) -> Iterator[str]:
     mean, se = line.column("accuracy_mean"), line.column("accuracy_mean_se")
     for first, last in _runs([after < before for before, after in pairwise(mean)]):
         end = last + 1
-        # A fall down to the end of the axis is told by `_above_the_end`.
+        # A fall down to the end of the axis is reported by `_above_the_end`.
         if end < len(mean) - 1 and _beyond(mean[first], se[first], mean[end], se[end]):
             yield (
                 f"{line.name}: mean accuracy falls from {mean[first]:.4f} at {line.where(first)} "
@@ -352,7 +352,7 @@ def undefined_cells(ds: xr.Dataset) -> list[str]:
 
 
 def _places(cells: list[tuple[str, ...]], sizes: list[int]) -> list[str]:
-    """Name cells by one axis, where it alone decides."""
+    """Name cells by one axis where the others make no difference."""
     for axis, size in enumerate(sizes):
         values = list(dict.fromkeys(cell[axis] for cell in cells))
         if len(cells) * size == len(values) * math.prod(sizes):
