@@ -205,8 +205,8 @@ class PerturbationPlan(DataPlan):
         sweep = self.recipe.sweep
         materials = {}
         for prepared, values, cell in zip(self.prepared, self.values, self.benchmarks, strict=True):
-            # Each repeat has its own split, as classifiers differ more by it than by the draws.
             key, source = split_key(cell.params), self.recipe.source
+            # True: each repeat draws its own split.
             sample = draw_sample(prepared, source, sweep.train, key, True, sweep.seed)
             materials[key] = Material(values, sample, lift_ranges(prepared.codebook))
         return PerturbationWork(materials, sweep.seed)
@@ -217,7 +217,7 @@ class PerturbationPlan(DataPlan):
             material = self.work.materials[split_key(cell.params)]
             n_train = material.sample.n_train
             names = tuple(n for n in prepared.codebook.names if n != prepared.codebook.target)
-            # Any so many records do: only their number decides, the splits are drawn later.
+            # The first records stand for any training part: what counts is how many there are.
             summary = ColumnSummary.of(material.values[:n_train], names)
             for setting, _ in self.points:
                 if self.prepared[setting.data] is prepared:

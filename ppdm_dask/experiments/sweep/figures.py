@@ -294,7 +294,7 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     labels: list[tuple[float, str, Any]] = []
     axis = figure.x_axis(grid_axes(ds))
     others = [other for other in grid_axes(ds) if other != axis]
-    # A single attribute's PSE is the same for all values of the other axes.
+    # Of other axes the first value stands for all: groups do not matter to a single attribute.
     first = ds.isel(dict.fromkeys(others, 0)).sortby(axis)
     x = np.asarray(first[axis].to_numpy(), dtype=float)
     ramp = mpl.colormaps["Greys"]

@@ -287,7 +287,7 @@ def _cast(declared: Variable, values: npt.ArrayLike) -> npt.NDArray[Any]:
 def _derive(arrays: Mapping[str, npt.NDArray[Any]], axes: Coordinates) -> dict[str, Any]:
     """Return the statistics of the measured variables."""
     shape = arrays["correct"].shape[:-1]
-    # Where the registry has it, a variable is filled; the last two need what may not be there.
+    # `pse` and `negative_share` rest on variables that a result may lack.
     names = {v.name for v in REGISTRY if v.kind == "derived"} - {"pse"}
     if "nodes" not in arrays:
         names.remove("negative_share")
