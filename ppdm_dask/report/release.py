@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.perturb.base import Perturbation
-    from ppdm_dask.perturb.columns import ColumnSummary
 
 __all__ = ["METRIC_WORDS", "release_file"]
 
@@ -90,42 +90,72 @@ def release_file(
     InputError
         One line on what is wrong with the columns, their values or the names of the files.
     """
+    asked = _Asked(data, out, method, stream, columns, keep, interval)
     if ending(out) in (".csv", ".parquet"):
         if workers is not None:
             right = "workers write a folder of parts; give --out a name without an ending"
             raise InputError(f"--workers: got {workers}; {right}", workers)
-        found = _whole(data, out, method, stream, columns, keep, interval, safe)
+        found = _whole(asked, safe)
     else:
-        found = _in_parts(data, out, method, stream, columns, keep, interval, workers)
+        found = _in_parts(asked, workers)
     found = {"data": str(data), "out": str(out), **found}
     report = out.with_name(out.name + ".report.html")
     pp.files.write_text(report, _page(found), [data])
     return {**found, "report": str(report)}
 
 
-def _chosen(file: pp.files.DataFile, columns: Sequence[str], keep: Sequence[str]) -> list[str]:
-    """Columns to perturb."""
-    file.require((*columns, *keep))
-    for name in columns:
-        if name in keep:
-            raise InputError(f"column {shown(name)}: either perturb it or keep it, not both", name)
-    return list(columns) or [name for name in file.columns if name not in keep]
+@dataclass(frozen=True)
+class _Asked:
+    """What :func:`release_file` was asked for."""
+
+    data: Path
+    out: Path
+    method: Perturbation
+    stream: pp.Stream
+    columns: Sequence[str]
+    keep: Sequence[str]
+    interval: float
+
+    def chosen(self, file: pp.files.DataFile) -> list[str]:
+        """Columns to perturb."""
+        file.require((*self.columns, *self.keep))
+        for name in self.columns:
+            if name in self.keep:
+                what = f"column {shown(name)}: either perturb it or keep it, not both"
+                raise InputError(what, name)
+        return list(self.columns) or [name for name in file.columns if name not in self.keep]
+
+    def interval_only(self, pairs: Iterable[tuple[Floats, Floats]]) -> Metrics:
+        """Measures of disclosure where records are not linked."""
+        return {"linkage": None, "interval": pp.perturb.within_interval(pairs, self.interval)}
+
+    def facts(self, metrics: Metrics, notes: list[str]) -> dict[str, Any]:
+        """The release as JSON values, once the method is fitted."""
+        summary = self.method.summary_
+        return {
+            "method": self.method.config(),
+            "simulated": self.stream.simulated,
+            "records": summary.n,
+            "columns": [
+                {"name": name, "low": float(low), "high": float(high), "missing": int(missing)}
+                for name, low, high, missing in zip(
+                    summary.names, summary.low, summary.high, summary.missing, strict=True
+                )
+            ],
+            "kept": list(self.keep),
+            # JSON has no NaN, which stands for a metric that these columns do not have.
+            "metrics": {k: None if v is None or math.isnan(v) else v for k, v in metrics.items()},
+            "notes": notes,
+            "caveat": self.method.caveat,
+        }
 
 
-def _whole(
-    data: Path,
-    out: Path,
-    method: Perturbation,
-    stream: pp.Stream,
-    columns: Sequence[str],
-    keep: Sequence[str],
-    interval: float,
-    safe: bool,
-) -> dict[str, Any]:
+def _whole(asked: _Asked, safe: bool) -> dict[str, Any]:
     import pandas as pd
 
+    data, method, stream, keep = asked.data, asked.method, asked.stream, asked.keep
     file = pp.files.open_data(data)
-    chosen = _chosen(file, columns, keep)
+    chosen = asked.chosen(file)
     block = file.read([name for name in file.columns if name in {*chosen, *keep}], kept=keep)
     frame = block.frame
     try:
@@ -136,35 +166,23 @@ def _whole(
         notes = []
         # Linkage compares every released record with every original one.
         if len(values) <= LINKED:
-            metrics |= pp.perturb.disclosure(values, released, interval)._asdict()
+            metrics |= pp.perturb.disclosure(values, released, asked.interval)._asdict()
         else:
-            metrics |= _interval_only(zip(values.T, released.T, strict=True), interval)
+            metrics |= asked.interval_only(zip(values.T, released.T, strict=True))
             notes.append(f"Linkage is not computed for more than {LINKED:,} records.")
     except InputError as error:  # also a parameter that these records do not allow
         raise type(error)(f"{data}: {error}{block.place(error.row)}", error.subject) from None
     table = pp.perturb.released_frame(released, method, frame, keep)
-    if ending(out) == ".csv":
-        pp.perturb.write_csv(table, out, (data,), safe=safe)
+    if ending(asked.out) == ".csv":
+        pp.perturb.write_csv(table, asked.out, (data,), safe=safe)
     else:
-        pp.perturb.write_parquet(table, out, method, stream.simulated, (data,))
-    return _facts(method, stream, method.summary_, keep, metrics, notes)
+        pp.perturb.write_parquet(table, asked.out, method, stream.simulated, (data,))
+    return asked.facts(metrics, notes)
 
 
-def _interval_only(pairs: Iterable[tuple[Floats, Floats]], interval: float) -> Metrics:
-    return {"linkage": None, "interval": pp.perturb.within_interval(pairs, interval)}
-
-
-def _in_parts(
-    data: Path,
-    out: Path,
-    method: Perturbation,
-    stream: pp.Stream,
-    columns: Sequence[str],
-    keep: Sequence[str],
-    interval: float,
-    workers: int | None,
-) -> dict[str, Any]:
+def _in_parts(asked: _Asked, workers: int | None) -> dict[str, Any]:
     """Row group by row group; no more than a column of the data is held at a time."""
+    data, out, method = asked.data, asked.out, asked.method
     if ending(data) != ".parquet" or not isinstance(method, pp.perturb.AIBR):
         raise InputError(
             f"--out: got {str(out)!r}; a folder of parts is for a .parquet file and --method aibr, "
@@ -173,21 +191,20 @@ def _in_parts(
         )
     try:
         file = pp.files.open_data(data)
-        chosen = _chosen(file, columns, keep)
+        chosen = asked.chosen(file)
         parts = pp.cluster.perturb_file_in_parts(
-            method, data, chosen, stream.child(1), out, keep, workers
+            method, data, chosen, asked.stream.child(1), out, asked.keep, workers
         )
         # The columns are read twice, as both metrics would otherwise hold all of them.
         pairs = _column_pairs(file, parts.files, chosen)
         metrics: Metrics = dict(pp.perturb.distortion_of_columns(pairs)._asdict())
-        metrics |= _interval_only(_column_pairs(file, parts.files, chosen), interval)
+        metrics |= asked.interval_only(_column_pairs(file, parts.files, chosen))
     except InputError as error:
         text = str(error)
         raise type(error)(
             text if text.startswith((str(data), str(out))) else f"{data}: {text}", error.subject
         ) from None
-    notes = ["Linkage is not computed for a release in parts."]
-    return _facts(method, stream, method.summary_, keep, metrics, notes)
+    return asked.facts(metrics, ["Linkage is not computed for a release in parts."])
 
 
 def _column_pairs(
@@ -202,32 +219,6 @@ def _numbers(files: Sequence[pp.files.DataFile], name: str) -> Floats:
     """A column of files that follow each other; no more than its numbers are held."""
     blocks = (block for file in files for block in file.blocks([name]))
     return np.concatenate([pp.perturb.read_matrix(block.frame)[0][:, 0] for block in blocks])
-
-
-def _facts(
-    method: Perturbation,
-    stream: pp.Stream,
-    summary: ColumnSummary,
-    keep: Sequence[str],
-    metrics: Metrics,
-    notes: list[str],
-) -> dict[str, Any]:
-    return {
-        "method": method.config(),
-        "simulated": stream.simulated,
-        "records": summary.n,
-        "columns": [
-            {"name": name, "low": float(low), "high": float(high), "missing": int(missing)}
-            for name, low, high, missing in zip(
-                summary.names, summary.low, summary.high, summary.missing, strict=True
-            )
-        ],
-        "kept": list(keep),
-        # JSON has no NaN, which stands for a metric that these columns do not have.
-        "metrics": {k: None if v is None or math.isnan(v) else v for k, v in metrics.items()},
-        "notes": notes,
-        "caveat": method.caveat,
-    }
 
 
 def _page(found: Mapping[str, Any]) -> str:
