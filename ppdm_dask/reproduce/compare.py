@@ -42,15 +42,7 @@ ABSOLUTE = 1e-12
 
 @dataclass(frozen=True)
 class Spread:
-    """A pooled standard error.
-
-    Parameters
-    ----------
-    relative : float
-        Of the mean; 0 without pooling.
-    freedom : int
-        Degrees of freedom behind it.
-    """
+    """A pooled standard error relative to the mean, and its degrees of freedom; 0 without one."""
 
     relative: float = 0.0
     freedom: int = 0

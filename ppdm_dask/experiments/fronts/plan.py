@@ -224,14 +224,7 @@ class FrontWork:
 
 @dataclass(frozen=True, eq=False)
 class FrontPlan:
-    """The cells of a recipe.
-
-    Parameters
-    ----------
-    recipe : FrontRecipe
-    cases : sequence of Case
-        The priors with their bounds, in the recipe's order.
-    """
+    """The cells of a recipe; its cases are the priors with their bounds, in the recipe's order."""
 
     recipe: FrontRecipe
     cases: Sequence[Case]

@@ -135,15 +135,9 @@ def check_perturbation(recipe: PerturbationRecipe) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PerturbationPlan(DataPlan):
-    """The cells of a recipe on its data.
+    """The cells of a recipe on its data entries, which are in the recipe's order.
 
-    Parameters
-    ----------
-    recipe : PerturbationRecipe
-    prepared : sequence of Prepared
-        The data entries, in the recipe's order.
-    values : sequence of array of float, shape (n, m)
-        Their columns to perturb, in the codebooks' order.
+    ``values`` are their columns to perturb, in the codebooks' order: arrays of shape (n, m).
     """
 
     recipe: PerturbationRecipe

@@ -178,12 +178,7 @@ class Material:
 class PerturbationWork:
     """The repeats of an experiment's cells; it goes to a worker once.
 
-    Parameters
-    ----------
-    materials : mapping of int to Material
-        By :func:`split_key`.
-    seed : int
-        Entropy of the run.
+    Data entries go by :func:`split_key`.
     """
 
     def __init__(self, materials: Mapping[int, Material], seed: int) -> None:

@@ -28,15 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Series:
-    """Cells of one data entry along an axis, its values rising.
+    """Cells of one data entry along an axis, its values rising, and how they are drawn.
 
-    Parameters
-    ----------
-    name, colour, marker : str
-        How the line is called and drawn.
-    axis : str
-    cells : xarray.Dataset
-        A result with only this axis and that of the repeats.
+    The cells are a result with only this axis and that of the repeats.
     """
 
     name: str

@@ -188,15 +188,7 @@ def split_key(params: Mapping[str, Any]) -> int:
 
 
 class SweepWork:
-    """The repeats of a sweep's cells; it goes to a worker once.
-
-    Parameters
-    ----------
-    samples : mapping of int to Sample
-        Split records by :func:`split_key`.
-    seed : int
-        Entropy of the run.
-    """
+    """The repeats of a sweep's cells, on samples by :func:`split_key`; it goes to a worker once."""
 
     def __init__(self, samples: Mapping[int, Sample], seed: int) -> None:
         self.samples = samples
@@ -225,14 +217,7 @@ class SweepWork:
 
 @dataclass(frozen=True, eq=False)
 class SweepPlan(DataPlan):
-    """The cells of a recipe on its data.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    prepared : sequence of Prepared
-        The data entries, in the recipe's order.
-    """
+    """The cells of a recipe on its data entries, which are in the recipe's order."""
 
     recipe: Recipe
     prepared: Sequence[Prepared]

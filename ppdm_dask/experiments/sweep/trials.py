@@ -37,16 +37,7 @@ Results = dict[str, npt.NDArray[Any]]
 class Setting:
     """What the repeats of one cell have in common.
 
-    Parameters
-    ----------
-    sample : Sample
-    design : Design or RandomGroups
-    mine : mapping
-        ``learner`` and its parameters.
-    seed : int
-        Entropy of the run.
-    key : int
-        Key of the cell.
+    ``mine`` has the learner and its parameters, ``seed`` is that of the run, ``key`` the cell's.
     """
 
     sample: Sample
