@@ -15,7 +15,7 @@ from small_recipe import TREES, changed, many
 import ppdm_dask as pp
 from ppdm_dask.errors import RecipeError
 from ppdm_dask.experiments.learners import LEARNERS, Entry, build_learner
-from ppdm_dask.inference import estimate_proportions
+from ppdm_dask.inference import estimate
 from ppdm_dask.mine.classifier import Classifier, score_disguised
 
 
@@ -26,7 +26,7 @@ class MostFrequent(Classifier):
         self.design, self.target = design, target
 
     def fit(self, reports: pp.Reports, y: None = None) -> MostFrequent:
-        found = estimate_proportions(reports, self.design, (self.target,)).values
+        found = estimate(reports, (self.target,), design=self.design).values
         self.code_, self.floored_ = int(np.argmax(found)), int((found < 0).sum())
         return self
 

@@ -12,7 +12,7 @@ from ppdm_dask.files.fields import Table, is_number, scalar
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Records, Reports
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.inference.uncertainty import Proportion
+    from ppdm_dask.inference.result import Estimate
     from ppdm_dask.randomness import Stream
 
 
@@ -28,7 +28,7 @@ class Learner(Protocol):
 
     def count_correct(self, X: Records) -> int: ...
 
-    def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Proportion: ...
+    def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Estimate: ...
 
 
 def _no_parameters(table: Table) -> dict[str, Any]:
