@@ -165,7 +165,6 @@ def show(folder: Run, as_json: Json = False) -> None:
     """Print the result of a run, finished or not."""
     stored = pp.experiments.read_run(folder)
     kind = pp.experiments.kind_of_result(stored.dataset)
-    found = stored.manifest["findings"] if stored.finished else kind.findings(stored.dataset)
     if as_json:
         print_json(
             {
@@ -173,7 +172,7 @@ def show(folder: Run, as_json: Json = False) -> None:
                 "folder": str(folder),
                 "status": stored.manifest["status"],
                 **kind.as_json(stored.dataset),
-                "findings": found,
+                "findings": stored.findings,
                 "quarantined": stored.manifest["quarantined"],
                 "digest": stored.manifest["digest"],
             }
@@ -182,7 +181,7 @@ def show(folder: Run, as_json: Json = False) -> None:
     print(stored.folder.recipe.about.title)
     print_result(stored.dataset)
     print()
-    print_lines(f"finding: {finding}" for finding in found)
+    print_lines(f"finding: {finding}" for finding in stored.findings)
     print_lines(f"quarantined: {trial}" for trial in stored.manifest["quarantined"])
     print(f"folder: {folder}")
     print(

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from ppdm_dask.engine.environment import code_version, environment
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.kinds import AnyRecipe, make_plan, recipe_from_config
+from ppdm_dask.experiments.kinds import (
+    AnyRecipe,
+    kind_of_result,
+    make_plan,
+    recipe_from_config,
+)
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.files.documents import Form, misfit, read_sealed, seal
 from ppdm_dask.files.writing import write_text
@@ -314,6 +319,13 @@ class StoredRun:
     def finished(self) -> bool:
         """Whether every repeat is there."""
         return bool(self.manifest["status"] == "finished")
+
+    @property
+    def findings(self) -> list[str]:
+        """What a reader of the numbers must know."""
+        if not self.finished:  # the manifest has none yet
+            return kind_of_result(self.dataset).findings(self.dataset)
+        return list(self.manifest["findings"])
 
 
 def read_run(path: str | Path) -> StoredRun:

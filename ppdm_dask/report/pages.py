@@ -167,8 +167,7 @@ def view_run(run: StoredRun, key: str) -> dict[str, Any]:
         "finished": run.finished,
         "status": manifest["status"],
         "repeats": recipe.sweep.repeats,
-        # The manifest has none while a run is unfinished.
-        "findings": manifest["findings"] if run.finished else kind.findings(ds),
+        "findings": run.findings,
         "quarantined": manifest.get("quarantined", []),
         "figures": figures,
         "claims": claims,
