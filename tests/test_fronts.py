@@ -18,7 +18,7 @@ from small_recipe import write_recipe
 from ppdm_dask import datasets
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.errors import RecipeError
-from ppdm_dask.experiments.fronts.kind import FRONT
+from ppdm_dask.experiments.fronts import FRONT
 from ppdm_dask.experiments.fronts.plan import FrontPlan, iterate, iterative_mse
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe
 from ppdm_dask.experiments.kinds import load_recipe

@@ -11,8 +11,9 @@ import pytest
 import ppdm_dask as pp
 from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs.multigroup import RandomGroups
-from ppdm_dask.experiments.sweep.id3 import BinaryID3
-from ppdm_dask.experiments.sweep.trials import DISGUISE, PlainEngine, Sample, Setting
+from ppdm_dask.experiments.samples import Sample
+from ppdm_dask.experiments.sweep.engines import BinaryID3
+from ppdm_dask.experiments.sweep.trials import DISGUISE, PlainEngine, Setting
 from ppdm_dask.kernels.flips import butterfly, spread
 from ppdm_dask.kernels.id3 import xlogx
 from ppdm_dask.mine import ID3

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from ppdm_dask.cli.progress import ProgressReporter
+from ppdm_dask.cli.output import ProgressReporter
 from ppdm_dask.engine.progress import Progress
 
 

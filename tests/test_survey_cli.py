@@ -20,7 +20,7 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
-from ppdm_dask.cli.names import conditions
+from ppdm_dask.cli.options import conditions
 from ppdm_dask.designs.files import write_design
 
 Capture = pytest.CaptureFixture[str]
