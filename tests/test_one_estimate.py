@@ -237,6 +237,18 @@ def test_a_table_of_results() -> None:
     assert "lower_" in own.to_frame().columns
 
 
+def test_a_picture_of_results() -> None:
+    found = pp.estimate(reports_of(EACH), ["b"], "g")
+    ax = found.plot(level=0.8)
+    (lines,) = ax.collections
+    drawn = np.array([segment[:, 0] for segment in lines.get_segments()])
+    np.testing.assert_allclose(drawn.T, [end.ravel() for end in found.ends(0.8)])
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), found.values.ravel())
+    assert [t.get_text() for t in ax.get_yticklabels()][:2] == ["0, 0", "0, 1"]
+    assert found.plot(ax) is ax
+    ax.figure.clear()
+
+
 def test_one_event_has_numbers() -> None:
     found = pp.estimate(reports_of(EACH), {"a": "1"})
     low, high = found.interval()
