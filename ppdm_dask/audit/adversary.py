@@ -39,8 +39,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.mine.evidence import row_keys
-from ppdm_dask.mine.signed_cells import as_flip
+from ppdm_dask.mine.evidence import as_flip, row_keys
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Records

@@ -65,8 +65,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 async def _serve(given: argparse.Namespace) -> None:
     import dask
 
-    from ppdm_dask.cluster.client import SETTINGS
-    from ppdm_dask.cluster.foreign import NETWORK
+    from ppdm_dask.cluster.client import NETWORK, SETTINGS
 
     dask.config.set(SETTINGS | NETWORK)
     over = asyncio.Event()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import EPS, Floats, to_scale
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.events import combined_masks, event_weights, mask_weights
@@ -17,7 +17,6 @@ from ppdm_dask.inference.laws import law_of_event, lift
 from ppdm_dask.inference.moments import Estimand, check_estimand, standard_error_of
 from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.ranges import reals
-from ppdm_dask.rounding import EPS, to_scale
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Reports

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Bools, Floats
+from ppdm_dask.arrays import EPS, Bools, Floats, sum_rounding, to_scale
 from ppdm_dask.designs.base import row_major
 from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import InputError, RecordsError
@@ -36,7 +36,6 @@ from ppdm_dask.inference.laws import EventLaw, law_of_cells, law_of_event, lift
 from ppdm_dask.inference.moments import ROUNDING, Estimand, check_estimand, standard_error_of
 from ppdm_dask.inference.tables import DENSE_CELLS
 from ppdm_dask.inference.uncertainty import Proportion
-from ppdm_dask.rounding import EPS, sum_rounding, to_scale
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports

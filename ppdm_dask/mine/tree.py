@@ -21,7 +21,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.moments import standard_error_of
 from ppdm_dask.inference.uncertainty import Proportion
-from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
+from ppdm_dask.mine.evidence import ROUNDING, images, signed_cells
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_R
 from ppdm_dask.experiments.sweep.trials import draw_sample
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.perturb import perturbation_from_config
-from ppdm_dask.perturb.columns import ColumnSummary
+from ppdm_dask.perturb.base import ColumnSummary
 from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
