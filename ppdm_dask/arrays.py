@@ -10,9 +10,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EPS", "Bools", "Floats", "Ints", "Words", "sum_rounding", "to_scale"]
-
-
 Floats = npt.NDArray[np.float64]
 
 Bools = npt.NDArray[np.bool_]

@@ -45,22 +45,6 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Records
     from ppdm_dask.designs.base import Design
 
-__all__ = [
-    "MAX_REPORTS",
-    "Disclosure",
-    "Knowledge",
-    "Population",
-    "disclose",
-    "enumerate_reports",
-    "flip_product",
-    "flips_joint",
-    "join",
-    "learn",
-    "mixture_joint",
-    "mixture_product",
-    "unknown",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Population:

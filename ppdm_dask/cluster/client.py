@@ -39,18 +39,6 @@ from ppdm_dask.cluster.surroundings import (
 from ppdm_dask.engine.cells import THREAD_VARIABLES, summarise
 from ppdm_dask.errors import ClusterUnreachable, InputError
 
-__all__ = [
-    "CONNECT_SECONDS",
-    "NETWORK",
-    "Pool",
-    "WorkerCount",
-    "borrowed_pool",
-    "connected",
-    "foreign_pool",
-    "local_pool",
-]
-
-
 HOST = "127.0.0.1"
 MEMORY_SHARE = 0.9
 

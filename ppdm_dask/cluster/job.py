@@ -16,9 +16,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["leave_after", "main"]
-
-
 # For an orderly end; what is left then is ended by force.
 END_SECONDS = 3.0
 LEAVE_SECONDS = 1.0

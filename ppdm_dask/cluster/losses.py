@@ -23,20 +23,6 @@ from ppdm_dask.cluster.worker import check_peers
 from ppdm_dask.engine.cells import summarise
 from ppdm_dask.engine.interrupt import Interruption
 
-__all__ = [
-    "PoolLost",
-    "WorkerWatch",
-    "check_loss",
-    "deliver",
-    "describe_absence",
-    "describe_death",
-    "forget_orphans",
-    "lost_with_connection",
-    "plugin_name",
-    "see_log",
-]
-
-
 PREFIX = "ppdm:"
 
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
     from ppdm_dask.cluster.kinds import Profile
 
-__all__ = ["Outcome", "execute"]
-
-
 # Below this, starting workers costs more than they save.
 WORTH_WORKERS_SECONDS = 5.0
 

@@ -27,9 +27,6 @@ from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.planner import Suspects, Tally
 from ppdm_dask.errors import ClusterError, ClusterUnreachable, PPDMError
 
-__all__ = ["Session", "dispatch"]
-
-
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2
 START_SECONDS = 60.0  # for a pool's first batch, before which workers load and compile

@@ -26,21 +26,6 @@ from ppdm_dask.engine.cells import Cell, Performer, Result, Work, summarise
 from ppdm_dask.engine.environment import code_version
 from ppdm_dask.errors import ClusterError, InputError, PPDMError
 
-__all__ = [
-    "Carrier",
-    "Failure",
-    "Unfit",
-    "WorkPlugin",
-    "accepts_strangers",
-    "check_peers",
-    "difference",
-    "is_loopback",
-    "own_versions",
-    "parts",
-    "perform_batch",
-    "seen_versions",
-]
-
 
 def parts(address: str) -> tuple[str, str, int] | None:
     """Protocol (``tls`` or ``tcp``), host and port of an address; None where it is none."""

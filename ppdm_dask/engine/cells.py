@@ -21,22 +21,7 @@ import threadpoolctl
 
 from ppdm_dask.errors import PPDMError
 
-__all__ = [
-    "THREAD_VARIABLES",
-    "Batch",
-    "Cell",
-    "Checkpointed",
-    "Performer",
-    "Progress",
-    "Quarantined",
-    "Result",
-    "TrialError",
-    "Work",
-    "contiguous",
-    "gaps",
-    "subtract",
-    "summarise",
-]
+__all__ = ["Cell", "Checkpointed", "Progress", "Work"]
 
 
 @dataclass(frozen=True)

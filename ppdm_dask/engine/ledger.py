@@ -23,17 +23,7 @@ from ppdm_dask.errors import PPDMError, RunFolderError
 from ppdm_dask.files.lock import RunLock
 from ppdm_dask.shown import shown
 
-__all__ = [
-    "Ledger",
-    "close_store",
-    "layout",
-    "mark_of",
-    "open_store",
-    "pack",
-    "reported",
-    "transaction",
-    "unpack",
-]
+__all__ = ["Ledger"]
 
 
 # Booleans, integers, floats and complex numbers; objects would need pickle.

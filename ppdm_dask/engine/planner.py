@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 from ppdm_dask.engine.cells import Batch, Cell, Progress, Quarantined, Result, subtract
 from ppdm_dask.engine.ledger import Ledger
 
-__all__ = ["Outcome", "Planner", "Suspects", "Tally"]
-
-
 # A pilot is grown by this factor until its time means something, and no batch is larger than this
 # many times the largest one measured.
 GROWTH = 8

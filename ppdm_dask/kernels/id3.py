@@ -25,9 +25,6 @@ from ppdm_dask.kernels.planes import draw_bernoulli
 from ppdm_dask.kernels.sampling import choose, draw_test_plane
 from ppdm_dask.kernels.seeding import absorb, extend, sfc64_fill, sfc64_start
 
-__all__ = ["butterfly", "draw_keep", "draw_masks", "grow", "spread", "tally", "trials", "xlogx"]
-
-
 BLOCK_WORDS = 1024
 
 

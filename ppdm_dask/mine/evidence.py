@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = [
-    "MAX_CELLS",
-    "Evidence",
-    "SignedCells",
-    "Stratum",
-    "images",
-    "merge_rows",
-    "one_hot",
-    "row_keys",
-    "signed_cells",
-]
-
-
 Rows = npt.NDArray[Any]
 
 

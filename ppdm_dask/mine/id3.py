@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Conditions
     from ppdm_dask.randomness import Stream
 
-__all__ = ["ID3", "Rules", "grow", "prune_tree", "split_z"]
+__all__ = ["ID3"]
 
 
 DEGENERATE = 1e-10

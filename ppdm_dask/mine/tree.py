@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.mine.evidence import Evidence, Stratum
 
-__all__ = [
-    "Tree",
-    "accuracy",
-    "check_depth",
-    "draw",
-    "export_text",
-    "leaf_weights",
-    "mean_entropy",
-    "node_counts",
-    "standard_errors",
-    "sum_variance",
-    "to_dict",
-]
-
 
 def check_depth(max_depth: Any) -> None:
     """Raise InputError unless the depth is None or a whole number of 0 or more."""

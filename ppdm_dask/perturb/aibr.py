@@ -22,8 +22,6 @@ from ppdm_dask.perturb.base import (
 from ppdm_dask.randomness import Stream
 from ppdm_dask.shown import shown
 
-__all__ = ["AIBR"]
-
 CONSTANT = ("refuse", "keep")
 
 

@@ -29,19 +29,6 @@ from ppdm_dask.files.columns import canonical_text, read_numbers
 from ppdm_dask.randomness import LOGICAL_BLOCK, Stream
 from ppdm_dask.shown import given, listed, shown
 
-__all__ = [
-    "ColumnSummary",
-    "Perturbation",
-    "choose_one",
-    "column_words",
-    "methods",
-    "perturbation_from_config",
-    "read_matrix",
-    "register",
-    "uniforms",
-]
-
-
 UNIT = 2.0**-53
 
 

@@ -22,8 +22,6 @@ from ppdm_dask.perturb.base import (
 )
 from ppdm_dask.randomness import Stream
 
-__all__ = ["KCG"]
-
 CONSTANT = ("refuse", "keep")
 
 

@@ -13,8 +13,6 @@ from ppdm_dask.perturb.base import ColumnSummary, Perturbation, check_whole, reg
 from ppdm_dask.randomness import Stream
 from ppdm_dask.shown import given
 
-__all__ = ["BSVD", "SSVD"]
-
 
 class _Truncated(Perturbation):
     """What the two have in common: the k largest singular values of the data as they are.

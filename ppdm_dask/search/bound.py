@@ -51,19 +51,6 @@ from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.problem import Problem, evaluate
 from ppdm_dask.search.rays import Certificate, list_rays, thinned
 
-__all__ = [
-    "BalancedProgram",
-    "Certificate",
-    "Designer",
-    "Dual",
-    "Level",
-    "Solution",
-    "certify",
-    "run_solver",
-    "solve_dual",
-]
-
-
 ATTEMPTS = ((1.0, 1e-10), (1.7, 1e-10), (0.6, 1e-9), (3.0, 1e-8))
 """Unit of the problem and tolerance, tried in turn where the solver breaks down.  What comes out
 is certified afterwards, whatever the solver says of it."""

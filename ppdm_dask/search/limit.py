@@ -50,19 +50,6 @@ from ppdm_dask.search.bound import ROUNDING, Designer, Level
 from ppdm_dask.search.problem import NEAREST, Problem
 from ppdm_dask.search.rays import Certificate, listable
 
-__all__ = [
-    "AT_LEVEL",
-    "SHARES",
-    "Expansion",
-    "Limit",
-    "Products",
-    "Relaxation",
-    "certify_products",
-    "least_mse",
-    "levels",
-    "levels_with",
-]
-
 
 class Expansion(NamedTuple):
     """Coefficients of h that a vector of weights gives."""

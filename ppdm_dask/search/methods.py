@@ -33,22 +33,6 @@ from ppdm_dask.search.problem import (
 )
 from ppdm_dask.search.spea2 import Evolution, nondominated, require_form
 
-__all__ = [
-    "METHODS",
-    "POLISH",
-    "Found",
-    "Keeper",
-    "Polisher",
-    "evolve",
-    "keep_to",
-    "merged",
-    "optimal_designs",
-    "polish",
-    "refine",
-    "settings_for",
-    "warner_matrices",
-]
-
 
 def merged(
     level: Level, prior: Floats, symbols: int, draws: Draws | None = None, noise: float = 0.3

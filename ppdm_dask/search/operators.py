@@ -19,19 +19,6 @@ from ppdm_dask.kernels.spea2 import assign_two, select_two
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.problem import Objectives, Problem, evaluate, meet_bound
 
-__all__ = [
-    "Draws",
-    "Fitness",
-    "assign_fitness",
-    "cross",
-    "individuals",
-    "initial",
-    "make_toolbox",
-    "mutate",
-    "select",
-    "tournament",
-]
-
 
 class Fitness(NamedTuple):
     """SPEA2's quality of n points; the lower the better."""

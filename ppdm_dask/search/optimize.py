@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = ["choose", "chosen_design", "front_dataset", "optimize"]
+__all__ = ["choose", "chosen_design", "optimize"]
 
 
 PAPER = {

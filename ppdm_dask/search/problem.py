@@ -23,19 +23,6 @@ from ppdm_dask.frozen import settle
 from ppdm_dask.kernels import channels
 from ppdm_dask.shown import given, shown
 
-__all__ = [
-    "BLOCK",
-    "TOLERANCE",
-    "GivenObjective",
-    "Objective",
-    "Objectives",
-    "Problem",
-    "Settings",
-    "evaluate",
-    "infeasible",
-    "meet_bound",
-]
-
 
 @dataclass(frozen=True)
 class Settings:

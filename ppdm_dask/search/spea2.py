@@ -21,9 +21,6 @@ from ppdm_dask.search.checkpoints import DamagedCheckpoint, read_checkpoint, wri
 from ppdm_dask.search.operators import Draws, make_toolbox, mapped
 from ppdm_dask.search.problem import Objectives, Problem, Settings, evaluate
 
-__all__ = ["Evolution", "Omega", "Settings", "most_bytes", "nondominated", "require_form"]
-
-
 NUMBERS = ("privacy", "worst", "mse")
 
 

@@ -46,9 +46,6 @@ from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError
 from ppdm_dask.files.fields import Table
 
-__all__ = ["Replacement", "SLURMProfile", "show_time", "slurm_pool"]
-
-
 LEAST_WALLTIME = 60
 # A job starts Python, and its last batch has to end, within its walltime.
 LIFETIME_SHARE = 0.85

@@ -42,8 +42,6 @@ from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 from ppdm_dask.files.fields import Table
 
-__all__ = ["SSHProfile", "ssh_pool"]
-
 
 @register
 @dataclass(frozen=True, kw_only=True)
