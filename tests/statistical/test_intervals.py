@@ -13,8 +13,8 @@ from strategies import codebook_of
 
 from ppdm_dask import design_from_config, invert
 from ppdm_dask.inference import bootstrap, event_interval, mle, profile_deviance
+from ppdm_dask.inference.evidence import WeightSums
 from ppdm_dask.inference.moments import normal_quantile
-from ppdm_dask.inference.sums import WeightSums
 from ppdm_dask.inference.tables import ContingencyTable
 
 SETTINGS = tomllib.loads((Path(__file__).parent / "coverage.toml").read_text())
