@@ -47,7 +47,7 @@ from .inference.weights import event_weights as event_weights
 from .mine import ID3 as ID3
 from .mine import NaiveBayes as NaiveBayes
 from .randomness import Stream as Stream
-from .search.front import chosen_design as chosen_design
+from .search.optimize import chosen_design as chosen_design
 from .search.optimize import optimize as optimize
 
 __version__: str

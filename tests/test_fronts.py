@@ -29,8 +29,7 @@ from ppdm_dask.search import methods as checkpoints
 from ppdm_dask.search.checkpoints import read_checkpoint
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import warner_matrices
-from ppdm_dask.search.objectives import evaluate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import Problem, evaluate
 from ppdm_dask.search.spea2 import Evolution
 
 CONFIG: dict[str, Any] = {

@@ -183,7 +183,6 @@ LATE = frozenset(
     {
         ("cli", "cli.app"),
         ("cluster.job", "cluster.client"),
-        ("cluster.job", "cluster.foreign"),
         ("cluster.job", "cluster.nanny"),
         ("cluster.job", "cluster.security"),
         ("cluster.kinds.slurm", "cluster.jobqueue"),
@@ -212,7 +211,6 @@ LATE = frozenset(
         ("perturb.aibr", "kernels.aibr"),
         ("randomness", "kernels.planes"),
         ("reproduce.reproduce", "ppdm_dask"),
-        ("search.bound", "search.cone"),
         ("search.operators", "kernels.spea2"),
     }
 )

@@ -14,6 +14,7 @@ from strategies import codes_of, make_codebook, random_records
 
 import ppdm_dask as pp
 from ppdm_dask import InputError, perturb
+from ppdm_dask.arrays import sum_rounding, to_scale
 from ppdm_dask.designs import Design, Flip, Product
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference import (
@@ -23,7 +24,6 @@ from ppdm_dask.inference import (
     sum_event,
     sum_weights,
 )
-from ppdm_dask.rounding import sum_rounding, to_scale
 
 DESIGN = Product([pp.Warner("a", 0.8), pp.KaryResponse("k", 3, 0.7)])
 BOOK = make_codebook(["a", "u", "k"], [2, 2, 3])

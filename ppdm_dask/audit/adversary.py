@@ -39,28 +39,11 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.mine.evidence import row_keys
-from ppdm_dask.mine.signed_cells import as_flip
+from ppdm_dask.mine.evidence import as_flip, row_keys
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Records
     from ppdm_dask.designs.base import Design
-
-__all__ = [
-    "MAX_REPORTS",
-    "Disclosure",
-    "Knowledge",
-    "Population",
-    "disclose",
-    "enumerate_reports",
-    "flip_product",
-    "flips_joint",
-    "join",
-    "learn",
-    "mixture_joint",
-    "mixture_product",
-    "unknown",
-]
 
 
 @dataclass(frozen=True, eq=False)

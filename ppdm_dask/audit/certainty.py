@@ -43,26 +43,7 @@ from ppdm_dask.shown import shown
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
 
-__all__ = [
-    "LIKELY",
-    "NEARLY",
-    "NEGLIGIBLE",
-    "ROUNDING",
-    "Certainty",
-    "Degree",
-    "Labels",
-    "Words",
-    "bare_attributes",
-    "certainties",
-    "degree_of",
-    "listed",
-    "of_flip",
-    "of_matrix",
-    "of_mixture",
-    "of_sets",
-    "percent",
-    "worst_of",
-]
+__all__ = ["Certainty", "certainties"]
 
 
 Labels = Mapping[str, Sequence[str]]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from ppdm_dask.engine.progress import Progress
+    from ppdm_dask.engine.cells import Progress
 
 
 class ProgressReporter:
@@ -39,7 +39,7 @@ class ProgressReporter:
 
     Examples
     --------
-    >>> from ppdm_dask.engine.progress import Progress
+    >>> from ppdm_dask.engine.cells import Progress
     >>> with ProgressReporter("surveys", sys.stdout) as report:
     ...     report(Progress(250, 1000, 200, 1.0, "2 workers", "q=0.5"))
     ...     report(Progress(1000, 1000, 200, 16.0, "2 workers", "q=1"))

@@ -17,9 +17,6 @@ from distributed.core import Status
 
 from ppdm_dask.cluster.security import GuardedWorker, private_folder
 
-__all__ = ["PromptNanny", "close_cluster", "halt_all", "mend_cluster"]
-
-
 logger = logging.getLogger("distributed")
 
 MEND_SECONDS = 10

@@ -33,17 +33,7 @@ from ppdm_dask.errors import ClusterError
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.shown import located
 
-__all__ = [
-    "ROLES",
-    "Certificates",
-    "GuardedScheduler",
-    "GuardedSecurity",
-    "GuardedWorker",
-    "make_certificates",
-    "private_folder",
-    "read_certificates",
-    "write_certificates",
-]
+__all__ = ["Certificates", "make_certificates", "read_certificates", "write_certificates"]
 
 
 class GuardedSecurity(Security):

@@ -22,14 +22,10 @@ from ppdm_dask.cluster.losses import (
     plugin_name,
 )
 from ppdm_dask.cluster.worker import Failure, Unfit, WorkPlugin, perform_batch
-from ppdm_dask.engine.batches import Batch, Result, TrialError
-from ppdm_dask.engine.cells import Work
+from ppdm_dask.engine.cells import Batch, Result, TrialError, Work
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.planner import Suspects, Tally
 from ppdm_dask.errors import ClusterError, ClusterUnreachable, PPDMError
-
-__all__ = ["Session", "dispatch"]
-
 
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import EPS, Floats
 from ppdm_dask.designs.base import Codes, Design, drawn, thresholds
 from ppdm_dask.designs.labels import same_law
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
-from ppdm_dask.rounding import EPS
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream

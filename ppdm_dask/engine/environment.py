@@ -10,9 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["code_version", "environment"]
-
-
 PACKAGES = (
     "clarabel",
     "dask",

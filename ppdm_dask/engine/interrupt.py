@@ -12,9 +12,6 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-__all__ = ["Interruption", "Stopped"]
-
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_SECONDS = 0.25
 

@@ -13,13 +13,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ppdm_dask.engine.batches import Batch, Quarantined, Result, subtract
-from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.cells import Batch, Cell, Progress, Quarantined, Result, subtract
 from ppdm_dask.engine.ledger import Ledger
-from ppdm_dask.engine.progress import Progress
-
-__all__ = ["Outcome", "Planner", "Suspects", "Tally"]
-
 
 # A pilot is grown by this factor until its time means something, and no batch is larger than this
 # many times the largest one measured.

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from ppdm_dask.cluster.kinds import Profile
+    from ppdm_dask.engine.cells import Progress
     from ppdm_dask.engine.planner import Outcome
-    from ppdm_dask.engine.progress import Progress
 
 LOG = logging.getLogger(__name__)
 

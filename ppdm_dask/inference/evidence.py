@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Bools, Floats
+from ppdm_dask.arrays import EPS, Bools, Floats, sum_rounding, to_scale
 from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.blocks import require_table
@@ -29,7 +29,6 @@ from ppdm_dask.inference.result import Estimate, labels_of, stacked
 from ppdm_dask.inference.tables import DENSE_CELLS, ContingencyTable, count
 from ppdm_dask.inference.uncertainty import ROUNDING, Estimand, check_estimand
 from ppdm_dask.inference.weights import Symbols, cell_sums, combined_masks, mask_weights
-from ppdm_dask.rounding import EPS, sum_rounding, to_scale
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Floats, to_scale
 from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.designs.base import Design
@@ -31,7 +31,6 @@ from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.uncertainty import Estimand, check_estimand
 from ppdm_dask.inference.weights import combined_masks, event_weights, mask_weights
-from ppdm_dask.rounding import to_scale
 from ppdm_dask.shown import given, listed
 
 Method = Literal["invert", "mle", "em"]

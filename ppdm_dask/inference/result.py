@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Bools, Floats
+from ppdm_dask.arrays import EPS, Bools, Floats
 from ppdm_dask.errors import CodebookError, InputError
 from ppdm_dask.inference.fit import Fit, fit_of_parts, fit_of_sums
 from ppdm_dask.inference.uncertainty import (
@@ -23,7 +23,6 @@ from ppdm_dask.inference.uncertainty import (
     standard_error_of,
 )
 from ppdm_dask.ranges import reals
-from ppdm_dask.rounding import EPS
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:

@@ -19,9 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-__all__ = ["ENTROPY_TIE", "FLOOR_ROUNDING", "SCORE_TIE", "kernel"]
-
-
 SCORE_TIE = 1e-9
 """Log scores of naive Bayes closer than this tie, and the class that comes first wins."""
 

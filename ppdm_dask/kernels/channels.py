@@ -15,9 +15,6 @@ import numpy as np
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.kernels import kernel
 
-__all__ = ["descend", "inverse_trace", "measure", "mutate", "repair", "slope", "swap_columns"]
-
-
 SINGULAR = 1e-11
 """Pivots below this, of matrices whose entries are about 1, count as zero."""
 

@@ -28,9 +28,6 @@ from ppdm_dask.kernels.planes import draw_bernoulli, popcount
 from ppdm_dask.kernels.sampling import draw_test_plane
 from ppdm_dask.kernels.seeding import absorb, extend, sfc64_start
 
-__all__ = ["draw_reports", "pair_counts", "personal_planes", "trials"]
-
-
 BLOCK_WORDS = 1024  # LOGICAL_BLOCK / 64
 
 

@@ -17,8 +17,6 @@ import numpy as np
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.kernels import kernel
 
-__all__ = ["assign_any", "assign_two", "select_any", "select_two"]
-
 
 @kernel
 def squared_distance(F: Floats, i: int, j: int) -> Any:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from ppdm_dask.inference.stratified import Strata, Stratified
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Classifier", "check_inputs", "score_disguised", "score_strata"]
-
-
 Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
 
 ENUMERATED = 1 << 20

@@ -21,26 +21,12 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.uncertainty import standard_error_of
-from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
+from ppdm_dask.mine.evidence import ROUNDING, images, signed_cells
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.mine.evidence import Evidence, Stratum
-
-__all__ = [
-    "Tree",
-    "accuracy",
-    "check_depth",
-    "draw",
-    "export_text",
-    "leaf_weights",
-    "mean_entropy",
-    "node_counts",
-    "standard_errors",
-    "sum_variance",
-    "to_dict",
-]
 
 
 def check_depth(max_depth: Any) -> None:

@@ -10,12 +10,17 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, column_words, read_matrix
+from ppdm_dask.perturb.base import (
+    ColumnSummary,
+    Perturbation,
+    check_choice,
+    check_whole,
+    column_words,
+    read_matrix,
+    register,
+)
 from ppdm_dask.randomness import Stream
 from ppdm_dask.shown import shown
-
-__all__ = ["AIBR"]
 
 CONSTANT = ("refuse", "keep")
 

@@ -11,11 +11,16 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
-from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, choose_one, uniforms
+from ppdm_dask.perturb.base import (
+    ColumnSummary,
+    Perturbation,
+    check_choice,
+    check_whole,
+    choose_one,
+    register,
+    uniforms,
+)
 from ppdm_dask.randomness import Stream
-
-__all__ = ["KCG"]
 
 CONSTANT = ("refuse", "keep")
 

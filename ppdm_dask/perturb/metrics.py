@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.perturb.columns import read_matrix
+from ppdm_dask.perturb.base import read_matrix
 from ppdm_dask.ranges import real, reals
 from ppdm_dask.shown import shown
 

@@ -9,12 +9,9 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
-from ppdm_dask.perturb.base import Perturbation, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary
+from ppdm_dask.perturb.base import ColumnSummary, Perturbation, check_whole, register
 from ppdm_dask.randomness import Stream
 from ppdm_dask.shown import given
-
-__all__ = ["BSVD", "SSVD"]
 
 
 class _Truncated(Perturbation):

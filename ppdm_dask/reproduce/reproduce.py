@@ -32,7 +32,7 @@ from ppdm_dask.shown import given, listed, shown
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.engine.progress import Progress
+    from ppdm_dask.engine.cells import Progress
 
 __all__ = [
     "Grade",

@@ -23,9 +23,6 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import replacing
 
-__all__ = ["DamagedCheckpoint", "read_checkpoint", "require_file", "write_checkpoint"]
-
-
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MAGIC = b"ppdm search checkpoint 2\n"

@@ -22,8 +22,6 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import exact
 
-__all__ = ["MOST_RAYS", "Certificate", "count_rays", "list_rays", "listable", "thinned"]
-
 
 def thinned(A: Floats, weights: Floats) -> Floats:
     """Weights of 0 or more with the same ``A w``, no more of them positive than A has rows.

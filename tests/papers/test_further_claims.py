@@ -23,8 +23,7 @@ from ppdm_dask.perturb import AIBR, KCG, disclosure
 from ppdm_dask.privacy import hint_attack, map_privacy
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.methods import evolve, settings_for, warner_matrices
-from ppdm_dask.search.objectives import evaluate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import Problem, evaluate
 
 SMALL = 60
 """Repeats in place of the recipes' 1000; and another seed."""

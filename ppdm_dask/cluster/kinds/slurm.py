@@ -30,8 +30,7 @@ from typing import Any, ClassVar, Self
 import dask
 from distributed import SchedulerPlugin
 
-from ppdm_dask.cluster.client import SETTINGS, Pool
-from ppdm_dask.cluster.foreign import NETWORK, connected
+from ppdm_dask.cluster.client import NETWORK, SETTINGS, Pool, connected
 from ppdm_dask.cluster.jobs import cancel_jobs, end_jobs, squeue_command
 from ppdm_dask.cluster.kinds.base import Profile, register
 from ppdm_dask.cluster.nanny import close_cluster
@@ -43,12 +42,9 @@ from ppdm_dask.cluster.security import (
     write_certificates,
 )
 from ppdm_dask.cluster.surroundings import interrupts_blocked, logging_to
-from ppdm_dask.engine.batches import summarise
+from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError
 from ppdm_dask.files.fields import Table
-
-__all__ = ["Replacement", "SLURMProfile", "show_time", "slurm_pool"]
-
 
 LEAST_WALLTIME = 60
 # A job starts Python, and its last batch has to end, within its walltime.

@@ -25,17 +25,22 @@ from distributed import SpecCluster
 from distributed.core import Status
 from distributed.deploy.ssh import Process
 
-from ppdm_dask.cluster.client import ENVIRONMENT, SETTINGS, Pool
-from ppdm_dask.cluster.foreign import CONNECT_SECONDS, NETWORK, WorkerCount, connected
+from ppdm_dask.cluster.client import (
+    CONNECT_SECONDS,
+    ENVIRONMENT,
+    NETWORK,
+    SETTINGS,
+    Pool,
+    WorkerCount,
+    connected,
+)
 from ppdm_dask.cluster.kinds.base import Profile, register
 from ppdm_dask.cluster.nanny import close_cluster, mend_cluster
 from ppdm_dask.cluster.security import ROLES
 from ppdm_dask.cluster.surroundings import interrupts_blocked, logging_to
-from ppdm_dask.engine.batches import summarise
+from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 from ppdm_dask.files.fields import Table
-
-__all__ = ["SSHProfile", "ssh_pool"]
 
 
 @register

@@ -25,8 +25,7 @@ from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.checkpoints import DamagedCheckpoint
 from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
 from ppdm_dask.search.methods import Found, evolve, refine, warner_matrices
-from ppdm_dask.search.objectives import TOLERANCE, evaluate
-from ppdm_dask.search.problem import Problem, Settings, infeasible
+from ppdm_dask.search.problem import TOLERANCE, Problem, Settings, evaluate, infeasible
 
 if TYPE_CHECKING:
     import xarray as xr

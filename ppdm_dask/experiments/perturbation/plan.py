@@ -29,7 +29,7 @@ from ppdm_dask.experiments.perturbation.trials import (
 from ppdm_dask.experiments.samples import DataPlan, draw_sample
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.perturb import perturbation_from_config
-from ppdm_dask.perturb.columns import ColumnSummary
+from ppdm_dask.perturb.base import ColumnSummary
 from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
