@@ -154,7 +154,7 @@ def test_bootstrap_of_the_inversion(setting, seed):
     held = 0
     for i, row in enumerate(s.population()):
         result = bootstrap(s.table(row), s.design, invert, repeats=RESAMPLES, seed=i)
-        values = result.values.reshape(RESAMPLES, -1) @ s.inside
+        values = result.replicates.reshape(RESAMPLES, -1) @ s.inside
         low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         held += low <= s.proportion <= high
     within(held / REPEATS)
