@@ -1,7 +1,4 @@
-"""Types of arrays, by what is in them.
-
-What rounding can leave of sums that are 0, and weights at a scale that loses nothing.
-"""
+"""Types of arrays, what rounding leaves of their sums, and a scale that loses no digit."""
 
 from __future__ import annotations
 

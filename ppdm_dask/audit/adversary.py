@@ -14,12 +14,8 @@ q = .6, have the worst posterior .903 for the first and .976 for the second.  Un
 of real records a single flip group gives nearly everything away, for the opposite of a record
 rarely exists.
 
-What a whole report tells on each attribute, by the structure of the design.
-
-A prior is a law of each attribute, taken for independent, or a population's joint law.
-
-Beside it: the distinct records of a data set with their shares: what an adversary may know
-beforehand.
+What a report tells follows from the structure of the design where it has one; other designs are
+enumerated.
 """
 
 from __future__ import annotations

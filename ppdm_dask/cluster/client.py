@@ -1,8 +1,7 @@
-"""A pool of worker processes on this machine, by Dask, that other users cannot reach.
+"""Pools of Dask workers: on this machine, behind a user's client, or behind a running scheduler.
 
-It listens on the loopback interface, with certificates that are made for it and forgotten with it.
-
-A pool behind a scheduler that runs somewhere and was not started by this process.
+A pool on this machine cannot be reached by other users: it listens on the loopback interface, with
+certificates that are made for it and forgotten with it.
 """
 
 from __future__ import annotations
@@ -302,7 +301,7 @@ def connected(address: str, certificates: Certificates | None, source: str) -> I
     """
     security = None if certificates is None else certificates.security("client")
     try:
-        # Differences that matter are refused with a line of our own.
+        # Differences that matter are refused with one line that says who has what.
         with interrupts_blocked(), warnings.catch_warnings():
             warnings.simplefilter("ignore", VersionMismatchWarning)
             client = Client(
@@ -310,7 +309,7 @@ def connected(address: str, certificates: Certificates | None, source: str) -> I
                 security=security,
                 set_as_default=False,
                 timeout=CONNECT_SECONDS,
-                direct_to_workers=False,
+                direct_to_workers=False,  # which this machine may not reach
             )
     except Exception as error:
         which = "scheduler" if certificates is None else "scheduler that takes our certificate"
@@ -328,6 +327,7 @@ def _reason(error: BaseException) -> str:
     chain: list[BaseException] = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(before)
+    # By what tells most, not by depth: a timeout is raised from the refusal that explains it.
     for known in (ssl.SSLError, socket.gaierror, ConnectionRefusedError):
         for each in chain:
             if isinstance(each, known):

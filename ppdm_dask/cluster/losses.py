@@ -1,7 +1,6 @@
 """How workers, and the way to them, are lost, and how that is told.
 
-Beside it: plugins on a shared scheduler: named after the client that brought them, and freed if it
-died.
+Plugins on a shared scheduler are named after the client that brought them, and freed if it died.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Nannies, which start worker processes and start them anew, with an end that takes a second.
-
-Beside it: what is done alike with every cluster that Dask keeps to a list of workers, its
-SpecCluster.
-"""
+"""Nannies that end their worker within a second; starting and ending of Dask's SpecClusters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Certificates of one run: an authority of its own, and a pair for each part of the cluster.
+"""Parts of a Dask cluster that talk to nobody without a certificate of the cluster's authority.
 
-Parts of a Dask cluster that talk to nobody without a certificate of the cluster's authority.
+Each run has an authority, whose key is thrown away, and a pair for each part of the cluster.
 
 Dask opens an HTTP server beside every scheduler and worker, dashboard or not, and puts its folder
 for temporary files, below a folder that all users share, at the head of the path of modules.

@@ -75,6 +75,7 @@ class Cell:
     @property
     def key(self) -> int:
         """64-bit key of the parameters, in ``[2**63, 2**64)`` so that it always fills two words."""
+        # Not hash(): it differs from process to process. The order of keys must not matter.
         text = json.dumps(dict(self.params), sort_keys=True, separators=(",", ":"))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") | 1 << 63
 
@@ -92,12 +93,12 @@ class Work(Protocol):
 
 @runtime_checkable
 class Checkpointed(Work, Protocol):
-    """A work whose repeats take long enough to be gone on with from their middle."""
+    """Work that can resume a repeat from a checkpoint."""
 
     def keeping(self, folder: Path) -> Self:
         """The same work with checkpoints in a folder, which the run makes and removes.
 
-        Where a worker does not see the folder, a repeat begins anew.
+        Where a worker does not see the folder, a repeat starts over.
         """
         ...  # pragma: no cover
 

@@ -54,6 +54,7 @@ def environment() -> dict[str, Any]:
     }
 
 
+# The sources rather than a version: a checkout changes between releases, and so may numbers.
 @cache
 def code_version() -> str:
     """SHA-256 of the package's Python sources: relative names, sorted, each with its bytes."""

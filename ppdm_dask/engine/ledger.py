@@ -152,12 +152,14 @@ def reported(path: Path) -> Iterator[None]:
 
 def mark_of(*values: object) -> int:
     """CRC-32 of the columns of a row: damage between the pages' structure is seen by it."""
+    # repr writes floats in full, so that the mark of what is read is that of what was written.
     return zlib.crc32(repr(values).encode())
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All of the statements inside, or none of them."""
+    # IMMEDIATE takes the writer's lock now; later it could be refused in mid-transaction.
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -239,7 +241,7 @@ def _prepare(connection: sqlite3.Connection, empty: bool) -> None:
 
 
 class Ledger:
-    """Finished batches of a run, stored so that a killed run goes on where it was.
+    """Finished batches of a run, stored so that a killed run resumes where it was.
 
     One process writes, under an exclusive lock; any number may read, with ``readonly=True``, also
     while a run is on. A committed batch survives the end of the process by any signal; the file

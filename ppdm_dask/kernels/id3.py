@@ -93,6 +93,7 @@ def spread(
             seen |= orbit[s]
         if seen == 0:
             continue
+        # A signed count can be 0 where reports are not, and the other way round.
         butterfly(orbit, heads, tails)
         for s in range(orbit.size):
             if orbit[s] == 0 and counts[p, s] == 0:
@@ -128,6 +129,7 @@ def draw_masks(seed: Words, bit_of: Ints, masks: Ints) -> None:
     sfc64_start(pool, state)
     sfc64_fill(state, words, 0)
     choose(bit_of.size, words, order)
+    # Round robin over the shuffled order: group sizes differ by 1 at most.
     masks.fill(0)
     for i in range(bit_of.size):
         masks[i % masks.size] |= np.int64(1) << bit_of[order[i]]
@@ -218,6 +220,7 @@ def xlogx(values: Floats, size: int, work: Floats, out: Floats) -> None:
     """
     mantissa, exponent = work[0], work[1]
     bits = mantissa.view(np.int64)
+    # Three loops without a branch each: the compiler turns every one into vector instructions.
     for i in range(size):
         mantissa[i] = max(values[i], 1.0)
     for i in range(size):
@@ -249,6 +252,7 @@ def _lane_sum(bits: Ints, weights: Ints, lane: Count) -> Count:
     total = np.int64(0)
     shift = np.int64(lane)
     for i in range(bits.size):
+        # A mask of ones or zeros in place of a branch that no predictor could guess.
         total += weights[i] & -((bits[i] >> shift) & np.int64(1))
     return total
 
@@ -261,6 +265,7 @@ def _part(bits: Ints, weights: Ints, lane: Count, aside: Ints) -> Count:
     front, away = np.uint64(0), np.uint64(0)
     for i in range(bits.size):
         b, w = bits[i], weights[i]
+        # Written to both places, one of which is written over: no branch.
         bits[front], weights[front] = b, w
         aside_bits[away], aside_weights[away] = b, w
         yes = np.uint64((b >> shift) & one)
@@ -331,6 +336,7 @@ def _best(
         score = entropy / (x[4 * size + i] + x[5 * size + i])
         y[i] = score
         least = min(least, score)
+    # A second pass: the first feature within the tie wins, though a later one may be the least.
     for i in range(size):
         if y[i] <= least + ENTROPY_TIE:
             best = i
@@ -377,6 +383,7 @@ def grow(
     """
     totals.fill(0)
     everything = (1 << n_features) - 1
+    # Depth first: a path has a node and its sibling on each level, and one level a feature.
     stack = np.empty((2 * n_features + 4, _WIDTH), np.int64)
     lanes = np.empty(n_features, np.int64)
     ones = np.empty((2, n_features), np.int64)

@@ -1,6 +1,6 @@
 """What the classifiers have in common: which records they take, labels, and the score.
 
-The accuracy of a classifier on the truth behind disguised test reports, for any design.
+The score is the accuracy on the truth behind disguised test reports, for any design.
 
 ``A(y) = sum_x B[x, y] 1[prediction(x) = class(x)]`` has expectation 1[prediction = class] at the
 truth, so its mean over reports is unbiased.  It is never clipped: an accuracy above 1 is noise

@@ -43,6 +43,7 @@ def row_keys(codes: Rows, shape: Sequence[int]) -> Ints:
     shape : sequence of int
         Categories of each attribute.
     """
+    # Mixed radix where it fits into 64 bits; sorting whole rows takes several times as long.
     if math.prod(shape) >= 1 << 62:
         _, keys = np.unique(codes, axis=0, return_inverse=True)
         return np.asarray(keys, np.int64).ravel()
@@ -146,6 +147,7 @@ class Stratum:
         far: dict[int, npt.NDArray[np.bool_]] = {}
         for c, code in conditions.items():
             near.get(self.unit(c), far)[c] = one_hot(code, shape[c])
+        # Blocks that neither column touches weigh the same in every cell: once for all of them.
         shared = self.weights(far)
         rows = np.flatnonzero(shared)
         values = [{column: one_hot(v, shape[column])} for v in range(shape[column])]

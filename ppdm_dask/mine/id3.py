@@ -27,6 +27,7 @@ from ppdm_dask.kernels import ENTROPY_TIE
 from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.evidence import ROUNDING, Evidence, SignedCells, signed_cells
 from ppdm_dask.mine.tree import Tree, accuracy, check_depth, mean_entropy, node_counts
+from ppdm_dask.ranges import real
 from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates:
         # The last category and the last class follow from the others.
         contrasts.append((t[:, :-1, :-1].reshape(len(t), -1), multiplicity, n))
     total = (counts - np.outer(by_value, by_class) * size)[:-1, :-1].ravel()
+    # Directions rather than an inverse: an empty category makes the covariance singular.
     spread, directions = np.linalg.eigh(_covariance(contrasts))
     varies = spread > DEGENERATE * spread.max(initial=0.0)
     if not varies.any():
@@ -137,15 +139,9 @@ class Rules:
 
     def __post_init__(self) -> None:
         check_depth(self.max_depth)
-        limits: dict[str, Any] = {"min_weight": self.min_weight}
+        real("min_weight", self.min_weight, 0)
         if self.min_z is not None:
-            limits["min_z"] = self.min_z
-        for name, value in limits.items():
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not number or not 0 <= value < math.inf:
-                raise InputError(
-                    f"{name}: got {given(value)}; a number of 0 or more is needed", value
-                )
+            real("min_z", self.min_z, 0)
 
 
 class Counter(Protocol):
@@ -158,13 +154,13 @@ class Counter(Protocol):
         """Counts of the classes in the root, shape (classes,)."""
 
     def keep(self, nodes: Ints) -> None:
-        """Go on with some nodes of the level, numbered anew."""
+        """Keep some nodes of the level, numbered from 0 again."""
 
     def split(self, column: int, wanted: Bools, path: Ints) -> Counts:
         """Counts by category and class of the nodes wanted, shape (nodes, categories, classes)."""
 
     def descend(self, columns: Ints, first: Ints) -> None:
-        """Go to the next level: node i splits by a column, its children begin at ``first[i]``."""
+        """Move to the next level: node i splits by a column, its children begin at ``first[i]``."""
 
 
 class CellCounter:
@@ -178,6 +174,7 @@ class CellCounter:
         self._node = np.zeros(len(cells.weights), np.int64)
 
     def _sum(self, index: Ints, size: int) -> Counts:
+        # Not bincount: its sums are doubles, and whole numbers have to stay exact.
         totals = np.zeros(size, self._weights.dtype)
         np.add.at(totals, index, self._weights)
         return totals
@@ -334,7 +331,7 @@ def _split(
             for node, j, m in zip(nodes, position, candidates, strict=True)
         ]
         rows = np.flatnonzero(np.array(z) >= rules.min_z)
-        counter.keep(rows)
+        counter.keep(rows)  # numbered again, as descend counts the nodes that are split
     position = position[rows]
     chosen[nodes[rows]] = features[position]
     best[nodes[rows]] = scores[rows, position]
@@ -399,6 +396,7 @@ def _subtree(tree: Tree, cut: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Tre
         score=np.where(leaf, np.nan, tree.score[nodes]),
     )
     if tree.evidence is None:
+        # A tree that travelled has no reports to compute them from again.
         pruned.__dict__["standard_error"] = tree.standard_error[nodes]
     return pruned
 

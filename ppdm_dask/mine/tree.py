@@ -1,7 +1,7 @@
 """A decision tree as arrays over its nodes, in the order of levels.
 
-Beside it: a tree for people and for other programs: indented text, nested mappings, a drawing; a
-tree's nodes met by other reports, or by its own once more: counts, errors, right answers.
+A tree is written for people and for other programs as indented text, nested mappings or a drawing.
+Its nodes can be met by other reports, or by its own once more: counts, errors, right answers.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ original, and ordinary algorithms run on it as they are [Guo]_.  A method learns
 what it needs (``fit``) and then draws a released record for each original one (``perturb``).
 ``tests/perturb_checks.py`` puts every registered method through one battery.
 
-Columns of numbers: read from any frame, and summed up in a way that partitions add.
-
-Beside it: draws for columns of numbers, keyed by a record's position and its column.
+Columns of numbers are read from any frame and summed up in a way that partitions add; draws for
+them are keyed by a record's position and its column.
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ def column_words(
     for block in range(offset // LOGICAL_BLOCK, -(-last // LOGICAL_BLOCK)):
         start = block * LOGICAL_BLOCK
         low, high = max(offset, start), min(last, start + LOGICAL_BLOCK)
+        # The block's first words are drawn even where they are not wanted: positions are keys.
         words = stream.source(block, column).words(high - start)[low - start :]
         yield slice(low - offset, high - offset), words
 
@@ -55,6 +55,7 @@ def uniforms(stream: Stream, columns: int, n: int, offset: int) -> npt.NDArray[n
     """Uniform numbers in [0, 1), multiples of 2**-53, shape (n, columns)."""
     drawn = np.empty((n, columns), order="F")
     for j in range(columns):
+        # A source for each column: a column that is left out changes no other one's draws.
         for rows, words in column_words(stream, j, n, offset):
             drawn[rows, j] = (words >> np.uint64(11)) * UNIT
     return drawn
@@ -388,7 +389,7 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
         self.n_features_in_ = len(summary.names)
         if named:
             self.feature_names_in_ = np.array(summary.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
+        elif hasattr(self, "feature_names_in_"):  # of an earlier fit, to a frame
             del self.feature_names_in_
 
     def perturb(self, X: Any, stream: Stream, offset: int = 0) -> Floats:
@@ -433,14 +434,6 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
         """Return the method and its parameters, for :func:`perturbation_from_config`."""
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "seed"}
         return {"id": self.id, **parameters}
-
-
-def check_whole(name: str, value: object, least: int) -> None:
-    """Refuse what is no whole number of at least `least`."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least:  # type: ignore[operator]
-        right = f"a whole number of {least} or more is needed"
-        raise InputError(f"{name}: got {given(value)}; {right}", value)
 
 
 def check_choice(name: str, value: object, known: tuple[object, ...]) -> None:

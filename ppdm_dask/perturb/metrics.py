@@ -1,8 +1,7 @@
 """How far a release is from its original: the five metrics of [Guo]_, section 3.
 
-What a release gives away in spite of its distortion: linkage, and values known to an interval.
-
-Rank and norm metrics say how much changed; these say what an attacker still finds.
+Rank and norm metrics say how much changed; linkage, and values known to an interval, say what an
+attacker still finds.
 """
 
 from __future__ import annotations

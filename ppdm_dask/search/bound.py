@@ -4,18 +4,17 @@ Over designs with any number of reported symbols the best one is made of extrema
 :mod:`~ppdm_dask.search.rays`) with weights ``w >= 0``.  With ``u_k = (r_k / p) / sqrt(sum r_k)`` it
 minimises ``tr (sum_k w_k u_k u_k^T)^-1`` subject to ``sum_k w_k r_k = p`` and ``sum_k w_k <= a``,
 where a is the adversary's success: a convex problem, A-optimal design.  Its dual is a second-order
-cone program; rays are added to it as they are violated.
+cone program, solved by Clarabel; rays are added to it as they are violated.
 
 A certificate needs no solver: for any symmetric Y, any nu and ``mu >= 0`` with
 ``nu^T r_k + mu > 0`` on all rays and ``eta = max_k |Y u_k|^2 / (nu^T r_k + mu)``,
 
     tr J^-1 >= (tr Y)^2 / (eta (nu^T p + mu a))   at every level a.
 
-The optimal design in balanced units: for rare categories, and levels near an end.
-
-Every design has ``J p = 1``, so that ``tr J^-1`` is ``|p|^2`` and a trace across that direction.
-With ``D = diag(p)``, an orthonormal basis B of the complement of ``p^(1/2)``, ``L = D^(1/2) B`` and
-``e_k = B^T D^(1/2) u_k`` (rays and u as in :mod:`~ppdm_dask.search.bound`),
+Rare categories, and levels near an end, need *balanced units*.  Every design has ``J p = 1``, so
+that ``tr J^-1`` is ``|p|^2`` and a trace across that direction.  With ``D = diag(p)``, an
+orthonormal basis B of the complement of ``p^(1/2)``, ``L = D^(1/2) B`` and
+``e_k = B^T D^(1/2) u_k``,
 
     tr J^-1 - |p|^2 = tr L J2^-1 L^T   with   J2 = sum_k w_k e_k e_k^T,
 
@@ -31,8 +30,6 @@ certify at every level
 
     tr J^-1 - |p|^2 >= tr(A^T L)^2 / (g a + sum_(x frequent) nu_x (a - p(x))
                                           + sum_(x rare) nu_x p(x)).
-
-The dual of the optimal design as a second-order cone program, solved by Clarabel.
 """
 
 from __future__ import annotations
@@ -163,6 +160,7 @@ def run_solver(
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
+    # One thread: sums in another order would give other bits from run to run.
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     found = clarabel.DefaultSolver(
@@ -173,9 +171,22 @@ def run_solver(
         [*map(clarabel.SecondOrderConeT, cones), clarabel.NonnegativeConeT(1)],
         settings,
     ).solve()
+    # What is almost solved will do: no status is believed, the certificate is checked by itself.
     if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
         return None
     return Solution(np.array(found.x), np.array(found.z), float(found.obj_val))
+
+
+def _settled(A: Floats, right: Floats | float, weights: Floats, *, rcond: float) -> Floats:
+    """Weights with ``A w = right`` to rounding, from some that are near: Newton's steps."""
+    for _ in range(60):
+        residual = right - A @ weights
+        if np.abs(residual).max() < 1e-15:
+            break
+        step = A.T @ np.linalg.lstsq((A * weights) @ A.T, residual, rcond=rcond)[0]
+        # Relative to its weight, and at most halved, so that no ray leaves the design.
+        weights = weights * np.maximum(1.0 + step, 0.5)
+    return weights
 
 
 Found = tuple[float, Floats, Ints, Certificate]  # gap, weights, which rays, certificate
@@ -215,7 +226,7 @@ class BalancedProgram:
         # Householder's reflection that takes p^(1/2) to an axis: its other columns are B.
         axis = int(p.argmax())
         normal = root / np.linalg.norm(root)
-        normal[axis] += 1.0
+        normal[axis] += 1.0  # the sign that cannot cancel: all entries of the root are above 0
         normal /= np.linalg.norm(normal)
         B = np.delete(np.eye(len(p)) - 2 * np.outer(normal, normal), axis, axis=1)
         self.L = root[:, None] * B
@@ -308,6 +319,7 @@ class _Level:
                 best = gap, exact, chosen, certificate
             more = np.argsort(-short, kind="stable")[:BALANCED_ADDED]
             more = np.setdiff1d(more[short[more] > BALANCED_VIOLATION], active)
+            # The unit counts too: it was a guess, and the trace that came out is a better one.
             if not more.size and abs(math.log(value * factor / scale)) < 1.0:
                 return best
             active = np.union1d(active, more)
@@ -326,7 +338,7 @@ class _Level:
         e = program.e[active] * np.sqrt(most * scale)[:, None]
         gram = L.T @ L
         unit = 1.0 / np.sqrt(gram[rows, rows] * gram[cols, cols])
-        # Each cone: (h + 1, h - 1, 2 L Z e), so that |L Z e|^2 <= h.
+        # As above, each cone: (h + 1, h - 1, 2 L Z e), so that |L Z e|^2 <= h.
         A = np.zeros((m, n + 2, n_Z + n + 1))
         A[:, :2, n_Z:-1] = -(self.share[active] * most[:, None] / self.unit)[:, None, :]
         A[:, :2, -1] = -(most / self.loss)[:, None]
@@ -373,6 +385,7 @@ class _Level:
         needs += EPSILON * ((program._e_error + n * np.abs(program.e)) @ np.abs(A.T))
         needs = (needs**2).sum(axis=1) * scale
         has = g + self.share @ nu
+        # Floats round to nearest only; so every sum is lowered by a bound on what it may be off.
         has = has - 2 * n * EPSILON * (abs(g) + self.share @ np.abs(nu))
         short = needs - has
         serves = np.column_stack([self.share / self.unit, np.full(len(short), 1.0 / self.loss)])
@@ -400,13 +413,7 @@ class _Level:
             A = (R * most[:, None] / self.problem.prior).T
         else:
             A = np.vstack([A, most / self.loss])
-        for _ in range(60):
-            residual = 1.0 - A @ x
-            if np.abs(residual).max() < 1e-15:
-                break
-            step = A.T @ np.linalg.lstsq((A * x) @ A.T, residual, rcond=1e-13)[0]
-            x = x * np.maximum(1.0 + step, 0.5)
-        return chosen, x * most
+        return chosen, _settled(A, 1.0, x, rcond=1e-13) * most
 
     def _thinned(self, chosen: Ints, x: Floats) -> tuple[Ints, Floats]:
         """The same J, reports and loss from at most n (n + 1) / 2 + 1 rays (Caratheodory)."""
@@ -437,6 +444,7 @@ class _Level:
         except np.linalg.LinAlgError:
             return math.inf
         gap = trace / float(certificate.trace(self.loss) - certificate.known) - 1.0
+        # Below its own certificate only rounding can put a design: such a one is believed less.
         return gap if gap >= 0 else abs(gap) * 10
 
 
@@ -585,13 +593,16 @@ class Designer:
             self._scale = found.trace
             used = ((self.u @ found.Y) ** 2).sum(axis=1)
             over = used - (self.rays @ found.nu + found.mu) * (1 + VIOLATION)
-            over[active] = -np.inf
+            over[
+                active
+            ] = -np.inf  # violated by the solver's tolerance: asking again changes nothing
             worst = np.argsort(-over, kind="stable")[:ADDED]
             worst = worst[over[worst] > 0]
             if not worst.size:
                 break
             active = np.sort(np.concatenate([active, worst]))
         slack = (self.rays[active] @ found.nu + found.mu) / used[active]
+        # Rays that are nearly tight start the next level, whose design is much like this one.
         self._active = active[slack < 1.5]
         certificate = certify(problem, found.Y, found.nu, found.mu, self.rays)
         keep = found.weights > UNUSED * found.weights.max()
@@ -624,14 +635,7 @@ class Designer:
     def _exact(self, weights: Floats, chosen: Ints, loss: float) -> Floats:
         """Remove the solver's residual: ``R^T w = p`` and ``sum w = a`` to rounding."""
         A = np.column_stack([self.rays[chosen], np.ones(len(chosen))]).T
-        for _ in range(60):
-            residual = np.append(self.problem.prior, loss) - A @ weights
-            if np.abs(residual).max() < 1e-15:
-                break
-            step = A.T @ np.linalg.lstsq((A * weights) @ A.T, residual, rcond=1e-12)[0]
-            # Relative to its weight, so that no ray leaves the design.
-            weights = weights * np.maximum(1.0 + step, 0.5)
-        return weights
+        return _settled(A, np.append(self.problem.prior, loss), weights, rcond=1e-12)
 
     def _thinned(self, weights: Floats, chosen: Ints) -> tuple[Floats, Ints]:
         """The same J, reports and loss from at most n (n + 1) / 2 + 1 rays (Caratheodory)."""

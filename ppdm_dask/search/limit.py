@@ -3,8 +3,6 @@
 Up to 18 categories designs attain it.  Beyond, it is proved by products of bounds, which no design
 need attain: it is as certain, but may lie lower than what is possible.
 
-Certificates for any number of categories: what is a sum of products of bounds is not negative.
-
 The limit of :mod:`~ppdm_dask.search.bound` asks of dual variables Y, nu, mu that
 
     h(r) = (1^T r) (nu^T r + mu) - r^T Q r >= 0   with   Q = D^-1 Y^2 D^-1,  D = diag(p)
@@ -24,8 +22,6 @@ looked at:
     h(e_i + rho e_j) = lin_i + rho pair_ij + rho^2 lin_j + rho (1 - rho) mu.
 
 A delta below 1/2 that is no reciprocal of a whole number is relaxed to the next larger one.
-
-The best certificate by products, for numbers of categories whose subsets cannot be listed.
 
 The bound is concave in the weights of :class:`~ppdm_dask.search.limit.Products`: maximise
 ``2 tr (D Q D)^(1/2) - nu^T p - mu a``.  Most weights have simple limits; the few joint ones, on the
@@ -158,6 +154,7 @@ def certify_products(problem: Problem, weights: Floats) -> Certificate:
     products = Products(problem.n, problem.delta)
     low, high = products.limits()
     p, given = problem.prior, products.expand(np.clip(weights, low, high))
+    # D Q D has to be a square; what the weights give is brought to the nearest one that is.
     values, vectors = np.linalg.eigh(p[:, None] * given.Q * p)
     Y = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     root = (Y + Y.T) / 2 / p[:, None]
@@ -253,7 +250,7 @@ class Relaxation:
                 self._weights / self._unit,
                 args=(loss,),
                 jac=True,
-                method="L-BFGS-B",
+                method="L-BFGS-B",  # thousands of weights, and only bounds on each
                 bounds=self._limits,
                 options={"maxiter": STEPS, "maxcor": MEMORY, "ftol": 1e-14, "gtol": 1e-10},
             )
@@ -266,6 +263,7 @@ class Relaxation:
             reached.append(float(best.trace(loss)))
             if found.success and abs(reached[-1] + found.fun) <= GAP * reached[-1]:
                 break
+            # Whatever was reached is certified: to stop early costs tightness, not truth.
             if len(reached) > 5 and reached[-1] < reached[-4] * (1 + SLOW):
                 break
             if found.status == 2:  # the line search failed: too stiff
@@ -496,6 +494,7 @@ def _relaxed(problem: Problem, at: Floats, hook: Callable[[int], None] | None) -
     near = np.unique(np.abs(at[:, None] - marks).argmin(axis=0))
     relaxation = Relaxation(problem)
     found = []
+    # Each ascent starts from the weights of the level before.
     for i, place in enumerate(near[::-1]):
         found.append(relaxation.solve(float(at[place])))
         if hook is not None:

@@ -7,7 +7,7 @@ design with too many reported symbols is brought to fewer by merging symbols.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -72,6 +72,7 @@ def merged(
         given_back = largest[i] + largest[j] - (rays[i] + rays[j]).max(axis=1)
         cost = np.log1p(rise / np.trace(C)) - rate * given_back
         if draws is not None:
+            # Gumbel noise: the pair is drawn by a softmax of the costs, in one argmin.
             usual = np.median(np.abs(np.partition(cost, min(20, len(cost) - 1))[:20]))
             gumbel = -np.log(-np.log(draws.uniform(len(cost)) + 2.0**-54))
             cost = cost - noise * usual * gumbel
@@ -138,7 +139,8 @@ def polish(
     run = np.linspace(0.0, 1.0, steps)
     force = FORCES[0] * (FORCES[1] / FORCES[0]) ** run
     rate = RATES[0] * (RATES[1] / RATES[0]) ** run
-    # With delta = 1 no posterior is too large.
+    # The penalties grow while the steps shrink: first far, then onto the bounds. Nothing is asked
+    # where delta = 1, as no posterior is too large.
     descend(P, problem.prior, problem.delta, loss, stiffness, force, rate)
     return P, keep_to(problem, P, loss)
 
@@ -209,6 +211,7 @@ class Polisher:
 
     def round(self, draws: Draws) -> tuple[Floats, Objectives]:
         """Polish starts of one kind: fresh ones, neighbours, mixed neighbours, crossed ones."""
+        # Two rounds of fresh starts first: neighbours need matrices to come from.
         kind = self.rounds % 4 if self.rounds > 1 else 0
         self.rounds += 1
         return self.improve(self._starts(kind, draws))
@@ -319,6 +322,7 @@ class Keeper:
         due = evolution.finished or not evolution.generation % GENERATIONS
         if due or now > self._last + SECONDS:
             evolution.save(self.path, None if more is None else more())
+            # After the write: on a slow disk the search must not write all the time.
             self._last = monotonic()
 
 
@@ -334,6 +338,7 @@ LAST_ROUNDS = 6  # of neighbours, after the last generation
 MERGES = 6  # starts a level for a design with few symbols
 MERGE_STEPS = 6_000
 
+# Keys that no generation reaches and no other list of draws has.
 _LAST = POLISH - (1 << 16)
 _MERGE = POLISH - (1 << 17)
 
@@ -468,6 +473,7 @@ def refine(
             progress(state.generation, settings.generations)
 
     evolution.run(hook)
+    # What the generations have found since the last round of polishing.
     polisher.offer(*evolution.omega.front())
     if np.isfinite(polisher.mse).any():
         for i in range(LAST_ROUNDS):
@@ -551,7 +557,6 @@ def warner_matrices(n: int, steps: int = 1_000) -> Floats:
 def settings_for(method: str, **given: Any) -> Settings:
     """Settings with a method's own number of generations, unless one is given."""
     chosen = {key: value for key, value in given.items() if value is not None}
-    settings = Settings(**chosen)
-    if method == "memetic" and "generations" not in chosen:
-        settings = replace(settings, generations=MEMETIC_GENERATIONS)
-    return settings
+    if method == "memetic":
+        chosen.setdefault("generations", MEMETIC_GENERATIONS)
+    return Settings(**chosen)

@@ -54,6 +54,7 @@ def assign_fitness(F: Floats, k: int = 1) -> Fitness:
         if F.shape[1] == 2:
             assign = assign_two
         else:
+            # Compiled when it is needed: the paper has two objectives.
             from ppdm_dask.kernels.spea2 import assign_any as assign
         assign(F, max(1, min(k, n - 1)), *found)
     return found
@@ -91,12 +92,14 @@ class Draws:
 
     def uniform(self, *shape: int) -> Floats:
         """Doubles uniform on [0, 1)."""
+        # 53 bits, as many as a double has: more would round up to 1.
         words = self._source.words(math.prod(shape))
         found: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return found.reshape(shape)
 
     def below(self, m: int, *shape: int) -> Ints:
         """Integers uniform on ``0 .. m - 1``."""
+        # Rounding of the product may reach m; rejection would make draws depend on one another.
         return np.minimum((self.uniform(*shape) * m).astype(np.int64), m - 1)
 
     def order(self, m: int) -> Ints:
@@ -105,6 +108,7 @@ class Draws:
 
     def columns(self, m: int, K: int, n: int) -> Floats:
         """Matrices whose columns are uniform on the simplex, shape (m, K, n)."""
+        # Exponential numbers over their sum; log1p, as a draw can be 0 and never is 1.
         weights = -np.log1p(-self.uniform(m, K, n))
         return np.ascontiguousarray(weights / weights.sum(axis=1, keepdims=True))
 

@@ -120,7 +120,7 @@ def choose(
     front : xarray.Dataset
         From :func:`ppdm_dask.optimize`.
     privacy, mse : float, optional
-        One of them; `error` in place of `mse` for a front by an objective of one's own.
+        One of them; `error` in place of `mse` for a front by a custom objective.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def choose(
         raise InputError(f"choose: give either privacy or {second}", None)
     privacies, errors = front["privacy"].to_numpy(), front[second].to_numpy()
     if privacy is not None:
-        there = privacies >= privacy - 1e-9
+        there = privacies >= privacy - 1e-9  # a level that was asked for is met to rounding
         if not there.any():
             raise InputError(
                 f"privacy: got {privacy:g}; the front goes up to {privacies.max():.4g}", privacy
@@ -165,6 +165,7 @@ def chosen_design(
     point = front.isel(point=choose(front, privacy=privacy, mse=mse, error=error))
     P = point["matrix"].to_numpy()
     n = P.shape[1]
+    # A front has one K; rows of zeros fill up designs that need fewer symbols.
     used = P[P.any(axis=1)] if len(P) > n else P
     labels = None
     if front.attrs.get("labels") == "categories":
@@ -240,7 +241,7 @@ def optimize(
         hypervolume ratio and the median of MSE / bound over 98 levels, and ``attained``: whether
         designs attain the bound, as up to 18 categories, or it may lie lower than what is possible.
 
-        With an `objective` of one's own, ``privacy`` and ``error`` are its numbers, and there is no
+        With a custom `objective`, ``privacy`` and ``error`` are its numbers, and there is no
         limit: ``mse``, ``bound`` and the attributes on them are absent, and the attribute ``limit``
         says why.  The attribute ``objective`` has its name.
 
@@ -272,7 +273,11 @@ def optimize(
     if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
         raise InputError("generations, patience, checkpoint: 'bound' has none", method)
     problem = Problem(prior, n_records, delta, names=categories)
-    labels = list(map_labels(categories, problem.n))
+    labels = [str(i) for i in range(problem.n)] if categories is None else list(categories)
+    if len(labels) != problem.n:
+        raise InputError(
+            f"categories: got {len(labels)} labels; {problem.n} are needed", categories
+        )
     stream = SimulationStream(seed)
     at = levels_with(problem, None if objective is not None else privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
@@ -310,12 +315,3 @@ def optimize(
     else:
         found = evolve(problem, settings, stream, checkpoint=path, progress=progress, mapper=map)
     return front_dataset(problem, found, labels, about, limit=limit)
-
-
-def map_labels(categories: Sequence[str] | None, n: int) -> Sequence[str]:
-    """Labels of the categories, numbers where there are none."""
-    if categories is None:
-        return [str(i) for i in range(n)]
-    if len(categories) != n:
-        raise InputError(f"categories: got {len(categories)} labels; {n} are needed", categories)
-    return categories

@@ -21,6 +21,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.frozen import settle
 from ppdm_dask.kernels import channels
+from ppdm_dask.ranges import whole
 from ppdm_dask.shown import given, shown
 
 
@@ -160,12 +161,9 @@ class Problem:
                 f"{p.max():.9g}; at most {1 - LEAST_ROOM:g} is needed: reports would tell nothing",
                 prior,
             )
-        if not _is_whole(n_records) or n_records < 1:
-            raise InputError(
-                f"n_records: got {given(n_records)}; a whole number of 1 or more is needed",
-                n_records,
-            )
-        if not _is_number(delta) or not 0 < delta <= 1:
+        n_records = whole("n_records", n_records, 1)
+        number = isinstance(delta, int | float | np.floating | np.integer)
+        if not number or isinstance(delta, bool) or not 0 < delta <= 1:
             raise InputError(f"delta: got {given(delta)}; a number in (0, 1] is needed", delta)
         if infeasible(p, float(delta)):
             raise InputError(
@@ -173,8 +171,9 @@ class Problem:
                 f"{p.max():.6g}, by {LEAST_ROOM:g} or more is needed",
                 delta,
             )
+        # Others keep the array: certificates and checkpoints are for exactly these numbers.
         p.flags.writeable = False
-        settle(self, prior=p, n_records=int(n_records), delta=float(delta))
+        settle(self, prior=p, n_records=n_records, delta=float(delta))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Problem, (self.prior.tolist(), self.n_records, self.delta)
@@ -191,6 +190,7 @@ class Problem:
 
     def mse(self, trace: Any) -> Any:
         """Average MSE from tr J^-1: (tr J^-1 - |p|^2) / (n N).  Eq. (10) of [HuangDu]_."""
+        # fsum: what is left of the trace may be small beside |p|^2.
         return (trace - math.fsum(self.prior**2)) / (self.n * self.n_records)
 
     def trace(self, mse: Any) -> Any:
@@ -201,15 +201,6 @@ class Problem:
 def _named(at: int, p: Floats, names: Sequence[str] | None) -> str:
     """A category for a message, by its name if there is one."""
     return str(at) if names is None or len(names) != p.size else shown(names[at])
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    number = isinstance(value, int | float | np.floating | np.integer)
-    return number and not isinstance(value, bool)
 
 
 SWEEPS = 25
@@ -268,6 +259,7 @@ def evaluate(problem: Problem, P: npt.ArrayLike) -> Objectives:
     stack = _stack(problem, P)
     loss, worst, trace = (np.empty(len(stack)) for _ in range(3))
     channels.measure(stack, problem.prior, loss, worst, trace)
+    # Rounding may put the adversary's success above 1.
     return Objectives(np.maximum(1.0 - loss, 0.0), worst, problem.mse(trace))
 
 

@@ -224,7 +224,7 @@ class Evolution:
         return self.generation >= self.settings.generations or tired
 
     def run(self, hook: Hook | None = None) -> Self:
-        """Go on until a rule for stopping is met; `hook` is called after each generation."""
+        """Continue until a rule for stopping is met; `hook` is called after each generation."""
         while not self.finished:
             self.step()
             if hook is not None:
@@ -236,6 +236,7 @@ class Evolution:
         tools, settings = self.toolbox, self.settings
         draws = Draws(self.stream, self.generation + 1)
         everyone = np.concatenate([self.population, self.archive])
+        # Equal points would crowd one another out of the archive, and share one density.
         kept = _distinct(self.found)
         F = self.found.minimised[kept]
         fitness = tools.fitness(F)
@@ -247,6 +248,7 @@ class Evolution:
         tools.mutate(self.population, draws)
         tools.repair(self.population)
         children = mapped(tools, self.population)
+        # The archive's objectives are known: only the children are evaluated.
         old = (values[kept[chosen]] for values in self.found)
         self.found = Objectives(*map(np.concatenate, zip(children, old, strict=True)))
         self.introduce(np.concatenate([self.population, self.archive]), self.found)
@@ -344,6 +346,7 @@ class Evolution:
         require_form(state, "population", (size, K, n))
         require_form(state, "archive", (archive, K, n))
         require_form(state, "found", (3, size + archive))
+        # A generation below 0 would draw from keys of other lists.
         generation, unchanged = int(facts["generation"]), int(facts["unchanged"])
         if generation < 0 or unchanged < 0:
             raise ValueError(f"generation {generation}, unchanged for {unchanged}")
@@ -358,6 +361,7 @@ class Evolution:
         first = np.stack(self.toolbox.evaluate(state["population"][:1]))
         if not np.allclose(first, state["found"][:, :1], rtol=1e-6, atol=0, equal_nan=True):
             return False
+        # A custom objective may take minutes a matrix; the paper's takes microseconds.
         if getattr(self.toolbox.evaluate, "func", None) is not evaluate:
             return True
         P = np.concatenate([state[name] for name in ("population", "archive", "omega_P")])

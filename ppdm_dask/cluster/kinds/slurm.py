@@ -1,12 +1,10 @@
-"""Workers as jobs of SLURM, one job a worker.
+"""Workers as jobs of SLURM, one job per worker.
 
-A pool of batch jobs: dask-jobqueue's SLURMCluster, kept at one size and ended with its driver.
+The pool is dask-jobqueue's SLURMCluster, kept at one size and ended with its driver.
 
 Dask's adaptive scaling, the usual way to live with a walltime, compares what was asked for with
 what should be, so with a fixed size it replaces no job that ended. Here SLURM is asked which jobs
-there are, and what is missing is submitted anew.
-
-Beside it: new jobs in place of those that ended, until jobs turn out not to work.
+there are, and what is missing is submitted again, until jobs turn out not to work.
 """
 
 from __future__ import annotations
@@ -140,7 +138,6 @@ class SLURMProfile(Profile):
         return f"{super().where}{queue}, jobs of {show_time(self.walltime)}"
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
-
         return slurm_pool(self, folder)
 
 
@@ -394,6 +391,7 @@ def slurm_pool(profile: SLURMProfile, folder: Path) -> Iterator[Pool]:
         except (RuntimeError, ValueError) as error:
             what = f"{profile.source}: the scheduler cannot be started: {summarise(error)}"
             raise ClusterError(what, profile) from error
+        # Undone in reverse: nothing more is submitted, the jobs are cancelled, the cluster closes.
         stack.callback(close_cluster, cluster)
         stack.callback(cancel_jobs, name)
         replacement = Replacement(cluster, name, profile.workers, profile.source, shared / "jobs")

@@ -1,8 +1,6 @@
-"""Workers on machines that SSH reaches.
+"""Workers on machines that SSH reaches: Dask's SSHCluster with other processes.
 
-A pool over SSH: Dask's SSHCluster with processes of our own.
-
-Dask's own put the configuration on the command line, where everybody can read it, listen on all
+Dask's put the configuration on the command line, where everybody can read it, listen on all
 interfaces and outlive a driver that was killed; see :mod:`ppdm_dask.cluster.remote`.
 """
 
@@ -120,7 +118,6 @@ class SSHProfile(Profile):
         return {name: value for name, value in given.items() if value is not None}
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
-
         return ssh_pool(self, folder / "workers.log")
 
 
