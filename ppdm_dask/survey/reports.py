@@ -223,7 +223,7 @@ def reported_codes(
 
 def _unpack(where: str, name: str, values: pd.Series, n_bytes: int, offset: int) -> Any:
     rows = []
-    for row, value in enumerate(values):
+    for row, value in enumerate(values.astype(object).where(values.notna(), None)):
         try:
             packed = bytes.fromhex(value) if isinstance(value, str) else bytes(value)
         except (TypeError, ValueError):
