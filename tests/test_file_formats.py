@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import ppdm_dask as pp
 from ppdm_dask.cli import main
 from ppdm_dask.designs.files import write_design
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.kinds import load_recipe
 from ppdm_dask.files import csv_file
@@ -371,3 +371,51 @@ def test_lines_of_a_large_file_are_parsed_by_arrow(monkeypatch: pytest.MonkeyPat
     content = b"x,y\n" + b"a,b\nc,\xc3\xa9\r\n" * 300_000
     file = open_data(Path("t.csv"), content)
     assert sum(len(block.frame) for block in file.blocks(["y"])) == 600_000
+
+
+def test_odd_dictionaries_are_the_texts_that_they_stand_for() -> None:
+    """Each chunk has its own, with a gap or an empty text in it, or a text that is twice."""
+    one = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None, 2], pa.int8()), pa.array(["west", "", "east"])
+    )
+    two = pa.DictionaryArray.from_arrays(
+        pa.array([2, 1, 0, None], pa.uint8()), pa.array(["east", None, "nørd"])
+    )
+    twice = pa.DictionaryArray.from_arrays(
+        pa.array([0, 2, 1, 1], pa.int16()), pa.array(["west", "east", "west"])
+    )
+    view = pa.array(["east", None, "", "west"], pa.string_view())
+    book = BOOK.select(["region"])
+    for chunks in (
+        [one],
+        [two],
+        [one, one.slice(1)],
+        [two, two],
+        [twice],
+        [view],
+        [view.slice(1, 2), view],
+    ):
+        column = pa.chunked_array(chunks)
+        texts = [v for chunk in chunks for v in chunk.to_pylist()]
+        plain = pd.DataFrame({"region": [v or None for v in texts]})
+        want = book.encode(plain).codes.tolist()
+        assert book.encode(pa.table({"region": column})).codes.tolist() == want
+    none = pa.table({"region": pa.chunked_array([], pa.dictionary(pa.int8(), pa.string()))})
+    assert len(book.encode(none)) == 0
+
+
+@pytest.mark.parametrize("k", [100, 126, 127, 128, 129, 255, 40_000])
+def test_codes_of_columns_with_many_texts(k: int) -> None:
+    """Codes of one byte are translated by a table of 256; more of them are looked up."""
+    labels = [f"t{v}" for v in range(k)]
+    rng = np.random.default_rng(k)
+    codes = rng.integers(k, size=2 * k)
+    attribute = pp.Attribute("a", ("none", *labels), missing="none")
+    values = pd.Series(pd.Categorical.from_codes(np.where(codes % 7, codes, -1), labels[::-1]))
+    want = np.where(codes % 7, k - codes, 0)
+    np.testing.assert_array_equal(attribute.encode(values), want)
+    # A text that nobody declared is named with its row, whatever else the categories hold.
+    known = pp.Attribute("a", tuple(labels[:-1]))
+    assert known.encode(pd.Series(["t0"] * k, dtype=values.dtype)).tolist() == [0] * k
+    with pytest.raises(CodebookError, match=rf"row {k + 5}: value 't{k - 1}' is not declared"):
+        known.encode(pd.Series(["t0"] * k + [f"t{k - 1}"], dtype=values.dtype), offset=5)
