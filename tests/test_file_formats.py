@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Callable
@@ -13,13 +14,16 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
 from ppdm_dask.designs.files import write_design
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.kinds import load_recipe
+from ppdm_dask.files import csv_file
 from ppdm_dask.files.reader import FORMATS, expand, open_data
 from ppdm_dask.survey.disguise import disguise_file
 from ppdm_dask.survey.proposal import propose_codebook
@@ -272,8 +276,8 @@ def touch(*names: str) -> list[Path]:
 def test_a_folder_a_pattern_and_a_list_are_one_data_set() -> None:
     files = touch("d/a.csv", "d/b.CSV", "d/c.csv")
     touch("d/.hidden.csv", "d/_unfinished.csv", "d/_SUCCESS", "d/.tmp/x.csv", "d/a.csv.about.json")
-    for given in ("d", Path("d"), ["d"], "d/*.[cC][sS][vV]", "**/?.*", files[::-1]):
-        assert expand(given) == files
+    for named in ("d", Path("d"), ["d"], "d/*.[cC][sS][vV]", "**/?.*", files[::-1]):
+        assert expand(named) == files
     assert expand(["d/_unfinished.csv"]) == [Path("d/_unfinished.csv")]  # who names it means it
     touch("d/[x].csv")
     assert expand("d/[x].csv") == [Path("d/[x].csv")]  # a name goes before a pattern
@@ -301,3 +305,117 @@ def test_what_is_no_data_set_is_refused(given: str | list[str], line: str) -> No
     with pytest.raises(DataError) as error:
         expand(given)
     assert str(error.value).startswith(line)
+
+
+# Plain lines of a CSV are parsed by Arrow; Python's strict parser says what they are.
+
+
+def said_of(content: bytes, size: int) -> tuple[str, list[object]]:
+    """What the reader says of a file: values and lines, or the line on what is wrong."""
+    found: list[object] = []
+    try:
+        file = open_data(Path("t.csv"), content)
+        for block in file.blocks(file.columns[::-1], size, kept=file.columns[:1]):
+            assert len(block.frame) <= size
+            assert block.offset == len(found)
+            gaps = block.frame.isna()
+            for row, line in enumerate(block.lines):
+                values = zip(block.frame.iloc[row], gaps.iloc[row], strict=True)
+                found.append((line, [None if gap else value for value, gap in values]))
+    except DataError as error:
+        return str(error), []
+    return "", found
+
+
+PIECES = ["a", "b", "1.50", " ", ",", ",", ",", "\n", "\n", "\r\n", "\r", '"', "\0", "é", "\ufeff"]
+CONTENTS = st.one_of(
+    st.lists(st.sampled_from(PIECES), max_size=40).map(lambda p: "x,y\n" + "".join(p)),
+    # Mostly records of two fields, with one odd piece among them.
+    st.tuples(
+        st.sampled_from(["x,y\n", "\ufeffx,y\r\n", '"x",y\n', "x,y"]),
+        st.lists(st.sampled_from(["a,b\n", ",\n", "é,1\n", "a b,\r\n"]), max_size=12),
+        st.sampled_from(["", "", *PIECES, "\n\n"]),
+        st.lists(st.sampled_from(["a,b\n", "c,d\r\n"]), max_size=5),
+        st.sampled_from(["", "a,b"]),
+    ).map(lambda t: t[0] + "".join(t[1]) + t[2] + "".join(t[3]) + t[4]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(CONTENTS, st.sampled_from([1, 3, 100]), st.sampled_from([5, 17, 1 << 20]), st.booleans())
+def test_plain_lines_are_what_the_strict_parser_says(
+    text: str, size: int, chunk: int, broken: bool
+) -> None:
+    content = text.encode()
+    if broken:  # no UTF-8 any more, if there is an accent
+        content = content.replace("é".encode(), b"\xe9")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_file, "CHUNK", chunk)
+        fast = said_of(content, size)
+        patch.setattr(csv_file, "_is_plain", lambda chunk: False)
+        assert fast == said_of(content, size)
+
+
+def test_long_fields_are_refused_as_ever() -> None:
+    head = b"x,y\n" + b"a,b\n" * 10
+    limit = csv.field_size_limit()
+    assert said_of(head + b"a," + b"b" * (limit - 3) + b"\n", 100)[0] == ""
+    for end in (b"\n", b"\nc,d\n", b""):
+        line, _ = said_of(head + b"a," + b"b" * (limit + 1) + end, 100)
+        assert line.startswith("t.csv: line 12: this is no CSV: field larger than field limit")
+
+
+def test_lines_of_a_large_file_are_parsed_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be ten times as slow, and no value would say so."""
+    monkeypatch.setattr(csv_file, "csv_rows", lambda path, file, width, begins: iter(file.read(1)))
+    content = b"x,y\n" + b"a,b\nc,\xc3\xa9\r\n" * 300_000
+    file = open_data(Path("t.csv"), content)
+    assert sum(len(block.frame) for block in file.blocks(["y"])) == 600_000
+
+
+def test_odd_dictionaries_are_the_texts_that_they_stand_for() -> None:
+    """Each chunk has its own, with a gap or an empty text in it, or a text that is twice."""
+    one = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None, 2], pa.int8()), pa.array(["west", "", "east"])
+    )
+    two = pa.DictionaryArray.from_arrays(
+        pa.array([2, 1, 0, None], pa.uint8()), pa.array(["east", None, "nørd"])
+    )
+    twice = pa.DictionaryArray.from_arrays(
+        pa.array([0, 2, 1, 1], pa.int16()), pa.array(["west", "east", "west"])
+    )
+    view = pa.array(["east", None, "", "west"], pa.string_view())
+    book = BOOK.select(["region"])
+    for chunks in (
+        [one],
+        [two],
+        [one, one.slice(1)],
+        [two, two],
+        [twice],
+        [view],
+        [view.slice(1, 2), view],
+    ):
+        column = pa.chunked_array(chunks)
+        texts = [v for chunk in chunks for v in chunk.to_pylist()]
+        plain = pd.DataFrame({"region": [v or None for v in texts]})
+        want = book.encode(plain).codes.tolist()
+        assert book.encode(pa.table({"region": column})).codes.tolist() == want
+    none = pa.table({"region": pa.chunked_array([], pa.dictionary(pa.int8(), pa.string()))})
+    assert len(book.encode(none)) == 0
+
+
+@pytest.mark.parametrize("k", [100, 126, 127, 128, 129, 255, 40_000])
+def test_codes_of_columns_with_many_texts(k: int) -> None:
+    """Codes of one byte are translated by a table of 256; more of them are looked up."""
+    labels = [f"t{v}" for v in range(k)]
+    rng = np.random.default_rng(k)
+    codes = rng.integers(k, size=2 * k)
+    attribute = pp.Attribute("a", ("none", *labels), missing="none")
+    values = pd.Series(pd.Categorical.from_codes(np.where(codes % 7, codes, -1), labels[::-1]))
+    want = np.where(codes % 7, k - codes, 0)
+    np.testing.assert_array_equal(attribute.encode(values), want)
+    # A text that nobody declared is named with its row, whatever else the categories hold.
+    known = pp.Attribute("a", tuple(labels[:-1]))
+    assert known.encode(pd.Series(["t0"] * k, dtype=values.dtype)).tolist() == [0] * k
+    with pytest.raises(CodebookError, match=rf"row {k + 5}: value 't{k - 1}' is not declared"):
+        known.encode(pd.Series(["t0"] * k + [f"t{k - 1}"], dtype=values.dtype), offset=5)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.files.datafile import Block, DataFile
@@ -165,18 +166,23 @@ def _categories(column: Any) -> pd.Series:
     while not pa.types.is_dictionary(column.type):
         extended = isinstance(column.type, pa.BaseExtensionType)
         column = column.cast(column.type.storage_type) if extended else column.dictionary_encode()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.unify_dictionaries().combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # without any chunk
-        return pd.Series(dtype=object)
-    texts = column.dictionary.to_pylist()
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    # Distinct ones; an empty text, and one that the dictionary lacks, are missing values.
-    places = {text: i for i, text in enumerate(dict.fromkeys(t for t in texts if t))}
-    if len(places) < len(texts):
-        codes = np.array([*(places.get(text, -1) for text in texts), -1])[codes]
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    # Distinct ones; an empty text, and one that a dictionary lacks, are missing values.
+    places: dict[str, int] = {}
+    codes: list[npt.NDArray[Any]] = [np.zeros(0, np.int8)]
+    for chunk in chunks:
+        indices = chunk.indices
+        if pa.types.is_unsigned_integer(indices.type):
+            indices = indices.cast(pa.int64())
+        given = indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        texts = chunk.dictionary.to_pylist()
+        table = [places.setdefault(text, len(places)) if text else -1 for text in texts]
+        # Most often a dictionary is that of the categories itself.
+        same = table == list(range(len(table)))
+        codes.append(given if same else np.array([*table, -1])[given])
     kind = pd.CategoricalDtype(pd.Index(list(places), dtype=object))
-    return pd.Series(pd.Categorical.from_codes(codes, dtype=kind))
+    joined = codes[-1] if len(codes) == 2 else np.concatenate(codes)
+    return pd.Series(pd.Categorical.from_codes(joined, dtype=kind))
 
 
 def _nullable() -> dict[pa.DataType, Any]:

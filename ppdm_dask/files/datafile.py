@@ -40,13 +40,13 @@ class Block:
         The columns asked for.
     offset : int
         Position of the first record in the file.
-    lines : list of int
+    lines : sequence of int
         Line of the file on which each record begins; empty where a format has no lines.
     """
 
     frame: pd.DataFrame
     offset: int
-    lines: list[int]
+    lines: Sequence[int]
 
     def place(self, row: int | None) -> str:
         """Where a record, counted over the whole file from 0, is in a file of lines."""
@@ -150,7 +150,8 @@ class DataFile(ABC):
         """All records of some columns as one block; see :meth:`blocks`."""
         import pandas as pd
 
-        frames, lines = [], []
+        frames: list[pd.DataFrame] = []
+        lines: list[int] = []
         for block in self.blocks(columns, kept=kept):
             frames.append(block.frame)
             lines += block.lines
