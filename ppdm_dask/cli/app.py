@@ -8,7 +8,6 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli import (
-    audit,
     cluster,
     disguise,
     estimate,
@@ -18,8 +17,6 @@ from ppdm_dask.cli import (
     reproduce,
     runs,
 )
-
-__all__ = ["UsageProblem", "app", "parser"]
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
 UsageProblem: Any = next(
@@ -50,6 +47,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
+    # Typer's own no_args_is_help would end with exit code 2.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -67,7 +65,7 @@ app.command()(disguise.codebook)
 app.command()(disguise.disguise)
 app.command()(estimate.count)
 app.command()(estimate.estimate)
-app.command()(audit.audit)
+app.command()(disguise.audit)
 app.add_typer(cluster.cluster, name="cluster")
 
 parser: Any = typer.main.get_command(app)

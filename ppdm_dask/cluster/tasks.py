@@ -209,15 +209,10 @@ def joined(parts: list[Any]) -> Reports:
     first = found[0]
     if len(found) == 1:
         return first
-    return Reports(
-        np.concatenate([part.codes for part in found]),
-        first.codebook,
-        first.offset,
-        first.design_digest,
-        first.simulated,
-        first.sizes,
-        {name: np.concatenate([part.sets[name] for part in found]) for name in first.sets},
-        design=first.design,
+    return replace(
+        first,
+        codes=np.concatenate([part.codes for part in found]),
+        sets={name: np.concatenate([part.sets[name] for part in found]) for name in first.sets},
         kept=_kept(found),
     )
 

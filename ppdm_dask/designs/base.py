@@ -45,6 +45,7 @@ __all__ = [
     "Codes",
     "Design",
     "Floats",
+    "all_thresholds",
     "condition",
     "design_from_config",
     "draw_signed",
@@ -65,6 +66,8 @@ def row_major(codes: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[np.i
         index += codes[:, axis]
     return index
 
+
+Thresholds = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
 
 UNITS = 62
 """Binary digits of the uniform numbers that symbols are drawn by."""
@@ -92,6 +95,16 @@ def thresholds(law: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint64], in
     """
     units = _units(law)
     return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
+
+
+def all_thresholds(laws: npt.NDArray[np.float64]) -> Thresholds:
+    """:func:`thresholds` of each column of laws: cuts (columns, symbols), last (columns,)."""
+    cuts = np.empty(laws.shape[::-1], np.uint64)
+    last = np.empty(laws.shape[1], np.int64)
+    for x in range(laws.shape[1]):
+        cuts[x], last[x] = thresholds(laws[:, x])
+    cuts.flags.writeable = last.flags.writeable = False
+    return cuts, last
 
 
 def draw_signed(
@@ -652,10 +665,10 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
             low = max(first, logical * LOGICAL_BLOCK)
             high = min(last, (logical + 1) * LOGICAL_BLOCK)
             rows = slice(low - first, high - first)
+            # Where nobody can repeat the draws, those of the records before need not be made.
+            start = 0 if stream.fresh else low - logical * LOGICAL_BLOCK
             reports = block.sample(
-                records.codes[rows][:, columns],
-                stream.child(logical, *key),
-                low - logical * LOGICAL_BLOCK,
+                records.codes[rows][:, columns], stream.child(logical, *key), start
             )
             if block.kind == "set":
                 parts.append(reports)

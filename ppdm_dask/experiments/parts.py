@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ppdm_dask import datasets
 from ppdm_dask.files.fields import Table
+from ppdm_dask.files.reader import endings, format_of
 
 __all__ = [
     "About",
@@ -213,7 +214,7 @@ class DataEntry(Part):
     codebook : str
         Path of the codebook, relative to the recipe.
     set, file : str, optional
-        Either a bundled set or a file (CSV or Parquet) relative to the recipe.
+        Either a bundled set or a file of data relative to the recipe.
     binarise : {"midrange", "median"}, optional
         Rule that makes every attribute binary, fitted on the data.
     records : int, optional
@@ -243,8 +244,8 @@ class DataEntry(Part):
         if (bundled is None) == (file is None):
             right = "either a bundled `set` or a `file` is needed, and not both"
             raise table.error("file", file, right)
-        if file is not None and not file.lower().endswith((".csv", ".parquet")):
-            raise table.error("file", file, "a file that ends in .csv or .parquet is needed")
+        if file is not None and format_of(Path(file)) is None:
+            raise table.error("file", file, f"a file that ends in {endings()} is needed")
         binarise = table.optional_choice("binarise", BINARISE, "a rule")
         records = table.optional_integer("records", 2)
         incomplete = table.optional_choice("incomplete", INCOMPLETE, "a way") or "keep"

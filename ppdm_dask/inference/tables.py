@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.data.partitioned import PartitionedReports
-from ppdm_dask.designs.matching import bound_to, covering, require_design, require_whole
+from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Records
     from ppdm_dask.designs.base import Design
-
-__all__ = ["ContingencyTable", "count", "covering", "require_design", "require_whole"]
 
 
 DENSE_CELLS = 1 << 20
@@ -285,13 +283,13 @@ def count(
     CodebookError
         If there is no attribute of a name.
     """
+    design = getattr(records, "design", None) if design is None else design
+    if design is None:
+        raise RecordsError("design: got none; the design that made the reports is needed", records)
     if isinstance(records, PartitionedReports):
         names = None if over is None else tuple(over)
         table: ContingencyTable = records.reduce(partial(count, design=design, over=names))
         return table
-    design = getattr(records, "design", None) if design is None else design
-    if design is None:
-        raise RecordsError("design: got none; the design that made the reports is needed", records)
     design = bound_to(records, design)
     digest, simulated = require_design(records, design)
     if records.weights is not None or records.strata is not None:

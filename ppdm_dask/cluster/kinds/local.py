@@ -16,8 +16,6 @@ from ppdm_dask.files.fields import Table
 if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
 
-__all__ = ["LocalProfile"]
-
 
 @register
 @dataclass(frozen=True, kw_only=True)

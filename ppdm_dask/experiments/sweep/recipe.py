@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ppdm_dask import designs
+from ppdm_dask.experiments.learners import LEARNERS
 from ppdm_dask.experiments.parts import (
     About,
     DataEntry,
@@ -21,7 +22,7 @@ from ppdm_dask.experiments.parts import (
     read_each,
     read_id,
 )
-from ppdm_dask.files.fields import Scalar, Table, is_number, read_toml, scalar
+from ppdm_dask.files.fields import Scalar, Table, read_toml
 from ppdm_dask.resources import recipe_path
 from ppdm_dask.shown import listed, shown
 
@@ -126,32 +127,6 @@ class DesignSpec:
         return {"family": self.family, **self.parameters}
 
 
-def _naive_bayes(table: Table) -> dict[str, Any]:
-    floor = table.take("floor")
-    if floor is None:
-        floor = "1/n"
-    if floor != "1/n" and not (is_number(floor) and 0 < floor < 1):
-        right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
-        raise table.error("floor", floor, right)
-    return {"floor": floor}
-
-
-def _id3(table: Table) -> dict[str, Any]:
-    """Only what changes the paper's algorithm, so that writing out a default changes no key."""
-    found: dict[str, Any] = {"max_depth": table.optional_integer("max_depth", 0)}
-    for name in ("min_weight", "min_z"):
-        value = table.take(name)
-        found[name] = scalar(value)
-        if value is not None and not (is_number(found[name]) and found[name] >= 0):
-            raise table.error(name, value, "a number of 0 or more is needed")
-    if found["min_weight"] == 0:
-        found["min_weight"] = None
-    return {name: value for name, value in found.items() if value is not None}
-
-
-LEARNERS = {"naive-bayes": _naive_bayes, "id3": _id3}
-
-
 @dataclass(frozen=True)
 class MineSpec:
     """The learner and its parameters."""
@@ -163,7 +138,7 @@ class MineSpec:
     def read(cls, table: Table) -> Self:
         """Read the table ``[mine]``."""
         learner = table.choice("learner", LEARNERS, "a learner")
-        parameters = LEARNERS[learner](table)
+        parameters = LEARNERS[learner].read(table)
         table.done()
         return cls(learner, parameters)
 
