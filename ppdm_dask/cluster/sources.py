@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues, ShuffleBase
 from dask.delayed import Delayed
-from dask.utils import natural_sort_key
 
 from ppdm_dask.cluster.partitions import parquet_partitions
 from ppdm_dask.cluster.tasks import File
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError
-from ppdm_dask.files.reader import open_data
-from ppdm_dask.files.regular import ending, require_file
+from ppdm_dask.files.reader import expand, open_data
+from ppdm_dask.files.regular import ending
 from ppdm_dask.shown import listed, shown
 
 __all__ = ["source_of"]
@@ -62,7 +60,7 @@ def source_of(
             f"got a {type(answers).__name__} of Dask; a DataFrame, a list of delayed frames, or "
             "paths of files are needed"
         )
-    files = [each.resolve() for each in _expanded([Path(each) for each in several])]
+    files = [each.resolve() for each in expand(several)]
     parts, known = _partitions(files, names)
     states = [each.stat() for each in files]
     # Files that changed are other answers; the name of the expression says so.
@@ -79,7 +77,7 @@ def _partitions(
     files: list[Path], names: list[str]
 ) -> tuple[list[Any], npt.NDArray[np.int64] | None]:
     """Partitions of files, and where each begins if that is known: of Parquet only."""
-    if all(ending(each) == ".parquet" for each in files):
+    if ending(files[0]) == ".parquet":
         groups = parquet_partitions(files, names)
         if not groups:
             raise DataError(f"{files[0]}: there are no records; at least one is needed", files[0])
@@ -87,20 +85,3 @@ def _partitions(
     for file in files:
         open_data(file).require(names)
     return [File(str(file)) for file in files], None
-
-
-def _expanded(paths: Iterable[Path]) -> list[Path]:
-    """Files of paths, folders and globs, in the order of Dask: part 2 comes before part 10."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            inside = [each for each in path.iterdir() if ending(each) in (".csv", ".parquet")]
-        elif any(sign in str(path) for sign in "*?[") and not path.exists():
-            inside = [Path(each) for each in glob(str(path), recursive=True)]
-        else:
-            require_file(path)
-            inside = [path]
-        if not inside:
-            raise DataError(f"{path}: there are no files of .csv or .parquet", path)
-        found += sorted(inside, key=lambda each: natural_sort_key(str(each)))
-    return found
