@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from distributed import Client as Client
 
-__all__ = ["active_client"]
+__all__ = ["active_client", "client_aside"]
 
 
 def active_client() -> Client | None:
@@ -18,3 +20,18 @@ def active_client() -> Client | None:
     """
     module = sys.modules.get("distributed.client")
     return None if module is None else cast("Client | None", module._get_global_client())
+
+
+@contextmanager
+def client_aside() -> Iterator[None]:
+    """Context in which libraries that ask Dask for a scheduler find none but this thread.
+
+    xarray would ask the active client for a lock where it writes, even into memory.
+    """
+    if active_client() is None:
+        yield
+        return
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        yield

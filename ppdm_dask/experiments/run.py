@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppdm_dask.cluster.active import active_client
+from ppdm_dask.cluster.active import active_client, client_aside
 from ppdm_dask.cluster.runner import execute
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.engine.ledger import Ledger
@@ -154,7 +154,8 @@ def run(
         # Its numbers had not come from the ledger: they were edited, with their digests.
         LOG.warning("%s: had another digest than its ledger; it is written again", folder.result)
     # The result first: a manifest that says "finished" must not stand beside an older one.
-    written = write_netcdf(dataset, folder.result)
+    with client_aside():
+        written = write_netcdf(dataset, folder.result)
     folder.finish(
         "finished" if total else "partial",
         digest=total,
