@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
-from dask._task_spec import DataNode, List, Task, TaskRef
+from dask._task_spec import List, Task, TaskRef
 from dask.base import tokenize
 from dask.dataframe.dask_expr._expr import Blockwise, Expr
 from dask.dataframe.dask_expr.io import FromGraph
@@ -32,6 +32,7 @@ from ppdm_dask.cluster.tasks import (
     offsets_of,
     summarise,
     total,
+    value_of,
 )
 
 __all__ = [
@@ -131,6 +132,20 @@ class Length(_OfSource):
         return Task(name, length, parts)
 
 
+class Named:
+    """A function, alone or with arguments, named by what it is, or else at random."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        try:
+            self.token = tokenize(value, ensure_deterministic=True)
+        except TokenizationError:
+            self.token = uuid4().hex
+
+    def __dask_tokenize__(self) -> object:
+        return self.token
+
+
 class _Single(Expr):
     """An expression of one partition."""
 
@@ -154,10 +169,9 @@ class Given(_Single):
 
     def _task(self, name: Any, index: int) -> Any:
         value = self.operand("value")
-        if isinstance(value, Plan):
-            # Who holds the key is no matter of tasks, which Dask keeps for a while.
-            value = value.told()
-        return DataNode(name, value.value if isinstance(value, Named) else value)
+        # Who holds the key is no matter of tasks, which Dask keeps for a while.
+        told = value.told() if isinstance(value, Plan) else value
+        return Task(name, value_of, told if isinstance(told, Named) else Named(told))
 
 
 class _Tree(_Single):
@@ -190,20 +204,6 @@ class Offsets(_Tree):
 
     def _branch(self, key: Any, keys: list[TaskRef], *, last: bool) -> Task:
         return Task(key, offsets_of if last else lengths, List(*keys))
-
-
-class Named:
-    """A function, alone or with arguments, named by what it is, or else at random."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        try:
-            self.token = tokenize(value, ensure_deterministic=True)
-        except TokenizationError:
-            self.token = uuid4().hex
-
-    def __dask_tokenize__(self) -> object:
-        return self.token
 
 
 class Summary(Blockwise):

@@ -63,7 +63,7 @@ class KeyNumber:
         if not sent:
             raise InputError(
                 "a lazy disguise holds a key in memory, which must not be written or copied; write "
-                "its reports (to_parquet), or compute it in this process or through a Client",
+                "its reports (to_frame().to_parquet()), or compute it here or through a Client",
                 self,
             )
         held = _HOLDERS.get(self.number)

@@ -10,6 +10,7 @@ first pass of the same graph, which reads the source twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -78,9 +79,13 @@ class _Collection(DaskMethodsMixin):
     def __reduce__(self) -> tuple[Any, ...]:
         raise InputError(
             "lazy reports hold a key in memory, which must not be written or copied; write the "
-            "reports (to_parquet), or pass the collection itself to Dask",
+            "reports (to_frame().to_parquet()), or pass the collection itself to Dask",
             self,
         )
+
+    def _outputs(self) -> list[Any]:
+        """Keys of the results, in order; a graph that Dask has optimised has other tasks too."""
+        return list(self._expr.optimize().__dask_keys__())
 
     def _computed(self, client: Client | None, options: dict[str, Any]) -> Any:
         if client is None:
@@ -102,15 +107,27 @@ class LazySum(_Collection):
         return _only, ()
 
     def __dask_postpersist__(self) -> Any:
-        return _persisted_sum, ()
+        return _persisted_sum, (self._outputs(),)
 
 
 def _only(results: Sequence[Any]) -> Any:
     return results[0]
 
 
-def _persisted_sum(tasks: dict[Any, Any]) -> LazySum:
-    return LazySum(PersistedSum(tasks, None, (None, None), sorted(tasks), "sum"))
+def _persisted_sum(tasks: dict[Any, Any], keys: list[Any]) -> LazySum:
+    return LazySum(PersistedSum(tasks, None, (None, None), _found(tasks, keys), "sum"))
+
+
+def _found(tasks: dict[Any, Any], keys: list[Any]) -> list[Any]:
+    """Keys of results among tasks: by name, which may be another where collections are many."""
+    if all(key in tasks for key in keys):
+        return keys
+    kind = key_split(keys[0])
+    needed = {each for task in tasks.values() for each in getattr(task, "dependencies", ())}
+    return sorted(
+        (key for key in tasks if key_split(key) == kind and key not in needed),
+        key=lambda key: key[1],
+    )
 
 
 class LazyReports(_Collection):
@@ -225,16 +242,20 @@ class LazyReports(_Collection):
         return joined, ()
 
     def __dask_postpersist__(self) -> Any:
-        return _persisted_reports, (self._expr._meta, self._plan)
+        return _persisted_reports, (self._outputs(), self._expr._meta, self._plan)
 
 
-def _persisted_reports(tasks: dict[Any, Any], meta: pd.DataFrame, plan: Plan) -> LazyReports:
-    # Keys are of (name, number).
-    keys, n = sorted(tasks, key=lambda key: key[1]), len(tasks)
-    return LazyReports(PersistedReports(tasks, meta, (None,) * (n + 1), keys, "reports"), plan)
+def _persisted_reports(
+    tasks: dict[Any, Any], keys: list[Any], meta: pd.DataFrame, plan: Plan
+) -> LazyReports:
+    divisions = (None,) * (len(keys) + 1)
+    found = _found(tasks, keys)
+    return LazyReports(PersistedReports(tasks, meta, divisions, found, "reports"), plan)
 
 
-def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -> LazyReports:
+def disguise(
+    design: Design, answers: Any, stream: Stream, codebook: Codebook, keep: Sequence[str] = ()
+) -> LazyReports:
     """Lazy reports of a collection of Dask, or of files; see :meth:`Design.disguise`.
 
     Parameters
@@ -245,6 +266,8 @@ def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -
         A real one makes a key of its own, unless it is a keyed one.
     codebook : Codebook
         Of the answers.
+    keep : sequence of str
+        Further columns that stay as they are.
 
     Raises
     ------
@@ -253,10 +276,12 @@ def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -
     """
     bound = design.bind(codebook, positions=stream.simulated)
     nobody = Records(np.zeros((0, len(codebook.names)), np.uint8), codebook)
-    meta = labels(bound.disguise(nobody, Stream.from_seed(0)))
-    expr, ordered, known = source_of(answers, codebook)
+    expr, ordered, known = source_of(answers, codebook, keep)
     draws: KeyNumber | Stream = stream
     offsets: Expr | None = None
+    # Types of kept columns are the source's, where it says them.
+    none = {name: np.asarray(expr._meta[name]) for name in keep}
+    meta = labels(bound.disguise(replace(nobody, kept=none), Stream.from_seed(0)))
     inside = isinstance(expr, Blockwise) and not expr.dependencies()
     source = Inside(expr) if inside else expr
     at_once = -(-expr.npartitions // MOST_TASKS) if inside else 1
@@ -267,5 +292,5 @@ def disguise(design: Design, answers: Any, stream: Stream, codebook: Codebook) -
         offsets = Given(known, None)
     else:
         offsets = Offsets(Length(source, at_once))
-    plan = Plan(bound, codebook, draws, ordered)
+    plan = Plan(bound, codebook, draws, ordered, tuple(keep))
     return LazyReports(Disguise(source, at_once, Given(plan, meta), offsets), plan)

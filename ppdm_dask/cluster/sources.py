@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -32,12 +32,14 @@ _WITHOUT_ORDER = (ShuffleBase, BaseSetIndexSortValues, Merge)
 """Expressions whose partitions have the same rows each time, and not the same order."""
 
 
-def source_of(answers: Any, codebook: Codebook) -> tuple[Expr, bool, npt.NDArray[np.int64] | None]:
+def source_of(
+    answers: Any, codebook: Codebook, keep: Sequence[str]
+) -> tuple[Expr, bool, npt.NDArray[np.int64] | None]:
     """Expression of the answers, whether they have an order, and offsets where they are known.
 
     It is optimised here, once: partitions are numbered as they are from now on.
     """
-    names = list(codebook.names)
+    names = [*codebook.names, *keep]
     empty = pd.DataFrame({name: pd.Series(dtype=object) for name in names})
     if isinstance(answers, dd.Series):
         answers = answers.to_frame()
@@ -61,7 +63,7 @@ def source_of(answers: Any, codebook: Codebook) -> tuple[Expr, bool, npt.NDArray
             "paths of files are needed"
         )
     files = [each.resolve() for each in _expanded([Path(each) for each in several])]
-    parts, known = _partitions(files, codebook)
+    parts, known = _partitions(files, names)
     states = [each.stat() for each in files]
     # Files that changed are other answers; the name of the expression says so.
     stamps = tuple((each.st_mtime_ns, each.st_size) for each in states)
@@ -74,16 +76,16 @@ def _itself(part: Any, stamps: tuple[tuple[int, int], ...]) -> Any:
 
 
 def _partitions(
-    files: list[Path], codebook: Codebook
+    files: list[Path], names: list[str]
 ) -> tuple[list[Any], npt.NDArray[np.int64] | None]:
     """Partitions of files, and where each begins if that is known: of Parquet only."""
     if all(ending(each) == ".parquet" for each in files):
-        groups = parquet_partitions(files, codebook)
+        groups = parquet_partitions(files, names)
         if not groups:
             raise DataError(f"{files[0]}: there are no records; at least one is needed", files[0])
         return groups, np.array([group.offset for group in groups], np.int64)
     for file in files:
-        open_data(file).require(codebook.names)
+        open_data(file).require(names)
     return [File(str(file)) for file in files], None
 
 

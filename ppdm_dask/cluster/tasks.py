@@ -41,6 +41,7 @@ __all__ = [
     "offsets_of",
     "summarise",
     "total",
+    "value_of",
 ]
 
 Offsets = npt.NDArray[np.int64]
@@ -54,12 +55,14 @@ class Plan:
     codebook: Codebook
     draws: KeyNumber | Stream
     ordered: bool
+    keep: tuple[str, ...] = ()
 
     def __dask_tokenize__(self) -> object:
         if isinstance(self.draws, KeyNumber):
             return self.draws.__dask_tokenize__()
         simulated: Any = self.draws
-        return (self.design.config(), self.codebook.digest, simulated.entropy, simulated.key)
+        key = (simulated.entropy, simulated.key)
+        return (self.design.config(), self.codebook.digest, self.keep, *key)
 
     def __repr__(self) -> str:
         return f"{self.design.id} on {listed(self.design.attributes)}"
@@ -89,8 +92,13 @@ def _in_an_order(records: Records, key: Stream) -> Records:
     Computed again, a shuffle brings the same records in another order; drawn for by position, each
     person would have two reports.
     """
-    same = records.codes[np.lexsort(records.codes.T)]
-    return Records(same[np.argsort(key.source().words(len(same)))], records.codebook)
+    keys = [*map(_sortable, records.kept.values()), *records.codes.T]
+    same = records.take(np.lexsort(keys))
+    return same.take(np.argsort(key.source().words(len(same))))
+
+
+def _sortable(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return column.astype(str) if column.dtype == object else column
 
 
 def sheltered(names: Collection[str], function: Callable[..., Any], *arguments: Any) -> Any:
@@ -132,17 +140,23 @@ def _disguised_parts(parts: Any, plan: Plan, first: int, offsets: Offsets | None
 
 
 def _disguised(frame: Any, plan: Plan, i: int, offsets: Offsets | None) -> Reports:
-    codes, start = [], 0 if offsets is None else int(offsets[i])
-    for block, row, place in _blocks(frame, plan.codebook.names, i):
+    blocks, start = [], 0 if offsets is None else int(offsets[i])
+    for block, row, place in _blocks(frame, (*plan.codebook.names, *plan.keep), i):
         try:
-            codes.append(plan.codebook.encode(block, row).codes)
+            blocks.append(plan.codebook.encode(block, row, plan.keep))
         except PPDMError as error:
             if error.row is None or error.told is None:
                 raise
             raise type(error).at(
                 error.row, place + str(error), error.subject, told=place + error.told
             ) from None
-    return plan.disguise(Records(np.concatenate(codes), plan.codebook, start), i)
+    codes = np.concatenate([block.codes for block in blocks])
+    kept = _kept(blocks)
+    return plan.disguise(Records(codes, plan.codebook, start, kept=kept), i)
+
+
+def _kept(parts: Sequence[Records]) -> dict[str, npt.NDArray[Any]]:
+    return {name: np.concatenate([part.kept[name] for part in parts]) for name in parts[0].kept}
 
 
 def _blocks(frame: Any, names: Sequence[str], i: int) -> Iterator[tuple[Any, int, str]]:
@@ -195,11 +209,16 @@ def joined(parts: list[Any]) -> Reports:
     first = found[0]
     if len(found) == 1:
         return first
-    return replace(
-        first,
-        codes=np.concatenate([part.codes for part in found]),
-        sets={name: np.concatenate([part.sets[name] for part in found]) for name in first.sets},
-        kept={name: np.concatenate([part.kept[name] for part in found]) for name in first.kept},
+    return Reports(
+        np.concatenate([part.codes for part in found]),
+        first.codebook,
+        first.offset,
+        first.design_digest,
+        first.simulated,
+        first.sizes,
+        {name: np.concatenate([part.sets[name] for part in found]) for name in first.sets},
+        design=first.design,
+        kept=_kept(found),
     )
 
 
@@ -218,7 +237,7 @@ def labels(reports: Any) -> pd.DataFrame:
         else:
             codes = reports.column(name).astype(np.int32)
             columns[name] = pd.Categorical.from_codes(codes, pd.Index(attribute.categories))
-    return pd.DataFrame(columns, index=range(len(reports)))
+    return pd.DataFrame(columns | dict(reports.kept), index=range(len(reports)))
 
 
 def length(parts: Any) -> Any:
@@ -245,6 +264,11 @@ def offsets_of(parts: list[Any]) -> Offsets:
 @sizeof.register(Reports)  # type: ignore[untyped-decorator]
 def _size(reports: Reports) -> int:
     return reports.codes.nbytes + sum(bits.nbytes for bits in reports.sets.values()) + 1_000
+
+
+def value_of(named: Any) -> Any:
+    """What a named value holds; the task that the others have it from."""
+    return named.value
 
 
 def final(results: list[Any], add: Callable[[list[Any]], Any] | None) -> Any:

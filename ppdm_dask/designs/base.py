@@ -398,11 +398,21 @@ class Design(Binding, ABC):
 
     @overload
     def disguise(
-        self, answers: Any, stream: Stream | None = None, *, codebook: Codebook | None = None
+        self,
+        answers: Any,
+        stream: Stream | None = None,
+        *,
+        codebook: Codebook | None = None,
+        keep: Sequence[str] = (),
     ) -> Any: ...
 
     def disguise(
-        self, answers: Any, stream: Stream | None = None, *, codebook: Codebook | None = None
+        self,
+        answers: Any,
+        stream: Stream | None = None,
+        *,
+        codebook: Codebook | None = None,
+        keep: Sequence[str] = (),
     ) -> Reports | PartitionedReports:
         """Disguise answers, as each respondent would before answering.
 
@@ -422,6 +432,8 @@ class Design(Binding, ABC):
             ``Stream.from_entropy()``: a real disguise.
         codebook : Codebook, optional
             Of the answers; by default the one that the design is bound to.
+        keep : sequence of str
+            Columns of a table beside the codebook's that stay as they are, such as survey weights.
 
         Warns
         -----
@@ -453,9 +465,9 @@ class Design(Binding, ABC):
             )
         elsewhere = plugin_for(answers)
         if elsewhere is not None:
-            lazy: PartitionedReports = elsewhere(self, answers, stream, book)
+            lazy: PartitionedReports = elsewhere(self, answers, stream, book, keep)
             return lazy
-        reports = _disguise(self, book.encode(table_of(answers)), stream)
+        reports = _disguise(self, book.encode(table_of(answers), keep=keep), stream)
         if not stream.simulated:
             notice(answers, self.attributes)
         return reports

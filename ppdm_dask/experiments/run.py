@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ppdm_dask.cluster.active import active_client
 from ppdm_dask.cluster.runner import execute
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.engine.ledger import Ledger
@@ -27,6 +28,7 @@ from ppdm_dask.experiments.results import digest, write_netcdf
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ppdm_dask.cluster.active import Client
     from ppdm_dask.cluster.kinds import Profile
     from ppdm_dask.engine.cells import Progress
     from ppdm_dask.engine.planner import Outcome
@@ -68,6 +70,7 @@ def run(
     seed: int | None = None,
     workers: int | None = None,
     cluster: str | Path | None = None,
+    client: Client | None = None,
     batch_seconds: float | None = None,
     out: str | Path = "runs",
     retry_failed: bool = False,
@@ -86,6 +89,9 @@ def run(
         and longer ones take one worker per core.  The numbers do not depend on it.
     cluster : str or Path, optional
         Cluster profile, its file or the name of one of the package; excludes `workers`.
+    client : distributed.Client, optional
+        Cluster that does the work; excludes `workers` and `cluster`.  Without any of them it is the
+        active client of Dask, if there is one.
     batch_seconds : float, optional
         Time a batch of repeats should take; by default half a second, longer on a cluster of more
         than 100 workers.
@@ -105,6 +111,8 @@ def run(
     """
     # What can be wrong is looked at before the folder is made, the cheapest first.
     profile = profile_of(cluster, workers)
+    if client is None and workers is None and profile is None:
+        client = active_client()
     if isinstance(recipe, str | Path):
         recipe = load_recipe(recipe)
     recipe = recipe.with_changes(repeats=repeats, seed=seed)
@@ -125,6 +133,7 @@ def run(
                 plan.cells,
                 ledger,
                 workers=workers,
+                client=client,
                 profile=profile,
                 batch_seconds=batch_seconds,
                 retry_failed=retry_failed,

@@ -1,0 +1,300 @@
+"""A Dask user's own cluster: one report for each answer, and a key that nobody finds."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import logging
+import pickle
+import time
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+from distributed import Client, LocalCluster, futures_of, wait
+
+import ppdm_dask as pp
+from ppdm_dask.cluster import keys
+from ppdm_dask.errors import CodebookError, PPDMError
+
+pytestmark = pytest.mark.cluster
+
+BOOK = pp.Codebook((pp.Attribute("used", ("no", "yes")), pp.Attribute("region", ("e", "n", "w"))))
+DESIGN = pp.Warner("used", 0.8).bind(BOOK)
+SECRET = "secret-91be"
+
+
+def answers(i: int, n: int = 1_000) -> pd.DataFrame:
+    generator = np.random.default_rng(i)
+    return pd.DataFrame(
+        {
+            "name": SECRET,
+            "used": generator.choice(["no", "yes"], n, p=[0.7, 0.3]),
+            "region": generator.choice(["e", "n", "w"], n),
+        }
+    )
+
+
+def source(n: int = 1_000, partitions: int = 12, first: int = 0) -> dd.DataFrame:
+    numbers = range(first, first + partitions)
+    return dd.from_map(partial(answers, n=n), numbers, meta=answers(0, 1))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    folder = tmp_path_factory.mktemp("spill")
+    settings = {
+        # Everything is spilled at once.
+        "distributed.worker.memory.target": 1e-9,
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+        "distributed.scheduler.allowed-failures": 50,
+        "temporary-directory": str(folder),
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            memory_limit="1GiB",
+            local_directory=str(folder),
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        ) as found,
+    ):
+        yield found
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(cluster, set_as_default=True) as found:
+        found.wait_for_workers(2, timeout=60)
+        yield found
+
+
+def kill_one(cluster: LocalCluster) -> None:
+    for worker in cluster.scheduler.workers.values():
+        process = psutil.Process(worker.pid)
+        if process.status() != psutil.STATUS_ZOMBIE:  # killed before, and not missed yet
+            process.kill()
+            return
+
+
+def forgotten(cluster: LocalCluster) -> None:
+    """Wait until no result is left that could be taken again."""
+    end = time.monotonic() + 30
+    while cluster.scheduler.tasks:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: LocalCluster) -> None:
+    reports = DESIGN.disguise(source())
+    first = reports.compute()
+    here = reports.compute(scheduler="threads")
+    np.testing.assert_array_equal(here.codes, first.codes)
+    table = np.bincount(first.column("used"))
+    for i in range(25):
+        labels = kept = None
+        forgotten(cluster)
+        if i % 5 == 0:
+            client.wait_for_workers(2, timeout=60)
+            kill_one(cluster)
+        match i % 4:
+            case 0:
+                again = reports.compute()
+                np.testing.assert_array_equal(again.codes, first.codes)
+            case 1:
+                np.testing.assert_array_equal(pp.count(reports, DESIGN, ["used"]).counts, table)
+            case 2:
+                labels = reports.to_frame()["used"].value_counts().compute()
+                assert labels[["no", "yes"]].tolist() == table.tolist()
+            case 3:
+                kept = reports.persist()
+                wait(kept)
+                if i == 11:  # with the reports that it had, which are made again
+                    client.wait_for_workers(2, timeout=60)
+                    kill_one(cluster)
+                np.testing.assert_array_equal(kept.compute().codes, first.codes)
+    truth = np.concatenate([BOOK.encode(answers(i)).column("used") for i in range(12)])
+    # 12,000 answers, told right with probability .8: SE .0037.
+    assert abs((first.column("used") == truth).mean() - 0.8) < 0.015
+
+
+def test_every_way_to_compute(client: Client) -> None:
+    reports = DESIGN.disguise(source(first=100))
+    expected = reports.compute(client=client)
+    assert len(expected) == 12_000
+    (found,) = dask.compute([reports])[0]
+    np.testing.assert_array_equal(found.codes, expected.codes)
+    np.testing.assert_array_equal(client.compute(reports).result().codes, expected.codes)
+    (kept,) = client.persist([reports])
+    assert len(futures_of(kept)) == 12
+    np.testing.assert_array_equal(kept.compute().codes, expected.codes)
+    (optimised,) = dask.optimize(reports)
+    np.testing.assert_array_equal(optimised.compute().codes, expected.codes)
+    with dask.annotate(priority=7, retries=2):
+        assert reports.reduce(len, sum) == 12_000
+    table = reports.count(["used"]).persist()
+    np.testing.assert_array_equal(table.compute().counts, np.bincount(expected.column("used")))
+    inside = client.submit(lambda: pp.count(_other(), DESIGN, ["used"]).n)
+    assert inside.result() == 3_000
+
+
+def _other() -> Any:
+    return DESIGN.disguise(source(partitions=3, first=500))
+
+
+def test_a_client_that_is_not_the_default(cluster: LocalCluster) -> None:
+    reports = DESIGN.disguise(source(first=200))
+    with Client(cluster, set_as_default=False) as client:
+        table = reports.reduce(partial(pp.count, design=DESIGN), client=client)
+        assert table.n == 12_000
+        assert list(keys._HOLDERS[reports._plan.draws.number]._clients) == [client]
+    expected = pp.count(reports.compute(scheduler="sync"), DESIGN)
+    np.testing.assert_array_equal(table.counts, expected.counts)
+
+
+def test_an_asynchronous_client(cluster: LocalCluster) -> None:
+    reports = DESIGN.disguise(source(first=300))
+
+    async def counted() -> Any:
+        async with Client(cluster.scheduler_address, asynchronous=True) as client:
+            return await client.compute(reports.count(["used"]))
+
+    table = asyncio.run(counted())
+    expected = pp.count(reports.compute(scheduler="sync"), DESIGN, ["used"])
+    np.testing.assert_array_equal(table.counts, expected.counts)
+
+
+def everything_written(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for name in [*folder.rglob("*"), *glob.glob("/tmp/*"), *glob.glob("/tmp/dask*/**")]:
+        path = Path(name)
+        try:
+            if path.is_file() and path.stat().st_size < 1 << 26:
+                yield str(path), path.read_bytes()
+        except OSError:
+            continue
+
+
+def test_the_key_is_nowhere_to_be_found(
+    client: Client, cluster: LocalCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reports = DESIGN.disguise(source(first=400))
+    number = reports._plan.draws.number
+    secret = keys._held[number]._secret
+    forms = [secret, secret.hex().encode(), repr(secret).encode(), repr(list(secret)).encode()]
+    kept = reports.persist()
+    wait(kept)
+    reports.to_frame().groupby("region").size().compute()
+    pp.count(reports, DESIGN)
+    folders = client.run(lambda dask_worker: dask_worker.local_directory).values()
+    folder = Path(next(iter(folders)))
+    assert any(path.is_file() for path in folder.rglob("*")), "nothing was spilled"
+    shown: dict[str, Any] = {
+        "keys": list(cluster.scheduler.tasks),
+        "tasks": [repr(task.run_spec) for task in cluster.scheduler.tasks.values()],
+        "stream": client.get_task_stream(),
+        "story": client.story(*[f.key for f in futures_of(kept)]),
+        "logs": [client.get_scheduler_logs(), client.get_worker_logs()],
+        "events": client.get_events(),
+        "plugins": list(cluster.scheduler.worker_plugins),
+    }
+    # Without bokeh the dashboard has few pages; what they show comes from what is asked above too.
+    port = cluster.scheduler.http_server.port
+    for page in ("info/main/workers.html", "info/main/tasks.html", "json/counts.json", "metrics"):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}") as answer:
+                shown[page] = answer.read()
+        except urllib.error.HTTPError as error:
+            assert error.code == 404
+    client.dump_cluster_state(str(tmp_path / "state"), format="yaml")
+    shown |= dict(everything_written(folder.parent)) | dict(everything_written(tmp_path))
+    shown["output"] = "".join(capfd.readouterr())
+    for name, what in shown.items():
+        text = what if isinstance(what, bytes) else repr(what).encode()
+        assert not [form for form in forms if form in text], name
+        # Names are in the source, and in no task of ours; the number is no secret.
+        assert SECRET.encode() not in text or "answers" in name, name
+    assert number.encode() in repr(shown["plugins"]).encode()
+    # The search finds what is there.
+    (tmp_path / "found").write_bytes(b"..." + secret)
+    assert any(secret in what for _, what in everything_written(tmp_path))
+
+
+def test_the_key_leaves_the_cluster_with_its_holder(client: Client, cluster: LocalCluster) -> None:
+    reports = DESIGN.disguise(source(first=600))
+    number = reports._plan.draws.number
+    assert pp.count(reports, DESIGN).n == 12_000
+    carried = client.run(lambda: list(keys._carried))
+    assert all(number in found for found in carried.values())
+    del reports
+    end = time.monotonic() + 10
+    while any(number in found for found in client.run(lambda: list(keys._carried)).values()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert not [name for name in cluster.scheduler.worker_plugins if number in name]
+
+
+def bad(i: int) -> pd.DataFrame:
+    return answers(i).replace({"used": {"yes": SECRET}})
+
+
+def fails(i: int) -> pd.DataFrame:
+    raise ValueError(SECRET)
+
+
+def test_what_goes_wrong_stays_on_its_worker(
+    client: Client, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for make, error, said in (
+        (bad, CodebookError, r"partition \d: attribute 'used', row \d+: the value is not declared"),
+        (fails, PPDMError, r"ValueError in test_lazy_workers\.py, line \d+; its message may hold"),
+    ):
+        reports = DESIGN.disguise(dd.from_map(make, range(3), meta=answers(0, 1)))
+        for compute in (
+            reports.compute,
+            reports.count().compute,
+            lambda given=reports: pp.count(given, DESIGN),
+            reports.to_frame().compute,
+        ):
+            with pytest.raises(error, match=said) as caught:
+                compute()
+            assert SECRET not in str(caught.value)
+    logs = repr([client.get_worker_logs(), client.get_scheduler_logs(), capfd.readouterr()])
+    assert SECRET not in logs
+    with pytest.raises(ValueError, match=SECRET):
+        pickle.loads(pickle.dumps(client.submit(fails, 1).result()))
+
+
+def test_millions_of_rows_and_very_many_partitions(client: Client) -> None:
+    """5,000,000 rows; 5,000 partitions of one row. No warning of a large graph, and no hang."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reports = DESIGN.disguise(source(500_000, 10, first=700))
+        table = pp.count(reports, DESIGN, ["used"])
+        assert table.n == 5_000_000
+        # P(yes) = .3: .8 * .3 + .2 * .7 = .38 are reported, SE .00022.
+        assert abs(table.counts[1] / table.n - 0.38) < 0.0012
+        tiny = DESIGN.disguise(source(1, 5_000, first=1_000))
+        assert pp.count(tiny, DESIGN, ["used"]).n == 5_000
+
+
+def test_runs_take_the_active_client(client: Client, tmp_path: Path) -> None:
+    """And one that is passed; numbers are those of this process."""
+    here = pp.run("multi-group", repeats=2, workers=0, out=tmp_path / "here")
+    active = pp.run("multi-group", repeats=2, out=tmp_path / "active")
+    passed = pp.run("multi-group", repeats=2, client=client, out=tmp_path / "passed")
+    assert here.digest == active.digest == passed.digest
+    modes = [each.outcome.mode for each in (here, active, passed)]
+    assert modes == ["synchronous", "2 workers", "2 workers"]
