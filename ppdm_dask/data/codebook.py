@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ import numpy.typing as npt
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
+from ppdm_dask.files.declared import Declared
+from ppdm_dask.files.fields import Table
 from ppdm_dask.files.parquet import as_frame
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.frozen import settle
@@ -246,7 +248,7 @@ def require_categories(records: Records, names: Iterable[str], what: str) -> Non
 
 
 @dataclass(frozen=True)
-class Codebook:
+class Codebook(Declared):
     """Attributes with all their categories, declared once and never inferred from a partition.
 
     Parameters
@@ -270,6 +272,8 @@ class Codebook:
     >>> book.encode(frame).codes.tolist()
     [[0, 2], [1, 0]]
     """
+
+    keys: ClassVar[Mapping[str, str]] = {"attributes": "attribute"}
 
     attributes: tuple[Attribute, ...]
     target: str | None = None
@@ -433,18 +437,7 @@ class Codebook:
         CodebookError
             On an unknown key or an impossible value; names `source` and the dotted path.
         """
-        try:
-            for key in config:
-                if key not in ("target", "attribute"):
-                    raise CodebookError(
-                        f"{printable(cut(key))}: unknown key; known are target, attribute", key
-                    )
-            entries = config.get("attribute", [])
-            if not isinstance(entries, list) or not all(isinstance(e, Mapping) for e in entries):
-                raise CodebookError("attribute: must be an array of tables, [[attribute]]")
-            return cls(tuple(map(Attribute.from_config, entries)), config.get("target"))
-        except CodebookError as error:
-            raise CodebookError(f"{source}: {error}", error.subject) from None
+        return cls.from_table(Table(config, source, error=CodebookError))
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:

@@ -95,7 +95,7 @@ class RecipeBase(Declared, ABC):
         RecipeError
             One line: `source`, dotted path, value, and what would be right.
         """
-        recipe = cls.read(Table(config, source))
+        recipe = cls.from_table(Table(config, source))
         return replace(recipe, name=name or Path(source).stem, source=source)
 
     def config(self) -> dict[str, Any]:

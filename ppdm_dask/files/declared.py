@@ -81,7 +81,7 @@ class One(Value):
     def read(self, value: Any, at: Place) -> Any:
         if not isinstance(value, Mapping):
             raise at.wrong(value, self.needed(at.path))
-        return self.cls.read(Table(value, at.source, at.path, at.error))
+        return self.cls.from_table(Table(value, at.source, at.path, at.error))
 
     def schema(self) -> Schema:
         return self.cls.schema()
@@ -196,7 +196,7 @@ class Declared:
     """The key by which messages call one of several tables; their positions, if there is none."""
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def from_table(cls, table: Table) -> Self:
         """Read a table, all of whose keys have to be declared.
 
         Raises

@@ -153,9 +153,9 @@ class Text(Value):
     pattern: str = ""
 
     def read(self, value: Any, at: Place) -> str:
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str):
             raise at.wrong(value, self.right)
-        if self.pattern and not re.fullmatch(self.pattern, value):
+        if not (re.fullmatch(self.pattern, value) if self.pattern else value.strip()):
             raise at.wrong(value, self.right)
         return value
 
@@ -247,7 +247,7 @@ class Number(Value):
         if not is_number(value) or not self.holds(value):
             raise at.wrong(value, self.right)
         found = scalar(value) if self.canonical else None
-        return float(value) if not is_number(found) else found
+        return float(value) + 0.0 if not is_number(found) else found  # -0.0 is 0
 
     def schema(self) -> Schema:
         ends = {
@@ -298,9 +298,13 @@ class Many(Value):
         single = isinstance(value, str | bytes | Mapping)
         if single or not isinstance(value, Iterable) or len(values := tuple(value)) < self.least:
             raise at.wrong(value, self.right)
-        found = tuple(self.item.read(each, at[i]) for i, each in enumerate(values))
+        try:
+            found = tuple(self.item.read(each, at) for each in values)
+        except InputError:  # only now is it worth saying which
+            found = tuple(self.item.read(each, at[i]) for i, each in enumerate(values))
         if self.distinct and len(set(found)) < len(found):
-            i = next(i for i, each in enumerate(found) if each in found[:i])
+            first = {each: i for i, each in reversed(list(enumerate(found)))}
+            i = next(i for i, each in enumerate(found) if first[each] != i)
             raise at[i].wrong(values[i], "the values of a list must differ")
         return found
 

@@ -179,4 +179,4 @@ def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
     """
     path = profile_path(name_or_path)
     table = Table(read_toml(path, ProfileError), str(path), error=ProfileError)
-    return KINDS[table.choice("kind", KINDS, "a kind of cluster")].read(table)
+    return KINDS[table.choice("kind", KINDS, "a kind of cluster")].from_table(table)
