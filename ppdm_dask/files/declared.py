@@ -20,6 +20,7 @@ from ppdm_dask.files.fields import Table, canonical
 from ppdm_dask.files.values import Many, Place, Schema, Text, Value, When, listed
 
 __all__ = [
+    "Anything",
     "By",
     "Declared",
     "Field",
@@ -117,15 +118,24 @@ class Each(One):
 
 
 class Anything(Value):
-    """Whatever the constructor takes; it complains itself."""
+    """Whatever the constructor takes, which complains itself.
+
+    Parameters
+    ----------
+    stated : JSON Schema
+        What a file may have there.
+    """
 
     right = "a value is needed"
+
+    def __init__(self, stated: Schema | None = None) -> None:
+        self.stated = stated or {}
 
     def read(self, value: Any, at: Place) -> Any:
         return value
 
     def schema(self) -> Schema:
-        return {}
+        return self.stated
 
 
 def _value_of(hint: Any, needed: bool) -> tuple[Value, When | None]:
@@ -162,7 +172,8 @@ def _declared(cls: type) -> Iterator[Field]:
     keys, apart = getattr(cls, "keys", {}), getattr(cls, "apart", ())
     # The names in annotations of a generated constructor are those of the modules of its bases.
     generated = is_dataclass(cls) and vars(cls)["__dataclass_params__"].init
-    hints = typing.get_type_hints(cls if generated else vars(cls)["__init__"], include_extras=True)
+    stated: Any = cls if generated else getattr(cls, "__init__")  # noqa: B009, for mypy
+    hints = typing.get_type_hints(stated, include_extras=True)
     for each in inspect.signature(cls).parameters.values():
         if each.name not in apart:
             needed = each.default is each.empty

@@ -10,7 +10,6 @@ import json
 import math
 import numbers
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -77,8 +76,10 @@ def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a number that a float can hold; a truth value is none."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
-    size: Any = abs(value)
-    return bool(size <= sys.float_info.max)
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 @dataclass(frozen=True)
