@@ -17,6 +17,7 @@ from ppdm_dask.cli import (
     perturb,
     reproduce,
     runs,
+    schema,
 )
 
 __all__ = ["UsageProblem", "app", "parser"]
@@ -56,6 +57,7 @@ def _root(
 
 app.command("list")(inputs.list_)
 app.command()(inputs.check)
+app.command()(schema.schema)
 app.command()(runs.run)
 app.command()(runs.show)
 app.command()(runs.figures)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
-from ppdm_dask.files.declared import Declared
+from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.fields import Table
 from ppdm_dask.files.parquet import as_frame
 from ppdm_dask.files.toml import read_toml
@@ -438,6 +438,10 @@ class Codebook(Declared):
             On an unknown key or an impossible value; names `source` and the dotted path.
         """
         return cls.from_table(Table(config, source, error=CodebookError))
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return document("A codebook of ppdm_dask", super().schema())
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:

@@ -142,7 +142,11 @@ Inverse = Annotated[str, Choice(("weighted", "textbook"), "the name of a left in
 _TEXT: Schema = {"type": "string", "minLength": 1}
 _TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
 _LAW: Schema = {"type": "array", "items": PROBABILITY.schema(), "minItems": 1}
-_LABELLED: Schema = {"type": "object", "additionalProperties": PROBABILITY.schema()}
+_LABELLED: Schema = {
+    "type": "object",
+    "additionalProperties": PROBABILITY.schema(),
+    "minProperties": 1,
+}
 
 OneName = Annotated[str, Anything({"anyOf": [_TEXT, {**_TEXTS, "maxItems": 1}]})]
 NAMES = Anything({"anyOf": [_TEXT, {**_TEXTS, "uniqueItems": True}]})
@@ -159,9 +163,9 @@ LAWS = Anything(
     {
         "anyOf": [
             PROBABILITY.schema(),
-            {"type": "array", "items": {"anyOf": [PROBABILITY.schema(), _LAW, _LABELLED]}},
+            {**_LAW, "items": {"anyOf": [PROBABILITY.schema(), _LAW, _LABELLED]}},
             _LABELLED,
-            {"type": "object", "additionalProperties": {"anyOf": [_LAW, _LABELLED]}},
+            {**_LABELLED, "additionalProperties": {"anyOf": [_LAW, _LABELLED]}},
         ]
     }
 )

@@ -25,6 +25,8 @@ __all__ = [
     "Declared",
     "Field",
     "Rest",
+    "document",
+    "document_of_kinds",
     "fields_of",
     "plain",
     "schema_of",
@@ -325,6 +327,23 @@ def schema_of(cls: type) -> Schema:
     if rules:
         found["allOf"] = rules
     return found | ({"additionalProperties": False} if closed else {})
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def document(title: str, schema: Schema) -> Schema:
+    """A whole JSON Schema, of draft 2020-12."""
+    return {"$schema": DIALECT, **schema, "title": title}
+
+
+def document_of_kinds(title: str, key: str, kinds: Mapping[str, Schema]) -> Schema:
+    """A JSON Schema of documents whose kind a key of them names."""
+    rules = [
+        {"if": When(key, (name,)).schema(), "then": {"$ref": f"#/$defs/{name}"}} for name in kinds
+    ]
+    named = {"properties": {key: {"enum": list(kinds)}}, "required": [key]}
+    return document(title, {"type": "object", **named, "allOf": rules, "$defs": dict(kinds)})
 
 
 def _chosen(value: By, properties: Schema) -> list[Schema]:

@@ -190,6 +190,7 @@ DICE = Kind(
     tells=("dice",),
     axes=(GRID,),
     variables=VARIABLES,
+    schema=DiceRecipe.schema,
     read=DiceRecipe.from_config,
     plan=DicePlan,
     findings=findings,

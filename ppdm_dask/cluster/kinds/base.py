@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 from ppdm_dask.cluster.security import make_certificates, read_certificates
 from ppdm_dask.cluster.sizes import UNITS, parse_size, show_size
 from ppdm_dask.errors import ProfileError
-from ppdm_dask.files.declared import Declared
+from ppdm_dask.files.declared import Declared, document_of_kinds
 from ppdm_dask.files.fields import Table
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.files.values import Place, Schema, Text, Value, Whole
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
     from ppdm_dask.cluster.security import Certificates
 
-__all__ = ["KINDS", "OWN", "Beside", "Profile", "Size", "load_profile", "register"]
+__all__ = [
+    "KINDS",
+    "OWN",
+    "Beside",
+    "Profile",
+    "Size",
+    "load_profile",
+    "profile_from_config",
+    "profile_schema",
+    "register",
+]
 
 
 KINDS: dict[str, type[Profile]] = {}
@@ -169,6 +180,12 @@ def register(cls: Kind) -> Kind:
     return cls
 
 
+def profile_schema() -> Schema:
+    """JSON Schema of a cluster profile of any kind."""
+    kinds = {name: cls.schema() for name, cls in sorted(KINDS.items())}
+    return document_of_kinds("A cluster profile of ppdm_dask", "kind", kinds)
+
+
 def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
     """Read a cluster profile from a file, or by the name of one of the package.
 
@@ -178,5 +195,16 @@ def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
         One line: file, dotted path, value, and what would be right.
     """
     path = profile_path(name_or_path)
-    table = Table(read_toml(path, ProfileError), str(path), error=ProfileError)
+    return profile_from_config(read_toml(path, ProfileError), str(path))
+
+
+def profile_from_config(config: Mapping[str, Any], source: str) -> Profile:
+    """Build a cluster profile from plain tables; paths in it start from the folder of `source`.
+
+    Raises
+    ------
+    ProfileError
+        One line: `source`, dotted path, value, and what would be right.
+    """
+    table = Table(config, source, error=ProfileError)
     return KINDS[table.choice("kind", KINDS, "a kind of cluster")].from_table(table)

@@ -30,6 +30,7 @@ FRONT = Kind(
     tells=("search", "prior"),
     axes=("case", GRID, "level"),
     variables=FRONT_REGISTRY,
+    schema=FrontRecipe.schema,
     read=FrontRecipe.from_config,
     plan=_plan,
     findings=findings,

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["PERTURBATION"]
 
 
+def _schema() -> dict[str, Any]:
+    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
+
+    return PerturbationRecipe.schema()
+
+
 def _read(config: Mapping[str, Any], source: str, name: str | None) -> PerturbationRecipe:
     # Not at the top, here and below: the methods bring scikit-learn with them.
     from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
@@ -41,6 +47,7 @@ PERTURBATION = Kind(
     tells=("perturb",),
     axes=("data", GRID, "classifier"),
     variables=PERTURBATION_REGISTRY,
+    schema=_schema,
     read=_read,
     check=_check,
     plan=_plan,

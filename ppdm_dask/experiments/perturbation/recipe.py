@@ -13,7 +13,7 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.parts import DataEntry, Id, RecipeBase, Repeats, Seed, Share, Some
 from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
 from ppdm_dask.files.declared import Declared, Rest
-from ppdm_dask.files.values import Choice, Many, Named, Place, Plain, Scalar, Text
+from ppdm_dask.files.values import Choice, Many, Named, Place, Plain, Scalar, Schema, Text, When
 from ppdm_dask.frozen import settle
 from ppdm_dask.perturb import methods, perturbation_from_config
 from ppdm_dask.perturb.metrics import INTERVAL
@@ -62,6 +62,23 @@ class PerturbSpec(Declared):
     data: Some = ()
     published: Annotated[Scalar, Plain()] | None = None
     parameters: Annotated[Mapping[str, Any], Rest()] = field(default_factory=dict)
+
+    @classmethod
+    def schema(cls) -> Schema:
+        found = super().schema()
+        own = list(found["properties"])
+        found["allOf"] = [
+            {
+                "if": When("method", (name,)).schema(),
+                "then": {
+                    "properties": {"sweep": {"propertyNames": {"enum": names}}},
+                    "propertyNames": {"enum": own + names},
+                },
+            }
+            for name, method in methods().items()
+            for names in [[key for key in method._get_param_names() if key != "seed"]]
+        ]
+        return found
 
     def of(self, at: Place, known: tuple[str, ...]) -> Self:
         """Return the entry with its data filled in; `known` are the ids of the data entries."""

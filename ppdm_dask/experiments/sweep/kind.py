@@ -31,6 +31,7 @@ SWEEP = Kind(
     tells=("design", "mine"),
     axes=("data", GRID, "column", "w_a"),
     variables=REGISTRY,
+    schema=Recipe.schema,
     read=Recipe.from_config,
     check=_check,
     plan=_plan,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from ppdm_dask import designs
+from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups
 from ppdm_dask.experiments.parts import (
     About,
     DataEntry,
@@ -22,7 +23,7 @@ from ppdm_dask.experiments.parts import (
     Share,
     Some,
 )
-from ppdm_dask.files.declared import By, Declared, Rest
+from ppdm_dask.files.declared import By, Declared, Rest, schema_of
 from ppdm_dask.files.fields import Scalar, read_toml
 from ppdm_dask.files.values import (
     Choice,
@@ -32,6 +33,7 @@ from ppdm_dask.files.values import (
     Number,
     Place,
     Plain,
+    Schema,
     Text,
     When,
     Whole,
@@ -319,6 +321,21 @@ class GridPoint:
         return " ".join([self.entry.id, *(f"{axis}={v}" for axis, v in self.values.items())])
 
 
+def _family_rule(name: str) -> Schema:
+    """What the family of a recipe's design means for its parameters and for the grid's axes."""
+    known = schema_of(designs.families()[name])["properties"]
+    if name == MultiGroup.id:  # or groups that are still to be dealt
+        dealt = schema_of(RandomGroups)["properties"]
+        known = {**known, **dealt, "groups": {"anyOf": [known["groups"], dealt["groups"]]}}
+    stated = {key: value for key, value in known.items() if key not in ("attributes", "shape")}
+    axes = {"propertyNames": {"enum": list(stated)}}
+    design = {"properties": stated, "propertyNames": {"enum": ["family", *stated]}}
+    return {
+        "if": {"properties": {"design": When("family", (name,)).schema()}},
+        "then": {"properties": {"design": design, "sweep": {"properties": {"grid": axes}}}},
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe(RecipeBase):
     """An experiment: what is computed, on which data; never where or how fast.
@@ -351,6 +368,10 @@ class Recipe(RecipeBase):
         path = recipe_path(recipe)
         loaded = cls.from_config(read_toml(path), source=str(path), name=path.stem)
         return replace(loaded, base=path.parent)
+
+    @classmethod
+    def schema(cls) -> Schema:
+        return {**super().schema(), "allOf": [_family_rule(name) for name in designs.families()]}
 
     def checked(self, at: Place) -> Self:
         grid = self.sweep.grid
