@@ -23,7 +23,7 @@ from timing import Claim, interleave, ratio, report
 import ppdm_dask as pp
 from ppdm_dask.designs import Design, SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.sets import unpack
-from ppdm_dask.inference import estimate_proportions, event_interval, sum_weights
+from ppdm_dask.inference import estimate, event_interval, sum_weights
 
 EPSILON = 1.0
 ROUNDS = 5
@@ -40,7 +40,7 @@ def ours(design: Design, records: pp.Records) -> Callable[[], int]:
     stream = pp.Stream.from_seed(1)
 
     def run() -> int:
-        estimate_proportions(design.disguise(records, stream), design, ["a"])
+        estimate(design.disguise(records, stream), ["a"], design=design)
         return len(records)
 
     return run
@@ -81,25 +81,25 @@ def peers() -> tuple[dict[str, list[float]], list[Claim]]:
 
     kary = pp.KaryResponse("a", k, epsilon=EPSILON)
     made = kary.disguise(records, stream)
-    estimate = estimate_proportions(made, kary, ["a"]).values
-    require_equal("k-ary", estimate, GRR_Aggregator_MI(made.column("a").tolist(), k, EPSILON))
+    made = estimate(made, ["a"], design=kary).values
+    require_equal("k-ary", made, GRR_Aggregator_MI(made.column("a").tolist(), k, EPSILON))
 
     oue = UnaryEncoding("a", k, epsilon=EPSILON, inverse="textbook")
     made = oue.disguise(records, stream)
     bits = unpack(made.sets["a"], k)
-    estimate = estimate_proportions(made, oue, ["a"]).values
-    require_equal("OUE", estimate, UE_Aggregator_MI(bits.astype(float), EPSILON))
+    made = estimate(made, ["a"], design=oue).values
+    require_equal("OUE", made, UE_Aggregator_MI(bits.astype(float), EPSILON))
 
     subset = SubsetSelection("a", k, epsilon=EPSILON)
     made = subset.disguise(records, stream)
     chosen = np.nonzero(unpack(made.sets["a"], k))[1].reshape(n, subset.size)
-    estimate = estimate_proportions(made, subset, ["a"]).values
-    require_equal("subset", estimate, SS_Aggregator_MI(chosen, k, EPSILON))
+    made = estimate(made, ["a"], design=subset).values
+    require_equal("subset", made, SS_Aggregator_MI(chosen, k, EPSILON))
     # Nothing is clipped where categories are common: the raw estimates themselves are equal.
     few = np.random.default_rng(3).integers(4, size=40_000)
     plain = pp.KaryResponse("a", 4, epsilon=EPSILON)
     made = plain.disguise(records_of(few, 4), stream)
-    raw = estimate_proportions(made, plain, ["a"]).values
+    raw = estimate(made, ["a"], design=plain).values
     peer = GRR_Aggregator_MI(made.column("a").tolist(), 4, EPSILON)
     if raw.min() <= 0 or np.abs(raw - peer).max() > 1e-12:
         raise SystemExit("k-ary: unclipped estimates differ")
@@ -151,13 +151,13 @@ def million(kind: str) -> None:
         truth = np.minimum(rng.geometric(0.01, min(step, MILLION - low)) - 1, k - 1)
         reports = design.disguise(records_of(truth, k, low), stream)
         if step == MILLION:
-            estimate = estimate_proportions(reports, design, ["a"])
+            made = estimate(reports, ["a"], design=design)
             event_interval(pp.count(reports, design), design, {"a": "5"})
         else:
             sums = sum_weights(reports, design, ["a"])
             total = sums if total is None else total + sums
-            estimate = total.estimate()
-    bounds = estimate.interval(0.95)
+            made = total.estimate()
+    bounds = made.interval(0.95)
     covered = float(np.isfinite(bounds.values).mean())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps([time.process_time() - start, peak, covered]))

@@ -7,12 +7,21 @@ are imported when they are first used, so that ``import ppdm_dask`` costs next t
 
 from __future__ import annotations
 
+from typing import Any
+
 import lazy_loader
 
-from ppdm_dask._moved import install
+from ppdm_dask._moved import install, moved_attribute
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+_EARLIER = dict.fromkeys(("Proportion", "estimate_proportions", "proportion"), "inference.earlier")
+
+
+def __getattr__(name: str) -> Any:
+    return moved_attribute(__name__, _EARLIER, name) if name in _EARLIER else _public(name)
+
 
 install()

@@ -36,16 +36,14 @@ from .experiments.run import run as run
 from .experiments.sweep.recipe import Recipe as Recipe
 from .inference import Estimate as Estimate
 from .inference import em as em
+from .inference import estimate as estimate
 from .inference import event_interval as event_interval
 from .inference import invert as invert
 from .inference import mle as mle
 from .inference.events import event_weights as event_weights
-from .inference.proportions import estimate_proportions as estimate_proportions
-from .inference.proportions import proportion as proportion
 from .inference.stratified import Stratified as Stratified
 from .inference.tables import ContingencyTable as ContingencyTable
 from .inference.tables import count as count
-from .inference.uncertainty import Proportion as Proportion
 from .mine import ID3 as ID3
 from .mine import NaiveBayes as NaiveBayes
 from .randomness import Stream as Stream

@@ -86,10 +86,18 @@ class _Finder:
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
 
+class _Earlier(ModuleType):
+    """A module under its old name, which a function of the package may have now."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        # The import system puts the module in the place of the function.
+        return getattr(self, self.__name__.rpartition(".")[2])(*arguments, **keywords)
+
+
 class _Loader:
     @staticmethod
-    def create_module(spec: ModuleSpec) -> None:
-        return None
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        return _Earlier(spec.name)
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:

@@ -16,7 +16,7 @@ from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference import tables
 from ppdm_dask.inference.laws import NOTHING, EventLaw, lift, told_cells, undefined
-from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference.proportions import estimate
 
 WARNER = Warner("a", 0.8)
 CODES = np.array([[0], [1], [1], [0], [1], [1]])
@@ -42,10 +42,10 @@ def test_a_weighted_proportion_is_the_weighted_mean_of_event_weights() -> None:
     each = np.where(CODES[:, 0] == 1, 0.8 / 0.6, -0.2 / 0.6)
     expected = (WEIGHTS * each).sum() / WEIGHTS.sum()
     for strata in (None, STRATA):
-        found = proportion(reports(WEIGHTS, strata), WARNER, {"a": "1"})
+        found = estimate(reports(WEIGHTS, strata), {"a": "1"}, design=WARNER)
         assert found.value == pytest.approx(expected, rel=1e-12)
         assert found.n == len(CODES)
-    unweighted = proportion(reports(None, STRATA), WARNER, {"a": "1"})
+    unweighted = estimate(reports(None, STRATA), {"a": "1"}, design=WARNER)
     assert unweighted.value == pytest.approx(each.mean(), rel=1e-12)
 
 

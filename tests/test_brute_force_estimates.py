@@ -14,14 +14,21 @@ from strategies import codebook_of, make_codebook, random_records
 from ppdm_dask import Product, Records, Reports, RRMatrix, Stream, UnrelatedQuestion, Warner
 from ppdm_dask.designs import Design, Identity, Kuk
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference import invert, maximum, mle, sum_event, sum_weights, sums
+from ppdm_dask.inference import (
+    bootstrap,
+    invert,
+    maximum,
+    mle,
+    resampling,
+    sum_event,
+    sum_weights,
+    sums,
+)
 from ppdm_dask.inference.association import association_test, independence_test
 from ppdm_dask.inference.blocks import solve_blocks
 from ppdm_dask.inference.maximum import _polish
-from ppdm_dask.inference.proportions import proportion
-from ppdm_dask.inference.resampling import Bootstrap
+from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.inference.stratified import Stratified
-from ppdm_dask.inference.sums import proportion_of
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.inference.uncertainty import intervals_of
@@ -107,16 +114,16 @@ def test_one_stratum_has_the_moments_of_the_plain_estimate() -> None:
     records = random_records(make_codebook(["a", "b"], [2, 2]), 80, 3)
     reports = design.disguise(records, Stream.from_seed(2))
     for event in ({"a": "1"}, {"a": "1", "b": "0"}):
-        one = Stratified([design]).proportion([reports], event)
-        plain = proportion(reports, design, event)
-        assert one.moments == pytest.approx(plain.moments, rel=1e-12)
+        one = Stratified([design]).estimate([reports], event)
+        plain = estimate(reports, event, design=design)
+        assert [*map(float, one.moments)] == pytest.approx([*map(float, plain.moments)], rel=1e-12)
     # Where truths of an event differ, moments are as near to the reports' as can be.
     uneven = RRMatrix("a", [[0.7, 0.2, 0.05], [0.2, 0.5, 0.25], [0.1, 0.3, 0.7]])
     records = random_records(codebook_of(uneven), 80, 3)
     reports = uneven.disguise(records, Stream.from_seed(2))
-    one = Stratified([uneven]).proportion([reports], {"a": ["0", "1"]})
-    plain = proportion(reports, uneven, {"a": ["0", "1"]})
-    assert one.moments == pytest.approx(plain.moments, rel=1e-12)
+    one = Stratified([uneven]).estimate([reports], {"a": ["0", "1"]})
+    plain = estimate(reports, {"a": ["0", "1"]}, design=uneven)
+    assert [*map(float, one.moments)] == pytest.approx([*map(float, plain.moments)], rel=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 1), (2, 1), (5, 4, 3)])
@@ -129,8 +136,8 @@ def test_degrees_of_freedom_of_strata(sizes: tuple[int, ...]) -> None:
     owners = Stratified([warner] * len(sizes))
     # Reports less strata, and 1 where nothing is left.
     expected = {(1,): 1, (1, 1): 1, (2, 1): 1, (5, 4, 3): 9}[sizes]
-    assert owners.proportion(parts, {"a": "1"}).freedom == expected
-    assert owners.estimate_proportions(parts, ["a"]).freedom == expected
+    assert owners.estimate(parts, {"a": "1"}).freedom == expected
+    assert owners.estimate(parts, ["a"]).freedom == expected
 
 
 @pytest.mark.parametrize("event", [{"a": "1"}, {"a": "1", "b": "0"}])
@@ -142,12 +149,15 @@ def test_moments_of_strata_count_by_their_shares(event: dict[str, str]) -> None:
         for design, n in zip(designs, sizes, strict=True)
     ]
     owners = Stratified(designs)
-    plain = [proportion(part, design, event) for part, design in zip(parts, designs, strict=True)]
+    plain = [
+        estimate(part, event, design=design) for part, design in zip(parts, designs, strict=True)
+    ]
     expected = [
         sum(n / 300 * p.moments[i] for n, p in zip(sizes, plain, strict=True)) for i in (0, 1)
     ]
-    assert owners.proportion(parts, event).moments == pytest.approx(expected, rel=1e-12)
-    cells = owners.estimate_proportions(parts, list(event))
+    pooled = owners.estimate(parts, event).moments
+    assert [*map(float, pooled)] == pytest.approx(expected, rel=1e-12)
+    cells = owners.estimate(parts, list(event))
     at = (1, 0)[: len(event)]
     assert [pair[at] for pair in cells.moments] == pytest.approx(expected, rel=1e-9)
 
@@ -158,7 +168,7 @@ def test_moments_are_known_unless_the_condition_is_disguised(p: float) -> None:
     book = make_codebook(["a", "b", "c"], [2, 2, 2])
     reports = design.disguise(random_records(book, 300, 2), Stream.from_seed(1))
     for where, known in (({"b": "1"}, p == 1), ({"c": "1"}, True), ({}, True)):
-        single = proportion_of(sum_event(reports, design, {"a": "1"}, where), "population")
+        single = sum_event(reports, design, {"a": "1"}, where).estimate()
         cells = sum_weights(reports, design, ["a"], where).estimate()
         assert (single.moments is not None, cells.moments is not None) == (known, known)
 
@@ -223,20 +233,24 @@ def test_where_no_number_of_reports_has_a_variance_ends_reach_as_far_as_walds(va
 
 
 @pytest.mark.parametrize("base", [0.0, 0.05, -0.3, 1.0, -40.0])
-def test_resamples_that_differ_by_rounding_do_not_differ(base: float) -> None:
+def test_resamples_that_differ_by_rounding_do_not_differ(
+    base: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     design = Warner("a", 0.8)
-    found = invert(table_of(design, np.array([3, 5])), design)
+    table = table_of(design, np.array([3, 5]))
     rounding = 1e-12 * max(abs(base), 1)
     steps = np.array([0.0, 0.2, 0.5, 0.9])[:, None]
     values = base + rounding * np.hstack([steps, 4 * steps])
-    each = Bootstrap(found, values)
-    lower, upper = each.interval(0.999)
-    for ends in (each.standard_error, lower, upper):
+    monkeypatch.setattr(resampling, "along_blocks", lambda *_: values.T)
+    each = bootstrap(table, design, invert, repeats=4)
+    lower, upper = each.ends(0.999)
+    for ends in (each.standard_error.values, lower, upper):
         assert np.isnan(ends).tolist() == [True, False]
     # The proportion of the only category is 1 for certain.
     single = Identity("a", [1])
-    sure = Bootstrap(invert(table_of(single, np.array([8])), single), np.ones((4, 1)))
-    assert sure.standard_error.tolist() == [0.0]
+    monkeypatch.undo()
+    sure = bootstrap(table_of(single, np.array([8])), single, invert, repeats=4)
+    assert sure.standard_error.values.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("seed", range(20))

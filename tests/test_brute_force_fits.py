@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from strategies import codebook_of, make_codebook
 from ppdm_dask import RRMatrix, Warner, invert
 from ppdm_dask.inference import fit, likelihood
 from ppdm_dask.inference.fit import fit_of_sums
+from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.tables import ContingencyTable
-from ppdm_dask.inference.uncertainty import Proportion
 
 INSIDE, OUTSIDE, SIZE = 1.5, 0.25, 400
 """At 1 a weight varies by 0.5, at 0 by 0.25: errors 0.035 and 0.025."""
@@ -29,10 +30,17 @@ def student_tail(z: float, freedom: float) -> float:
     return quad(lambda x: scale * (1 + x * x / freedom) ** (-(freedom + 1) / 2), z, np.inf)[0]
 
 
+def single(value: float, error: float, size: float, freedom: float | None = None) -> Estimate:
+    """One proportion, with the moments of its weights."""
+    made = Estimate.single(value, error, 10**6)
+    moments = np.array(INSIDE), np.array(OUTSIDE)
+    return replace(made, moments=moments, size=size, freedom=freedom)
+
+
 @pytest.mark.parametrize("error", [0.0, 0.01, 0.02, 0.2, math.nan])
 @pytest.mark.parametrize("value", [-0.06, -0.001, 0.0, 0.4, 1.0, 1.002, 1.09])
 def test_a_proportion_is_tested_by_the_larger_of_two_errors(value: float, error: float) -> None:
-    found = Proportion(value, error, SIZE, "population", (INSIDE, OUTSIDE)).fit
+    found = single(value, error, SIZE).fit
     beyond = max(-value, value - 1, 0.0)
     least = math.sqrt((OUTSIDE if value < 0 else INSIDE - 1) / SIZE)
     z = beyond / max(least, 0.0 if math.isnan(error) else error)
@@ -43,7 +51,7 @@ def test_a_proportion_is_tested_by_the_larger_of_two_errors(value: float, error:
 
 @pytest.mark.parametrize("freedom", [2.0, 7.5])
 def test_the_tail_is_students_where_degrees_of_freedom_are_known(freedom: float) -> None:
-    found = Proportion(-0.06, 0.0, 10**6, "population", (INSIDE, OUTSIDE), SIZE, freedom).fit
+    found = single(-0.06, 0.0, SIZE, freedom).fit
     assert found.statistic == pytest.approx(0.06 / 0.025)
     assert found.p_value == pytest.approx(student_tail(0.06 / 0.025, freedom), rel=1e-9)
 
@@ -61,7 +69,7 @@ def test_of_many_estimates_the_worst_counts_as_often_as_there_are_estimates(many
 
 @pytest.mark.parametrize("size", [29, 30])
 def test_thirty_effective_reports_are_needed(size: int) -> None:
-    found = Proportion(-0.2, 0.0, 10**6, "population", (INSIDE, OUTSIDE), size).fit
+    found = single(-0.2, 0.0, size).fit
     assert math.isnan(found.p_value) is (size < 30)
     assert ("fewer than 30" in found.reason) is (size < 30)
 

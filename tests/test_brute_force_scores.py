@@ -11,15 +11,15 @@ from strategies import make_codebook
 from ppdm_dask import Records, Reports, Stream, Warner
 from ppdm_dask.designs import Design, Identity, Product
 from ppdm_dask.errors import RecordsError
+from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.stratified import Stratified
-from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.mine.classifier import Classifier, check_inputs
 
 BOOK = make_codebook(["a", "class"], [2, 3], "class")
 DESIGN = Product([Warner("a", 0.8), Identity(["class"], [3])])
 # Seven records, of which the fixed prediction below is right for the first, third and last.
 CODES = np.array([[0, 2], [0, 1], [1, 2], [1, 0], [0, 0], [1, 1], [0, 2]], np.uint8)
-UNBIASED = Proportion(1.125, 0.5, 7, "population")
+UNBIASED = Estimate.single(1.125, 0.5, 7)
 
 
 class AlwaysTheThird(Classifier):
@@ -35,7 +35,7 @@ class AlwaysTheThird(Classifier):
     def count_correct(self, X: Records) -> int:
         return int((X.codes[:, 1] == 2).sum())
 
-    def score_disguised(self, reports: Any) -> Proportion:
+    def score_disguised(self, reports: Any) -> Estimate:
         return UNBIASED
 
 

@@ -19,7 +19,7 @@ from ppdm_dask import (
     invert,
     privacy,
 )
-from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.inference.tables import ContingencyTable
 
 YES_NO = make_codebook(["a"], [2])
@@ -40,7 +40,7 @@ SHARES = [
 @pytest.mark.parametrize(("name", "design", "n", "yes", "share", "error"), SHARES)
 def test_one_proportion(name, design, n, yes, share, error):
     reports = answers(design, n, yes)
-    single = proportion(reports, design, {"a": "1"})
+    single = estimate(reports, {"a": "1"}, design=design)
     result = invert(count(reports, design), design)
     for value in (single.value, result.values[1]):
         assert value == pytest.approx(share, abs=5e-7)

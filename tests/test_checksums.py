@@ -53,7 +53,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def estimated(path: str, **asked: object) -> list[float]:
     sources = open_sources([Path(path)], BOOK, DESIGN, NAMES)
     found = estimate_files(sources, BOOK, DESIGN, Question(("drug",), **asked))  # type: ignore[arg-type]
-    return [number for c in found.cells for number in (c.proportion, c.standard_error or 0.0)]
+    return [number for c in found.cells for number in (c.value, np.nan_to_num(c.standard_error))]
 
 
 def flips(path: Path, kind: str, count: int) -> int:

@@ -17,7 +17,7 @@ TRUTH = pp.Records(np.repeat([[0, 0], [1, 1]], [200, 100], axis=0), BOOK)
 def test_an_estimate_beyond_0_and_1_contradicts_nothing_by_itself(seed: int) -> None:
     reports = DESIGN.disguise(TRUTH, pp.Stream.from_seed(seed))
     for region, truth in (("N", 0.0), ("S", 1.0)):
-        found = pp.proportion(reports, DESIGN, {"region": region}, where={"used": "yes"})
+        found = pp.estimate(reports, {"region": region}, design=DESIGN, where={"used": "yes"})
         assert not found.fit.contradicts
         if not 0 <= found.value <= 1:
             lower, upper = found.interval(0.999)

@@ -43,8 +43,7 @@ from ppdm_dask import (
 )
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.inference import estimate_proportions, project_simplex
-from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference import estimate, project_simplex
 from ppdm_dask.inference.tables import ContingencyTable
 
 TOLERANCE = 1e-12
@@ -157,8 +156,8 @@ def test_tables_over_some_attributes(case, data):
     expected = plain_proportions(reports, design, names)
 
     # Whatever the blocks: whole ones are counted, inverted, and summed.
-    result = estimate_proportions(reports, design, names)
-    assert result.codebook.names == names
+    result = estimate(reports, names, design=design)
+    assert tuple(result.labels) == names
     np.testing.assert_allclose(result.values, expected, atol=TOLERANCE)
     assert result.negative_share == (result.values < 0).mean()
 
@@ -226,7 +225,7 @@ def test_a_design_without_inverse_gives_no_estimate():
     np.testing.assert_array_equal(caught.value.subject, np.full((2, 2), 0.5))
     with pytest.raises(NotInvertible, match="at q = 0 every report is the personal answer"):
         none = UnrelatedQuestion("a", 0)
-        proportion(reports_under(none, [0, 1]), none, {"a": "1"})
+        estimate(reports_under(none, [0, 1]), {"a": "1"}, design=none)
 
 
 def test_what_was_made_by_another_design_is_refused():
@@ -234,16 +233,16 @@ def test_what_was_made_by_another_design_is_refused():
     reports = reports_under(warner, [0, 1, 1])
     for refused in (
         lambda: event_weights(reports, other, {"a": "1"}),
-        lambda: proportion(reports, other, {"a": "1"}),
+        lambda: estimate(reports, {"a": "1"}, design=other),
         lambda: invert(count(reports, warner), other),
-        lambda: estimate_proportions(reports, other, ["a"]),
+        lambda: estimate(reports, ["a"], design=other),
     ):
         with pytest.raises(RecordsError, match="by another design"):
             refused()
     truth = Records(np.array([[0], [1]]), reports.codebook)
     with pytest.raises(RecordsError, match="undisguised records"):
-        proportion(truth, warner, {"a": "1"})
-    assert proportion(truth, Identity("a", [2]), {"a": "1"}).value == 0.5
+        estimate(truth, {"a": "1"}, design=warner)
+    assert estimate(truth, {"a": "1"}, design=Identity("a", [2])).value == 0.5
 
 
 def test_reports_that_lack_a_part_of_a_block():
@@ -260,10 +259,10 @@ def test_events_name_declared_categories():
     warner = Warner("a", 0.8)
     reports = reports_under(warner, [0, 1])
     with pytest.raises(CodebookError, match="'a': '2' is not a category"):
-        proportion(reports, warner, {"a": "2"})
+        estimate(reports, {"a": "2"}, design=warner)
     with pytest.raises(CodebookError, match="no attribute 'z'"):
-        proportion(reports, warner, {"z": "0"})
-    assert proportion(reports, warner, {}).value == 1
+        estimate(reports, {"z": "0"}, design=warner)
+    assert estimate(reports, {}, design=warner).value == 1
 
 
 def test_no_reports_no_estimate():
@@ -271,14 +270,14 @@ def test_no_reports_no_estimate():
     with pytest.raises(RecordsError, match="no records; at least one is needed"):
         invert(ContingencyTable.zero(book), warner)
     with pytest.raises(RecordsError, match="no reports; at least one is needed"):
-        proportion(reports_under(warner, np.zeros((0, 1), int)), warner, {"a": "1"})
+        estimate(reports_under(warner, np.zeros((0, 1), int)), {"a": "1"}, design=warner)
 
 
 def test_one_report_has_no_standard_error():
     warner = Warner("a", 0.8)
     reports = reports_under(warner, [1])
     for estimand in ("population", "file"):
-        single = proportion(reports, warner, {"a": "1"}, estimand=estimand)
+        single = estimate(reports, {"a": "1"}, design=warner, estimand=estimand)
         assert math.isclose(single.value, 0.8 / 0.6)
         assert math.isnan(single.standard_error)
         assert all(math.isnan(bound) for bound in single.interval())
@@ -294,10 +293,10 @@ def test_a_certainty_has_no_error_at_all():
     reports = design.disguise(records, Stream.from_seed(2))
     certain = {"a": ["0", "1", "2"], "b": ["0", "1"], "c": ["0", "1"]}
     for estimand in ("population", "file"):
-        sure = proportion(reports, design, certain, estimand=estimand)
+        sure = estimate(reports, certain, design=design, estimand=estimand)
         assert math.isclose(sure.value, 1, abs_tol=1e-12)
         assert sure.standard_error < 1e-7
-    known = proportion(records, Identity("a", [3]), {"a": ["0", "1"]}, estimand="file")
+    known = estimate(records, {"a": ["0", "1"]}, design=Identity("a", [3]), estimand="file")
     assert known.standard_error == 0
 
 
@@ -316,9 +315,9 @@ def test_a_file_variance_below_zero_says_nothing():
     assert np.isnan(result.interval(method="wald").values[x]).all()
     low, high = result.interval().values[x]  # from what the design makes the variance
     assert low < w < high
-    single = proportion(reports, design, {"a": str(x)}, estimand="file")
+    single = estimate(reports, {"a": str(x)}, design=design, estimand="file")
     assert math.isnan(single.standard_error)
-    assert not math.isnan(proportion(reports, design, {"a": str(x)}).standard_error)
+    assert not math.isnan(estimate(reports, {"a": str(x)}, design=design).standard_error)
 
 
 @pytest.mark.parametrize("wrong", ["sample", "", None])
@@ -326,7 +325,7 @@ def test_unknown_estimands_are_refused(wrong):
     warner = Warner("a", 0.8)
     reports = reports_under(warner, [0, 1])
     with pytest.raises(InputError, match=r"^estimand: got .*'population' or 'file' is needed"):
-        proportion(reports, warner, {"a": "1"}, estimand=wrong)
+        estimate(reports, {"a": "1"}, design=warner, estimand=wrong)
     with pytest.raises(InputError, match=r"^estimand: got"):
         invert(count(reports, warner), warner, estimand=wrong)
 
@@ -359,7 +358,7 @@ def test_levels_lie_between_zero_and_one(level):
     warner = Warner("a", 0.8)
     reports = reports_under(warner, [0, 1])
     with pytest.raises(InputError, match=f"^level: got {level}; a number between 0 and 1"):
-        proportion(reports, warner, {"a": "1"}).interval(level)
+        estimate(reports, {"a": "1"}, design=warner).interval(level)
     with pytest.raises(InputError, match=r"^level: got"):
         invert(count(reports, warner), warner).interval(level)
 
@@ -399,7 +398,7 @@ def test_a_summed_estimate_is_an_estimate_like_any_other():
     again = result.marginal(["a"])
     np.testing.assert_allclose(again.values, result.values.sum(axis=0), atol=1e-15)
     np.testing.assert_allclose(
-        again.variance, estimate_proportions(reports, design, ["a"]).variance, atol=1e-15
+        again.variance, estimate(reports, ["a"], design=design).variance, atol=1e-15
     )
     with pytest.raises(CodebookError, match="no attribute 'b'"):
         result.marginal(["b"])  # the estimate is not about b any more
@@ -421,7 +420,7 @@ def test_a_large_sparse_table_is_not_inverted_but_its_events_are():
     event = {"a": [str(i) for i in range(1_500)], "b": "1", "c": "5"}
     table = count(reports, design).where({"c": "5"}).marginal(["a", "b"])
     by_table = invert(table, design).values[:1_500, 1].sum() * table.n / 2_000
-    assert math.isclose(proportion(reports, design, event).value, by_table, abs_tol=1e-12)
+    assert math.isclose(estimate(reports, event, design=design).value, by_table, abs_tol=1e-12)
 
 
 # -- the simplex -----------------------------------------------------------------------------------

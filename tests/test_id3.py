@@ -43,7 +43,7 @@ from ppdm_dask import (
     event_weights,
 )
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.mine import signed_cells
 from ppdm_dask.mine import tree as recount
 from ppdm_dask.mine.classifier import score_disguised
@@ -248,7 +248,7 @@ def test_a_domain_too_large_for_cells():
     root = names[model.tree_.attribute[0]]
     for v, child in enumerate(model.tree_.children(0)):
         for c in range(8):
-            expected = proportion(reports, design, {root: str(v), "class": str(c)})
+            expected = estimate(reports, {root: str(v), "class": str(c)}, design=design)
             assert model.tree_.counts[child, c] == pytest.approx(300 * expected.value, abs=1e-9)
             error = model.tree_.standard_error[child, c]
             assert error == pytest.approx(300 * expected.standard_error, abs=1e-9)
@@ -405,7 +405,7 @@ def test_standard_errors_are_those_of_the_events(design):
     for node in range(len(tree)):
         for c, label in enumerate("01"):
             event = {book.names[i]: str(v) for i, v in tree.conditions(node).items()}
-            expected = proportion(reports, design, {**event, "class": label})
+            expected = estimate(reports, {**event, "class": label}, design=design)
             assert tree.counts[node, c] == pytest.approx(150 * expected.value, abs=1e-9)
             error = 150 * expected.standard_error
             assert tree.standard_error[node, c] == pytest.approx(error, abs=1e-9)
@@ -478,7 +478,7 @@ def test_a_node_without_records_supports_no_split():
     for seed, (a, b) in itertools.product(range(20), itertools.product(range(2), repeat=2)):
         reports = design.disguise(random_records(book, 100, seed), Stream.from_seed(seed))
         evidence = Evidence.collect([(reports, design)], "class")
-        size = proportion(reports, design, {"a": str(a), "b": str(b)})
+        size = estimate(reports, {"a": str(a), "b": str(b)}, design=design)
         limit = max(size.value / size.standard_error, 0)
         z = split_z(evidence, {0: a, 1: b}, 2, 1)
         assert 0 <= z <= limit + 1e-9

@@ -303,7 +303,7 @@ def test_reports_in_any_order_are_estimated_alike_by_an_unbound_design(
     assert here.design_digest == there.design_digest == stated.digest
     name = design.attributes[0]
     for label in own[name].categories:
-        one, two = (pp.proportion(r, stated, {name: label}) for r in (here, there))
+        one, two = (pp.estimate(r, {name: label}, design=stated) for r in (here, there))
         assert two.value == pytest.approx(one.value, rel=1e-9, abs=1e-9)
         assert two.standard_error == pytest.approx(one.standard_error, rel=1e-6, abs=1e-9)
     if has_sets(design):

@@ -341,15 +341,17 @@ def test_the_bootstrap_of_an_inversion_has_its_standard_error():
     estimate = invert(table, design)
     np.testing.assert_allclose(result.standard_error, estimate.standard_error, rtol=0.05)
     np.testing.assert_allclose(result.covariance, estimate.covariance, atol=1.5e-4)
-    lower, upper = result.interval()
+    lower, upper = result.ends()
     np.testing.assert_allclose(np.stack([lower, upper], -1), estimate.interval().values, atol=0.01)
     again = bootstrap(table, design, invert, repeats=4_000, seed=1)
-    np.testing.assert_array_equal(again.values, result.values)
+    np.testing.assert_array_equal(again.replicates, result.replicates)
     one_by_one = bootstrap(table, design, lambda t, d: invert(t, d), repeats=50, seed=1)
     np.testing.assert_allclose(
-        one_by_one.values, bootstrap(table, design, invert, repeats=50, seed=1).values, atol=1e-13
+        one_by_one.replicates,
+        bootstrap(table, design, invert, repeats=50, seed=1).replicates,
+        atol=1e-13,
     )
     repaired = bootstrap(table, design, mle, repeats=20, seed=2)
-    assert repaired.values.min() >= 0
+    assert repaired.replicates.min() >= 0
     with pytest.raises(InputError, match="repeats: got 1; a whole number of 2 or more"):
         bootstrap(table, design, invert, repeats=1)

@@ -149,7 +149,7 @@ def test_single_precision_meets_the_cut_that_it_was_stored_from() -> None:
         book = pp.Codebook((attribute,))
         design = pp.Identity("x", [2])
         reports = design.disguise(book.encode(pd.DataFrame({"x": column})), pp.Stream.from_seed(1))
-        found = pp.estimate_proportions(reports, design, ["x"])
+        found = pp.estimate(reports, ["x"], design=design)
         assert found.values.tolist() == pytest.approx([0.75, 0.25])
         assert float(found.standard_error.to_numpy()[0]) == pytest.approx(0.0217, abs=1e-4)
     exact = pp.Attribute("x", ("low", "high"), cuts=(2.0,), range=(1.1, 2.7))

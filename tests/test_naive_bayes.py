@@ -287,7 +287,7 @@ def owners():
 def test_owners_with_different_designs_are_fitted_together():
     both, strata = owners()
     model = NaiveBayes(both, "class").fit(strata)
-    assert_fitted_to(model, joints_of(lambda event: both.proportion(strata, event).value))
+    assert_fitted_to(model, joints_of(lambda event: both.estimate(strata, event).value))
     assert model.n_reports_ == 250
     pooled = NaiveBayes(Stratified([identity_of(BOOK)] * 2), "class").fit(
         [undisguised(strata[0].codes[:20]), undisguised(strata[0].codes[20:])]
@@ -304,7 +304,7 @@ def test_owners_are_scored_together():
     both, strata = owners()
     column = BOOK.index("b")
     found = score_strata(lambda codes: codes[:, column] == 1, both.pair(strata))
-    expected = both.proportion(strata, {"b": "1"})
+    expected = both.estimate(strata, {"b": "1"})
     assert found.value == pytest.approx(expected.value, abs=1e-12)
     assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-2)
     assert found.n == 250

@@ -173,7 +173,7 @@ def test_sets_are_summed_partition_by_partition(survey):
     )
     stream, overs = pp.Stream.from_seed(4), [("region",), ("age", "used"), ("used",)]
     reports = design.disguise(book.encode(frame), stream)
-    whole = [pp.estimate_proportions(reports, design, over) for over in overs]
+    whole = [pp.estimate(reports, over, design=design) for over in overs]
     for n in (1, 20):
         sums = disguise_and_sum(frame_partitions(frame, n), book, design, stream, overs)
         for one, other in zip(sums, whole, strict=True):

@@ -19,7 +19,7 @@ from ppdm_dask import PPDMError, designs, perturb, privacy
 from ppdm_dask import privacy as hints
 from ppdm_dask.data import binning
 from ppdm_dask.designs import Flip
-from ppdm_dask.inference import association_test, bootstrap, estimate_joint, project_simplex
+from ppdm_dask.inference import association_test, bootstrap, estimate, project_simplex
 from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.perturb import metrics
 from ppdm_dask.randomness import SimulationStream
@@ -86,7 +86,13 @@ CASES: dict[str, Calls] = {
             ),
         )
     },
-    "Estimate": {"level": (lambda x: pp.invert(TABLE, DESIGN).interval(x), SHARE)},
+    "Estimate": {
+        "level": (lambda x: pp.invert(TABLE, DESIGN).interval(x), SHARE),
+        "level of one": (
+            lambda x: pp.estimate(REPORTS, {"a": "y"}, design=DESIGN).interval(x),
+            SHARE,
+        ),
+    },
     "Identity": {"shape": (lambda x: pp.Identity("a", [x]), WHOLE)},
     "KaryResponse": of_design("KaryResponse", n=3, p=0.5),
     "MultiGroup": {
@@ -103,9 +109,6 @@ CASES: dict[str, Calls] = {
         ),
     },
     "NaiveBayes": {"floor": (lambda x: pp.NaiveBayes(DESIGN, "a", floor=x).fit(REPORTS), SHARE)},
-    "Proportion": {
-        "level": (lambda x: pp.proportion(REPORTS, DESIGN, {"a": "y"}).interval(x), SHARE)
-    },
     "RRMatrix": {
         "P": (
             lambda x: pp.RRMatrix("a", x),
@@ -280,10 +283,10 @@ CASES: dict[str, Calls] = {
         ),
         "max_steps": (lambda x: pp.em(TABLE, DESIGN, max_steps=x), (*WHOLE, 0)),
     },
-    "estimate_joint": {
-        "events": (lambda x: estimate_joint(REPORTS, DESIGN, x), ([],)),
+    "estimate": {
+        "over": (lambda x: estimate(REPORTS, x, design=DESIGN), ([],)),
         "coefficients": (
-            lambda x: estimate_joint(REPORTS, DESIGN, [{"a": "y"}]).combine(x),
+            lambda x: estimate(REPORTS, [{"a": "y"}], design=DESIGN).combine(x),
             ([1, 2], [math.nan], [math.inf], ["x"], "x"),
         ),
     },
@@ -327,15 +330,13 @@ CASES: dict[str, Calls] = {
 
 MADE = [
     "Association",
-    "Bootstrap",
     "Disclosure",
     "Distortion",
     "Fit",
+    "GroupedSums",
     "Hint",
     "Interval",
-    "JointEstimate",
     "KeyedStream",
-    "LikelihoodEstimate",
     "PosteriorSummary",
     "Reports",
     "SealedStream",

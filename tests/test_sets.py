@@ -22,12 +22,11 @@ from ppdm_dask import (
     count,
     event_weights,
     privacy,
-    proportion,
 )
 from ppdm_dask.designs import SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import DesignError, RecordsError
-from ppdm_dask.inference import estimate_proportions, sum_event, sum_weights
+from ppdm_dask.inference import estimate, sum_event, sum_weights
 from ppdm_dask.kernels.sampling import draw_subsets
 
 SETS = Product(
@@ -134,13 +133,13 @@ def test_sums_equal_event_weights_cell_by_cell(names, where):
 def test_proportion_and_estimate_agree_and_are_right():
     truth = random_records(BOOK, 60_000, seed=4)
     reports = SETS.disguise(truth, Stream.from_seed(5))
-    estimate = estimate_proportions(reports, SETS, ["s", "w"])
-    single = proportion(reports, SETS, {"s": "2", "w": "1"})
-    assert math.isclose(estimate.values[2, 1], single.value)
-    assert math.isclose(float(estimate.standard_error[2, 1]), single.standard_error, rel_tol=1e-6)
+    made = estimate(reports, ["s", "w"], design=SETS)
+    single = estimate(reports, {"s": "2", "w": "1"}, design=SETS)
+    assert math.isclose(made.values[2, 1], single.value)
+    assert math.isclose(float(made.standard_error[2, 1]), single.standard_error, rel_tol=1e-6)
     share = ((truth.column("s") == 2) & (truth.column("w") == 1)).mean()
     assert abs(single.value - share) < 5 * single.standard_error
-    assert abs(math.fsum(estimate.values.ravel()) - 1) < 1e-9
+    assert abs(math.fsum(made.values.ravel()) - 1) < 1e-9
 
 
 def test_oue_against_published_formulas():
@@ -214,9 +213,9 @@ def test_bits_of_thousands_of_categories():
             design.q if isinstance(design, UnaryEncoding) else (design.size - chance) / (k - 1)
         )
         assert abs(others - expected) < 1e-3 * expected + 5 * math.sqrt(expected / (n * k))
-        estimate = estimate_proportions(reports, design, ["a"])
-        z = (estimate.values - np.bincount(truth, minlength=k) / n) / np.sqrt(estimate.variance)
-        assert abs(estimate.values.sum() - 1) < 1e-8
+        made = estimate(reports, ["a"], design=design)
+        z = (made.values - np.bincount(truth, minlength=k) / n) / np.sqrt(made.variance)
+        assert abs(made.values.sum() - 1) < 1e-8
         assert np.abs(z).max() < 6
         assert 0.9 < z.std() < 1.1
         with pytest.raises(DesignError, match=r"2\^2925 subsets .* sums of event weights"):
@@ -224,7 +223,7 @@ def test_bits_of_thousands_of_categories():
     none = UnaryEncoding("a", k, 0.3, 0.3)
     reports = none.disguise(Records(truth[:, None], book), Stream.from_seed(9))
     with pytest.raises(NotInvertible, match="not invertible"):
-        estimate_proportions(reports, none, ["a"])
+        estimate(reports, ["a"], design=none)
 
 
 def test_the_subset_kernel_is_floyds_algorithm():
@@ -254,11 +253,11 @@ def test_one_report_and_none():
     design = UnaryEncoding("a", 4, epsilon=1.0)
     book = codebook_of(design)
     one = design.disguise(random_records(book, 1, seed=11), Stream.from_seed(12))
-    estimate = estimate_proportions(one, design, ["a"])
-    assert np.isfinite(estimate.values).all()
-    assert np.isnan(estimate.standard_error).all()
+    made = estimate(one, ["a"], design=design)
+    assert np.isfinite(made.values).all()
+    assert np.isnan(made.standard_error).all()
     with pytest.raises(RecordsError, match="no reports; at least one is needed"):
-        estimate_proportions(one.slice(0, 0), design, ["a"])
+        estimate(one.slice(0, 0), ["a"], design=design)
     kary = KaryResponse("a", 4, 0.5)
     with pytest.raises(RecordsError, match="sums of reports made by different designs"):
         sum_event(one, design, {"a": "1"}) + sum_event(
@@ -284,7 +283,7 @@ def test_learners_refuse_what_they_would_misread():
         ID3(warner, target="w").fit,
         lambda r: NaiveBayes(Stratified([warner]), target="w").fit([r]),
         lambda r: score_disguised(lambda codes: codes[:, 0] == 0, r, warner),
-        lambda r: Stratified([warner]).proportion([r], {"w": "1"}),
+        lambda r: Stratified([warner]).estimate([r], {"w": "1"}),
     ):
         with pytest.raises(RecordsError, match=r"survey weights or strata are"):
             use(weighted)

@@ -26,8 +26,7 @@ from ppdm_dask import (
     event_weights,
 )
 from ppdm_dask.errors import DesignError, RecordsError
-from ppdm_dask.inference import estimate_proportions
-from ppdm_dask.inference.proportions import proportion
+from ppdm_dask.inference import estimate
 
 BOOK = make_codebook(["a", "b", "class"], [2, 2, 2])
 
@@ -60,7 +59,7 @@ def test_weights_of_all_strata_add(estimand):
     both = Stratified(DESIGNS)
     for event in ({"a": "1"}, {"a": "0", "class": "1"}, {"b": "1", "class": "0", "a": "1"}):
         weights = [event_weights(r, d, event) for r, d in zip(strata, DESIGNS, strict=True)]
-        got = both.proportion(strata, event, estimand=estimand)
+        got = both.estimate(strata, event, estimand=estimand)
         assert got.value == pytest.approx(math.fsum(np.concatenate(weights)) / n, abs=1e-12)
         if estimand == "population":
             spread = sum(len(w) * w.var(ddof=1) for w in weights)
@@ -73,12 +72,12 @@ def test_weights_of_all_strata_add(estimand):
 def test_one_stratum_is_the_plain_estimate():
     (reports,) = owners(designs=DESIGNS[1:2], sizes=[100])
     event = {"a": "1", "b": "0"}
-    one = Stratified(DESIGNS[1:2]).proportion([reports], event)
-    plain = proportion(reports, DESIGNS[1], event)
+    one = Stratified(DESIGNS[1:2]).estimate([reports], event)
+    plain = estimate(reports, event, design=DESIGNS[1])
     assert one.value == plain.value
     assert one.standard_error == pytest.approx(plain.standard_error, rel=1e-12)
-    table = Stratified(DESIGNS[1:2]).estimate_proportions([reports], ["class", "a"])
-    expected = estimate_proportions(reports, DESIGNS[1], ["class", "a"])
+    table = Stratified(DESIGNS[1:2]).estimate([reports], ["class", "a"])
+    expected = estimate(reports, ["class", "a"], design=DESIGNS[1])
     np.testing.assert_array_equal(table.values, expected.values)
     np.testing.assert_array_equal(table.variance, expected.variance)
 
@@ -86,12 +85,12 @@ def test_one_stratum_is_the_plain_estimate():
 @pytest.mark.parametrize("estimand", ["population", "file"])
 def test_tables_are_inverted_by_stratum_and_added(estimand):
     strata, both = owners(), Stratified(DESIGNS)
-    table = both.estimate_proportions(strata, ["class", "b"], estimand=estimand)
+    table = both.estimate(strata, ["class", "b"], estimand=estimand)
     assert table.values.sum() == pytest.approx(1)
     assert table.negative_share == (table.values < 0).mean()
     for c, b in itertools.product(range(2), repeat=2):
         event = {"class": str(c), "b": str(b)}
-        expected = both.proportion(strata, event, estimand=estimand)
+        expected = both.estimate(strata, event, estimand=estimand)
         assert table.values[c, b] == pytest.approx(expected.value, abs=1e-12)
         variance = expected.standard_error**2
         assert table.variance[c, b] == pytest.approx(variance, rel=1e-9)
@@ -104,10 +103,10 @@ def test_pooling_the_weights_would_overstate_the_error():
     one = reports_of(np.ones((50, 3), int), BOOK, DESIGNS[0])
     none = reports_of(np.zeros((50, 3), int), BOOK, DESIGNS[0])
     both = Stratified([DESIGNS[0], DESIGNS[0]])
-    got = both.proportion([one, none], {"a": "1"}, estimand="file")
+    got = both.estimate([one, none], {"a": "1"}, estimand="file")
     assert (got.value, got.standard_error) == (0.5, 0.0)
     # Of the population they do not say how rare the others are.
-    wider = both.proportion([one, none], {"a": "1"})
+    wider = both.estimate([one, none], {"a": "1"})
     assert wider.value == 0.5
     assert math.isnan(wider.standard_error)
     assert "vary too little" in wider.reason
@@ -129,7 +128,7 @@ def test_standard_errors_cover():
             codes[:, 0] = rng.random(n) < chances[h]
             records = type(records)(codes, BOOK)
             strata.append(design.disguise(records, Stream.from_seed(repeat).child(h)))
-        got = both.proportion(strata, {"a": "1"})
+        got = both.estimate(strata, {"a": "1"})
         z.append((got.value - truth) / got.standard_error)
     assert abs(np.mean(z)) < 4 / math.sqrt(1_000)
     assert abs(np.std(z) - 1) < 4 / math.sqrt(2_000) + 0.01
@@ -164,7 +163,7 @@ def test_counts_and_errors_of_nodes_are_those_of_the_strata(designs):
     for node in range(len(tree)):
         for c in range(2):
             event = {BOOK.names[i]: str(v) for i, v in tree.conditions(node).items()}
-            expected = both.proportion(strata, {**event, "class": str(c)})
+            expected = both.estimate(strata, {**event, "class": str(c)})
             assert tree.counts[node, c] == pytest.approx(tree.n_reports * expected.value, abs=1e-9)
             error = tree.n_reports * expected.standard_error
             assert tree.standard_error[node, c] == pytest.approx(error, abs=1e-9)
@@ -216,19 +215,19 @@ def test_wrong_strata():
     strata, both = owners(), Stratified(DESIGNS)
     says = "strata: got 2; reports for each of 3 designs are needed"
     with pytest.raises(RecordsError, match=says):
-        both.proportion(strata[:2], {"a": "1"})
+        both.estimate(strata[:2], {"a": "1"})
     with pytest.raises(RecordsError, match="strata: got 1; reports for each of 3 designs"):
         ID3(both, "class").fit(strata[0])
     with pytest.raises(RecordsError, match="made by another design"):
-        both.proportion([strata[0], strata[2], strata[1]], {"a": "1"})
+        both.estimate([strata[0], strata[2], strata[1]], {"a": "1"})
     with pytest.raises(RecordsError, match="stratum 2 has no records; leave it out"):
-        both.proportion([strata[0], strata[1].slice(0, 0), strata[2]], {"a": "1"})
+        both.estimate([strata[0], strata[1].slice(0, 0), strata[2]], {"a": "1"})
     with pytest.raises(RecordsError, match="stratum 3 has another codebook than stratum 1"):
-        both.proportion([*strata[:2], strata[2].select(["b", "a", "class"])], {"a": "1"})
+        both.estimate([*strata[:2], strata[2].select(["b", "a", "class"])], {"a": "1"})
     with pytest.raises(RecordsError, match="stratum 1: got list; Reports are needed"):
-        both.proportion([[1], *strata[1:]], {"a": "1"})
+        both.estimate([[1], *strata[1:]], {"a": "1"})
     with pytest.raises(InputError, match="estimand: got 'sample'"):
-        both.proportion(strata, {"a": "1"}, estimand="sample")
+        both.estimate(strata, {"a": "1"}, estimand="sample")
     with pytest.raises(InputError, match="a table has one design"):
         ID3(both, "class").fit_table(count(strata[1], DESIGNS[1]))
 
@@ -241,7 +240,7 @@ def test_wrong_designs():
     designs = (Warner("a", 0.5), UnrelatedQuestion(["a", "b"], 0.6), KaryResponse("b", 2, 0.7))
     strata = owners(designs=designs)
     with pytest.raises(NotInvertible, match="warner on a is not invertible"):
-        Stratified(designs).proportion(strata, {"a": "1"})
+        Stratified(designs).estimate(strata, {"a": "1"})
     with pytest.raises(NotInvertible, match="warner on a is not invertible"):
         ID3(Stratified(designs), "class").fit(strata)
     assert Stratified(designs) == Stratified(list(designs))

@@ -77,7 +77,7 @@ def estimated(over: str, *files: str, **asked: Any) -> Any:
 
 
 def numbers(found: Any) -> Any:
-    return np.array([[cell.proportion, cell.standard_error] for cell in found.cells], float)
+    return np.array([[cell.value, cell.standard_error] for cell in found.cells], float)
 
 
 def codes(path: str) -> Any:
@@ -137,9 +137,9 @@ def test_intervals_cover_the_known_truth_at_the_rate_they_say() -> None:
         for name, label in cell_of.items():
             found = estimated(name, "r.parquet", estimand="file")
             (cell,) = (cell for cell in found.cells if cell.labels == (label,))
-            assert cell.lower is not None and cell.upper is not None
+            assert cell.lower <= cell.upper
             covered[name] += cell.lower <= truth[name][label] <= cell.upper
-            values[name].append(cell.proportion)
+            values[name].append(cell.value)
             errors[name].append(cell.standard_error or math.nan)
     for name, label in cell_of.items():
         # Four standard deviations of a binomial count with p = 0.95, and of the mean.
@@ -235,7 +235,7 @@ def test_counts_add_up_to_the_reports(capsys: Capture) -> None:
         found = estimated("drug", "all.parquet", method=method)
         table = count_files(sources, BOOK, DESIGN, ["drug"])
         want = getattr(pp, method)(table, DESIGN).values
-        np.testing.assert_allclose([cell.proportion for cell in found.cells], want, atol=1e-12)
+        np.testing.assert_allclose([cell.value for cell in found.cells], want, atol=1e-12)
         interval = pp.event_interval(table, DESIGN, {"drug": "once"})
         assert (found.cells[1].lower, found.cells[1].upper) == (interval.lower, interval.upper)
 
@@ -271,9 +271,9 @@ def test_every_kind_of_report_survives_its_file(design: pp.Design, suffix: str) 
     sources = open_sources([out], book, design, FILES)
     for over in (["a"], ["b"], ["b", "a"]):
         answer = estimate_files(sources, book, design, Question(tuple(over)))
-        want = pp.estimate_proportions(expected, design, over)
+        want = pp.estimate(expected, over, design=design)
         np.testing.assert_allclose(
-            [cell.proportion for cell in answer.cells], want.values.ravel(), atol=1e-12
+            [cell.value for cell in answer.cells], want.values.ravel(), atol=1e-12
         )
 
 
@@ -291,7 +291,7 @@ def test_a_block_that_does_not_marginalise_is_said_to_be_counted_along(capsys: C
     found = json.loads(capsys.readouterr().out)
     records = BOOK.select(["smokes", "drug"]).encode(answers(500))
     reports = design.disguise(records, pp.Stream.from_seed(1))
-    want = pp.estimate_proportions(reports, design, ["drug"])
+    want = pp.estimate(reports, ["drug"], design=design)
     assert [cell["proportion"] for cell in found["cells"]] == pytest.approx(want.values.tolist())
     assert found["counted_along"] == ["smokes"]
     assert any(text.startswith("counted along: smokes, disguised") for text in found["statements"])

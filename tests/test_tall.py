@@ -22,7 +22,7 @@ from ppdm_dask import (
 )
 from ppdm_dask.designs.base import condition, left_inverse
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.inference import estimate_proportions
+from ppdm_dask.inference import estimate
 
 JOINT = RRMatrix(
     ["a", "b"], np.vstack([0.6 * checks.JOINT_SKEWED, 0.4 * np.eye(4)]), [2, 2], [2, 4]
@@ -71,15 +71,15 @@ def test_weights_tables_and_plain_sums_agree():
     whole = invert(count(reports, DESIGN), DESIGN)
     assert whole.values.shape == BOOK.shape
     for names in (["t"], ["t", "w"], ["b"], ["u", "a", "t"]):
-        estimate = estimate_proportions(reports, DESIGN, names)
-        np.testing.assert_allclose(estimate.values, whole.marginal(names).values, atol=1e-12)
+        guess = estimate(reports, names, design=DESIGN)
+        np.testing.assert_allclose(guess.values, whole.marginal(names).values, atol=1e-12)
         np.testing.assert_allclose(
-            np.diag(estimate.covariance), estimate.variance.ravel(), rtol=1e-9, atol=1e-12
+            np.diag(guess.covariance), guess.variance.ravel(), rtol=1e-9, atol=1e-12
         )
         for cell in itertools.product(*(range(len(BOOK[name])) for name in names)):
             event = dict(zip(names, map(str, cell), strict=True))
             mean = event_weights(reports, DESIGN, event).mean()
-            assert abs(mean - estimate.values[cell]) < 1e-12
+            assert abs(mean - guess.values[cell]) < 1e-12
 
 
 def test_estimates_are_unbiased():

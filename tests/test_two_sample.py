@@ -32,12 +32,12 @@ def test_the_published_estimator():
     """pi = [l1 (1 - q2) - l2 (1 - q1)] / (q1 - q2), with the variance of independent shares."""
     result = SCHEME.estimate(answers(0, 400, 140), answers(1, 600, 150))
     l1, l2 = 0.35, 0.25
-    assert math.isclose(result.private.value, (l1 * 0.7 - l2 * 0.3) / 0.4)
+    assert math.isclose(result[0].value, (l1 * 0.7 - l2 * 0.3) / 0.4)
     v1, v2 = l1 * (1 - l1) / 399, l2 * (1 - l2) / 599
     error = math.sqrt(0.7**2 * v1 + 0.3**2 * v2) / 0.4
-    assert math.isclose(result.private.standard_error, error)
-    assert math.isclose(0.7 * result.private.value + 0.3 * result.personal.value, l1)
-    assert math.isclose(0.3 * result.private.value + 0.7 * result.personal.value, l2)
+    assert math.isclose(result[0].standard_error, error)
+    assert math.isclose(0.7 * result[0].value + 0.3 * result[1].value, l1)
+    assert math.isclose(0.3 * result[0].value + 0.7 * result[1].value, l2)
     assert math.isclose(result.covariance[0, 0], error**2)
     assert result.covariance[0, 1] < 0
 
@@ -58,9 +58,9 @@ def test_coverage_and_law_of_the_disguise():
         part = SCHEME.disguise(records.slice(100, 900), h, stream)
         np.testing.assert_array_equal(part.codes, made.codes[100:900])
     result = SCHEME.estimate(*reports)
-    assert abs(result.private.value - 0.2) < 5 * result.private.standard_error
-    assert abs(result.personal.value - 0.6) < 5 * result.personal.standard_error
-    assert result.private.standard_error < 0.02
+    assert abs(result[0].value - 0.2) < 5 * result[0].standard_error
+    assert abs(result[1].value - 0.6) < 5 * result[1].standard_error
+    assert result[0].standard_error < 0.02
 
 
 def test_what_cannot_be_estimated_is_refused():
@@ -78,4 +78,4 @@ def test_what_cannot_be_estimated_is_refused():
     with pytest.raises(DesignError, match=r"^q: got .*two probabilities"):
         TwoSample("sick", "birthday", (0.4,))
     single = SCHEME.estimate(answers(0, 1, 1), answers(1, 5, 3))
-    assert math.isnan(single.private.standard_error)
+    assert math.isnan(single[0].standard_error)

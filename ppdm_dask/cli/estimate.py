@@ -163,13 +163,13 @@ def estimate(
         say(f"written: {out}")
 
 
-def _json(found: pp.survey.SurveyEstimate, said: list[str]) -> dict[str, Any]:
+def _json(found: pp.survey.Answer, said: list[str]) -> dict[str, Any]:
     question = found.question
     return {
         "over": list(question.over),
-        "n": found.n,
-        "effective_size": found.size,
-        "degrees_of_freedom": found.freedom,
+        "n": found.estimate.n,
+        "effective_size": found.estimate.effective_size,
+        "degrees_of_freedom": found.estimate.freedom,
         "estimand": question.estimand,
         "method": question.method,
         "level": question.level,
@@ -180,7 +180,7 @@ def _json(found: pp.survey.SurveyEstimate, said: list[str]) -> dict[str, Any]:
         "simulated": found.simulated,
         "negative": found.negative,
         "counted_along": list(found.whole),
-        "fit": _fit(found.fit),
+        "fit": _fit(found.estimate.fit),
         "cells": [
             {
                 "labels": dict(zip(question.over, cell.labels, strict=True)),
@@ -192,8 +192,9 @@ def _json(found: pp.survey.SurveyEstimate, said: list[str]) -> dict[str, Any]:
     }
 
 
-def _numbers(cell: pp.survey.Cell) -> list[float | None]:
-    return [getattr(cell, name) for name in NUMBERS]
+def _numbers(cell: pp.inference.Interval) -> list[float | None]:
+    numbers = (cell.value, cell.standard_error, cell.lower, cell.upper)
+    return [None if math.isnan(x) else x for x in numbers]
 
 
 def _fit(fit: pp.inference.Fit) -> dict[str, Any]:
@@ -220,7 +221,7 @@ def _headed(over: Sequence[str], names: Sequence[str]) -> list[str]:
     return heads
 
 
-def _csv(found: pp.survey.SurveyEstimate, safe: bool) -> str:
+def _csv(found: pp.survey.Answer, safe: bool) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     quote = pp.files.spreadsheet_safe if safe else list
@@ -232,15 +233,15 @@ def _csv(found: pp.survey.SurveyEstimate, safe: bool) -> str:
     return file.getvalue()
 
 
-def _print(found: pp.survey.SurveyEstimate) -> None:
+def _print(found: pp.survey.Answer) -> None:
     over = found.question.over
     rows = [
         [
             *cell.labels,
-            f"{cell.proportion:.4f}",
-            "undefined" if cell.standard_error is None else f"{cell.standard_error:.4f}",
+            f"{cell.value:.4f}",
+            "undefined" if math.isnan(cell.standard_error) else f"{cell.standard_error:.4f}",
             "undefined"
-            if cell.lower is None or cell.upper is None
+            if math.isnan(cell.upper - cell.lower)
             else f"{cell.lower:.4f} to {cell.upper:.4f}",
         ]
         for cell in found.cells[:ROWS]

@@ -30,7 +30,7 @@ from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.files.reader import open_parquet_data, require_same_types
-from ppdm_dask.inference.sums import WeightSums, sum_weights
+from ppdm_dask.inference.evidence import WeightSums, sum_weights
 from ppdm_dask.inference.tables import ContingencyTable, count
 from ppdm_dask.randomness import KeyedStream, SealedStream, Stream
 

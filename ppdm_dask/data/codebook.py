@@ -57,6 +57,8 @@ class Records:
         Survey weights, positive: how many of the population a record stands for.
     strata : array of int, shape (n_records,), optional
         Stratum of each record, 0 or more; within a stratum records are a random sample.
+    kept : mapping of str to array, shape (n_records,), optional
+        Columns beside the attributes that stay as they are: weights, strata, identifiers.
 
     Raises
     ------
@@ -70,6 +72,7 @@ class Records:
     offset: int = 0
     weights: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
     strata: npt.NDArray[np.int64] | None = field(default=None, kw_only=True)
+    kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         codes = np.asarray(self.codes)
@@ -98,7 +101,12 @@ class Records:
         if codes is self.codes:
             codes = codes.view()
         codes.flags.writeable = False
-        settle(self, codes=codes)
+        settle(self, codes=codes, kept=dict(self.kept))
+        for name, column in self.kept.items():
+            if np.shape(column)[:1] != (len(codes),):
+                raise RecordsError(
+                    f"kept column {shown(name)}: {len(codes)} values are needed", name
+                )
         _check_survey(self, len(codes))
 
     @property
@@ -123,6 +131,7 @@ class Records:
         for name in ("weights", "strata"):
             values = getattr(self, name)
             fields[name] = None if values is None else values[rows]
+        fields["kept"] = {name: column[rows] for name, column in self.kept.items()}
         return fields
 
     def select(self, names: Iterable[str]) -> Self:
@@ -146,6 +155,34 @@ class Records:
         given: dict[str, Any] = {"weights": weights, "strata": strata}
         return replace(self, **given)
 
+    def surveyed_by(
+        self, weights: str | npt.ArrayLike | None = None, strata: str | npt.ArrayLike | None = None
+    ) -> Self:
+        """The same records with survey weights or strata by the names of kept columns, or given.
+
+        What is not given stays as it is.  Strata by name may be of texts or whole numbers.
+
+        Raises
+        ------
+        RecordsError
+            If no column of that name was kept, or weights are not positive numbers.
+        """
+        if isinstance(weights, str):
+            weights = self._kept(weights)
+        if isinstance(strata, str):
+            strata = _stratum_codes(self._kept(strata))
+        return self.surveyed(
+            self.weights if weights is None else weights, self.strata if strata is None else strata
+        )
+
+    def _kept(self, name: str) -> npt.NDArray[Any]:
+        if name not in self.kept:
+            there = listed(self.kept) or "none"
+            raise RecordsError(
+                f"column {shown(name)} was not kept; columns that were: {there}", name
+            )
+        return self.kept[name]
+
 
 @dataclass(frozen=True, eq=False)
 class Reports(Records):
@@ -163,12 +200,16 @@ class Reports(Records):
     sets : mapping of attribute to array of uint8, shape (n_records, ceil(categories / 8))
         Reports that are subsets of the categories: v is in one if bit ``v % 8`` of byte ``v // 8``
         is 1.  Their column of codes holds zeros.
+    design : Design, optional
+        The design that made them, where it is at hand.
     """
 
     design_digest: str = ""
     simulated: bool = True
     reported_sizes: tuple[int, ...] | None = None
     sets: Mapping[str, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    # Typed loosely: designs are made of codebooks, and not the other way round.
+    design: Any = field(default=None, kw_only=True, repr=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -206,6 +247,13 @@ class Reports(Records):
 
 def _rebuild(kind: type[Reports], values: dict[str, Any]) -> Reports:
     return kind(**values)
+
+
+def _stratum_codes(column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Codes of strata that depend on their labels only: parts of a data set are coded alone."""
+    labels, which = np.unique(np.asarray(column).astype(str), return_inverse=True)
+    codes = [int.from_bytes(hashlib.blake2b(x.encode(), digest_size=8).digest()) for x in labels]
+    return np.array([code >> 1 for code in codes], np.int64)[which]
 
 
 def _check_survey(records: Records, n: int) -> None:
@@ -342,7 +390,7 @@ class Codebook(Declared):
         target = self.target if self.target in names else None
         return type(self)(tuple(self[name] for name in names), target)
 
-    def encode(self, frame: pd.DataFrame, offset: int = 0) -> Records:
+    def encode(self, frame: pd.DataFrame, offset: int = 0, keep: Iterable[str] = ()) -> Records:
         """Codes of the records of a frame.
 
         Parameters
@@ -352,6 +400,8 @@ class Codebook(Declared):
             passed over.
         offset : int
             Position of the frame's first row in the whole data set.
+        keep : iterable of str
+            Further columns to keep as they are, such as survey weights and strata.
 
         Raises
         ------
@@ -359,12 +409,14 @@ class Codebook(Declared):
             If a column is absent, or a value is not declared; the message names the attribute,
             the row (counted over the whole data set, from 0), the value and what is declared.
         """
-        frame = as_frame(frame, self.names)
+        beside = tuple(keep)
+        frame = as_frame(frame, (*self.names, *beside))
         dtype = code_dtype(max(self.shape))
         codes = np.empty((len(frame), len(self.attributes)), dtype=dtype, order="F")
         for position, attribute in enumerate(self.attributes):
             codes[:, position] = attribute.encode(_column(frame, attribute.name), offset)
-        return Records(codes, self, offset)
+        kept = {name: _column(frame, name).to_numpy() for name in beside}
+        return Records(codes, self, offset, kept=kept)
 
     def decode(self, records: Records) -> pd.DataFrame:
         """Labels of records; of a numeric attribute the label of the bin.

@@ -596,6 +596,8 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
         sets,
         weights=records.weights,
         strata=records.strata,
+        kept=records.kept,
+        design=design,
     )
 
 

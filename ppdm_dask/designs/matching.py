@@ -115,8 +115,8 @@ def require_unweighted(records: Records) -> None:
     """Raise RecordsError for survey weights or strata, where they would go unused."""
     if records.weights is not None or records.strata is not None:
         raise RecordsError(
-            "records with survey weights or strata are only estimated from (proportion, "
-            "estimate_proportions, estimate_joint); leave them out",
+            "records with survey weights or strata are only estimated from (estimate); "
+            "leave them out",
             records,
         )
 

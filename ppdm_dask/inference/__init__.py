@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ppdm_dask._moved import moved_attribute
 from ppdm_dask.inference.association import Association, association_test, independence_test
-from ppdm_dask.inference.fit import Fit
-from ppdm_dask.inference.intervals import (
-    Interval,
-    event_interval,
-    feldman_cousins,
-    profile_deviance,
+from ppdm_dask.inference.evidence import (
+    Evidence,
+    GroupedSums,
+    WeightSums,
+    evidence_of,
+    sum_event,
+    sum_weights,
 )
-from ppdm_dask.inference.inversion import Estimate, invert, project_simplex
-from ppdm_dask.inference.joint import JointEstimate, estimate_joint
-from ppdm_dask.inference.likelihood import LikelihoodEstimate, em, mle
-from ppdm_dask.inference.proportions import estimate_proportions
-from ppdm_dask.inference.resampling import Bootstrap, bootstrap
+from ppdm_dask.inference.fit import Fit
+from ppdm_dask.inference.intervals import event_interval, feldman_cousins, profile_deviance
+from ppdm_dask.inference.inversion import invert
+from ppdm_dask.inference.likelihood import em, mle
+from ppdm_dask.inference.proportions import estimate
+from ppdm_dask.inference.resampling import bootstrap
+from ppdm_dask.inference.result import Estimate, Interval, project_simplex
 from ppdm_dask.inference.stratified import Stratified
-from ppdm_dask.inference.sums import WeightSums, sum_event, sum_weights
 from ppdm_dask.inference.two_sample import TwoSample
 
 __all__ = [
     "Association",
-    "Bootstrap",
     "Estimate",
+    "Evidence",
     "Fit",
+    "GroupedSums",
     "Interval",
-    "JointEstimate",
-    "LikelihoodEstimate",
     "Stratified",
     "TwoSample",
     "WeightSums",
     "association_test",
     "bootstrap",
     "em",
-    "estimate_joint",
-    "estimate_proportions",
+    "estimate",
     "event_interval",
+    "evidence_of",
     "feldman_cousins",
     "independence_test",
     "invert",
@@ -45,3 +49,12 @@ __all__ = [
     "sum_event",
     "sum_weights",
 ]
+
+_EARLIER = dict.fromkeys(
+    ("Bootstrap", "JointEstimate", "LikelihoodEstimate", "estimate_joint", "estimate_proportions"),
+    "inference.earlier",
+)
+
+
+def __getattr__(name: str) -> Any:
+    return moved_attribute(__name__, _EARLIER, name)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.blocks import check_table, solve_blocks
-from ppdm_dask.inference.inversion import Estimate, invert
+from ppdm_dask.inference.inversion import invert
 from ppdm_dask.rounding import sum_rounding
 from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.inference.result import Estimate
     from ppdm_dask.inference.tables import ContingencyTable
 
 __all__ = ["Association", "association_test", "independence_test"]
@@ -61,21 +61,22 @@ def _pair(table: ContingencyTable, design: Design, first: str, second: str) -> C
     return table.marginal(covering(design, (first, second)))
 
 
-def _cramers_v(estimate: Estimate) -> tuple[float, str]:
+def _cramers_v(estimate: Estimate, table: ContingencyTable, design: Design) -> tuple[float, str]:
     """Cramer's V of estimated proportions; or not a number, with the reason."""
-    joint, (first, second) = estimate.values, estimate.codebook.names
+    joint, (first, second) = estimate.values, tuple(estimate.labels)
     smaller = min(joint.shape) - 1
     if not smaller:
         alone = first if joint.shape[0] == 1 else second
         return math.nan, f"{shown(alone)} has a single category"
-    margins, squares = [joint.sum(axis=1), joint.sum(axis=0)], _second_moments(estimate)
+    margins, observed = [joint.sum(axis=1), joint.sum(axis=0)], table.counts / table.n
+    squares = solve_blocks(observed, table.attributes, design, (first, second), squared=True)
     for name, margin, axis in zip((first, second), margins, (1, 0), strict=True):
         # (sum of m weights)^2 <= m sum weights^2, so this bounds what rounding leaves of a 0.
         noise = sum_rounding(joint.shape[axis] * squares.sum(axis=axis), joint.size)
         least = int(margin.argmin())
         if margin[least] <= noise[least]:
             value = margin[least] if margin[least] < -noise[least] else 0.0
-            label = estimate.codebook[name].categories[least]
+            label = estimate.labels[name][least]
             return (
                 math.nan,
                 f"the estimated proportion of {shown(name)} = {shown(label)} is {value:.4g}",
@@ -84,19 +85,18 @@ def _cramers_v(estimate: Estimate) -> tuple[float, str]:
     return float(np.sqrt(((joint - expected) ** 2 / expected).sum() / smaller)), ""
 
 
-def _second_moments(estimate: Estimate) -> Floats:
-    """Mean squared weight of each cell, shape of the estimate."""
-    assert estimate.source is not None
-    table, design = estimate.source
-    observed = table.counts / table.n
-    return solve_blocks(observed, table.attributes, design, estimate.codebook.names, squared=True)
-
-
-def _result(statistic: float, freedom: int, method: str, estimate: Estimate) -> Association:
+def _result(
+    statistic: float,
+    freedom: int,
+    method: str,
+    estimate: Estimate,
+    table: ContingencyTable,
+    design: Design,
+) -> Association:
     from scipy.stats import chi2
 
     p_value = float(chi2.sf(statistic, freedom)) if freedom else 1.0
-    return Association(statistic, freedom, p_value, method, *_cramers_v(estimate))
+    return Association(statistic, freedom, p_value, method, *_cramers_v(estimate, table, design))
 
 
 def independence_test(
@@ -133,7 +133,7 @@ def independence_test(
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     statistic = float(((counts - expected) ** 2 / expected).sum())
     freedom = (counts.shape[0] - 1) * (counts.shape[1] - 1)
-    return _result(statistic, freedom, "chi-square of the reports", estimate)
+    return _result(statistic, freedom, "chi-square of the reports", estimate, pair, design)
 
 
 def association_test(
@@ -152,7 +152,7 @@ def association_test(
     r, c = joint.shape
     freedom = (r - 1) * (c - 1)
     if not freedom:
-        return _result(0.0, 0, "Wald", estimate)
+        return _result(0.0, 0, "Wald", estimate, pair, design)
     # Asked for first: it refuses as many cells as would make the slopes too large.
     covariance = estimate.covariance
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
@@ -168,4 +168,4 @@ def association_test(
     varies = spread > DEGENERATE * spread.max(initial=0.0)
     freedom = int(varies.sum())
     statistic = float(((h @ directions[:, varies]) ** 2 / spread[varies]).sum())
-    return _result(statistic, freedom, "Wald", estimate)
+    return _result(statistic, freedom, "Wald", estimate, pair, design)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["along_blocks", "check_table", "solve_blocks"]
+__all__ = ["along_blocks", "check_table", "require_table", "solve_blocks"]
 
 
 def along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
@@ -79,11 +79,16 @@ def solve_blocks(
     return tensor.transpose([order.index(name) for name in over])
 
 
-def check_table(table: ContingencyTable, design: Design) -> ContingencyTable:
-    """The table with every cell, if the design made it, cuts no block of it and it has records."""
+def require_table(table: ContingencyTable, design: Design) -> None:
+    """Raise RecordsError or DesignError unless the design made the reports of a table."""
     require_order(table, design)
     if table.design_digest and table.design_digest != design.digest:
         raise RecordsError("the table holds reports made by another design", design)
+
+
+def check_table(table: ContingencyTable, design: Design) -> ContingencyTable:
+    """The table with every cell, if the design made it, cuts no block of it and it has records."""
+    require_table(table, design)
     require_whole(design, table.attributes)
     table = table.dense()
     if not table.n:

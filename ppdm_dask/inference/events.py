@@ -7,7 +7,7 @@ reports estimates P(E), and its sample variance over n that estimate's variance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,47 @@ from ppdm_dask.errors import RecordsError
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook, Records, Reports
+    from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs.base import Design
 
-__all__ = ["answers_of", "combined_masks", "event_weights", "mask_weights", "touched_part"]
+__all__ = [
+    "Symbols",
+    "answers_of",
+    "combined_masks",
+    "event_weights",
+    "mask_weights",
+    "touched_part",
+]
 
 
 Masks = Mapping[str, npt.NDArray[np.bool_]]
+
+
+class Symbols(Protocol):
+    """Rows of reported symbols: reports, or the different ones that a table counts."""
+
+    @property
+    def codebook(self) -> Codebook:
+        """Declares the attributes, in the order of the columns."""
+        ...  # pragma: no cover
+
+    @property
+    def codes(self) -> npt.NDArray[Any]:
+        """Reported symbols, shape (rows, attributes)."""
+        ...  # pragma: no cover
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Symbols that each column can hold."""
+        ...  # pragma: no cover
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Symbols of one attribute, shape (rows,)."""
+        ...  # pragma: no cover
+
+    def slice(self, start: int, stop: int) -> Symbols:
+        """Some consecutive rows."""
+        ...  # pragma: no cover
 
 
 def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
@@ -54,17 +88,18 @@ def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) ->
     return mask_weights(reports, design, reports.codebook.masks(event))
 
 
-def mask_weights(reports: Reports, design: Design, masks: Masks) -> Floats:
+def mask_weights(symbols: Symbols, design: Design, masks: Masks) -> Floats:
     """Weights of an event that is given by its categories, shape (n,); none of them is 0.
 
     Parameters
     ----------
-    reports, design
-        As in :func:`event_weights`.
+    symbols : Symbols
+    design : Design
+        Bound to their codebook.
     masks : mapping of attribute to array of bool
         The categories of the event; without any the event is impossible.
     """
-    weight = np.ones(len(reports))
+    weight = np.ones(len(symbols.codes))
     if not all(mask.any() for mask in masks.values()):
         weight[:] = 0.0
         return weight
@@ -73,11 +108,11 @@ def mask_weights(reports: Reports, design: Design, masks: Masks) -> Floats:
         covered.update(block.attributes)
         touched = [name for name in block.attributes if name in masks]
         if touched:
-            there, part = touched_part(block, touched, reports.codebook.names)
-            weight *= part.weights(masks, answers_of(reports, there, part))
+            there, part = touched_part(block, touched, symbols.codebook.names)
+            weight *= part.weights(masks, answers_of(symbols, there, part))
     for name, mask in masks.items():
         if name not in covered:
-            weight *= mask[reports.column(name)]
+            weight *= mask[symbols.column(name)]
     return weight
 
 
@@ -114,14 +149,14 @@ def touched_part(
     return names, part
 
 
-def answers_of(reports: Records, names: Sequence[str], block: Design) -> npt.NDArray[Any]:
+def answers_of(symbols: Symbols, names: Sequence[str], block: Design) -> npt.NDArray[Any]:
     """What a block's weights are taken of: columns of codes, or packed sets."""
     if block.kind == "set":
-        sets = getattr(reports, "sets", {})
+        sets = getattr(symbols, "sets", {})
         if names[0] not in sets:
             raise RecordsError(
                 f"reports of {shown(names[0])} hold no sets; the design makes some", block
             )
         bits: npt.NDArray[Any] = sets[names[0]]
         return bits
-    return reports.codes[:, [reports.codebook.index(name) for name in names]]
+    return symbols.codes[:, [symbols.codebook.index(name) for name in names]]

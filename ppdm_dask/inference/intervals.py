@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,12 +21,13 @@ from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.likelihood import mle
 from ppdm_dask.inference.maximum import MAX_DENSE, channel, log_likelihood, maximise
 from ppdm_dask.inference.moments import normal_quantile
+from ppdm_dask.inference.result import Interval
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["Interval", "event_interval", "feldman_cousins", "profile_deviance"]
+__all__ = ["event_interval", "feldman_cousins", "profile_deviance"]
 
 
 ROUNDING = 1e-12
@@ -168,23 +168,6 @@ def _count_at(share: float, yes: int, n: int, a: float, b: float) -> int:
         else:
             low = middle
     return high
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Confidence interval of one proportion, within [0, 1].
-
-    Parameters
-    ----------
-    lower, upper : float
-    level : float
-    method : {"likelihood-ratio ordering", "profile likelihood"}
-    """
-
-    lower: float
-    upper: float
-    level: float
-    method: str
 
 
 def event_interval(

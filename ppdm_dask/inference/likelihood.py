@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,41 +12,20 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.fit import fit_of_table
-from ppdm_dask.inference.inversion import Estimate
 from ppdm_dask.inference.maximum import MAX_DENSE, channel, maximum, require_possible
 from ppdm_dask.inference.moments import Estimand, check_estimand
+from ppdm_dask.inference.result import Estimate, labels_of
 from ppdm_dask.ranges import real, whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["LikelihoodEstimate", "em", "mle"]
+__all__ = ["em", "mle"]
 
 
 ZERO = 1e-12
 """Proportion up to which a cell of the exact maximum is 0."""
-
-
-@dataclass(frozen=True, eq=False)
-class LikelihoodEstimate(Estimate):
-    """Joint proportions within the simplex at which the reports are most likely.
-
-    Standard errors are from the observed information, where no cell is 0; at the boundary they
-    fail, and there are none.
-
-    Parameters
-    ----------
-    steps : int
-        Iterations taken; 0 where the maximum has a closed form.
-    converged : bool
-    gap : float
-        No proportions have a log likelihood, per report, greater by more than this.
-    """
-
-    steps: int = 0
-    converged: bool = True
-    gap: float = 0.0
 
 
 def _finish(
@@ -59,10 +37,11 @@ def _finish(
     steps: int,
     converged: bool,
     zero: float = ZERO,
-) -> LikelihoodEstimate:
+) -> Estimate:
     """Gap, negative share of the inversion, and variances where the maximum is inside.
 
-    Cells up to `zero` are on the boundary, as far as can be told.
+    These are of the observed information, which fails at the boundary of the simplex.  Cells up to
+    `zero` are on it, as far as can be told.
     """
     names, n = table.attributes, table.n
     observed = table.counts / n
@@ -95,15 +74,15 @@ def _finish(
     else:
         square = np.divide(law**2, observed, out=np.zeros_like(law), where=observed > 0)
         variance = (along_blocks(square, names, design, "invert_squared") - p**2) / n
-    return LikelihoodEstimate(
-        table.codebook,
+    return Estimate(
+        labels_of(table.codebook),
         p,
         variance,
         n,
         method,
         estimand,
         float((inverse < 0).mean()),
-        reason=reason,
+        why=reason,
         steps=steps,
         converged=converged,
         gap=gap,
@@ -118,7 +97,7 @@ def em(
     estimand: Estimand = "population",
     tolerance: float = 1e-9,
     max_steps: int = 10_000,
-) -> LikelihoodEstimate:
+) -> Estimate:
     """Expectation-maximisation from uniform proportions: Eq. (3) of [HuangDu]_.
 
     ``p[j] <- sum_i P*[i] P[i, j] p[j] / sum_l P[i, l] p[l]`` (the printed sum has its letters mixed
@@ -138,7 +117,7 @@ def em(
 
     Returns
     -------
-    LikelihoodEstimate
+    Estimate
         With the steps taken and whether they converged.
     """
     check_estimand(estimand)
@@ -163,9 +142,7 @@ def em(
     return _finish(table, design, p / p.sum(), "em", estimand, steps, converged, zero)
 
 
-def mle(
-    table: ContingencyTable, design: Design, *, estimand: Estimand = "population"
-) -> LikelihoodEstimate:
+def mle(table: ContingencyTable, design: Design, *, estimand: Estimand = "population") -> Estimate:
     """Maximum likelihood on the simplex, exactly.
 
     It is the inversion where P is square and the inversion lies within the simplex (Theorem 1 of

@@ -1,98 +1,265 @@
-"""Proportions from reports, of one event or of all categories, whichever way they are added up."""
+"""One estimate: proportions of categories or events, from reports or from what was kept of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from ppdm_dask.designs.matching import bound_to
-from ppdm_dask.errors import RecordsError
-from ppdm_dask.inference.events import event_weights
-from ppdm_dask.inference.inversion import Estimate, invert
-from ppdm_dask.inference.laws import law_of_event, lift
-from ppdm_dask.inference.moments import Estimand, check_estimand, mean_variance, standard_error_of
-from ppdm_dask.inference.sums import proportion_of, sum_event, sum_weights
-from ppdm_dask.inference.tables import count
-from ppdm_dask.inference.uncertainty import Proportion
+from ppdm_dask.arrays import Floats
+from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.identity import Identity
+from ppdm_dask.designs.matching import bound_to, covering
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.events import combined_masks, event_weights, mask_weights
+from ppdm_dask.inference.evidence import (
+    Evidence,
+    GroupedSums,
+    WeightSums,
+    evidence_of,
+    sum_event,
+)
+from ppdm_dask.inference.inversion import unbiased
+from ppdm_dask.inference.likelihood import em, mle
+from ppdm_dask.inference.moments import Estimand, check_estimand
+from ppdm_dask.inference.result import Estimate, stacked
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.rounding import to_scale
+from ppdm_dask.shown import given, listed
 
-if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Reports
-    from ppdm_dask.designs.base import Design
-
-__all__ = ["estimate_proportions", "proportion"]
+__all__ = ["Method", "estimate"]
 
 
-def proportion(
-    reports: Reports,
-    design: Design,
-    event: Mapping[str, Any],
+Method = Literal["invert", "mle", "em"]
+
+Event = Mapping[str, Any]
+
+Over = str | Iterable[str] | Event | Sequence[Event]
+
+
+def estimate(
+    evidence: Records | Evidence | Sequence[Records],
+    over: Over | None = None,
+    by: str | Iterable[str] = (),
+    where: Event | None = None,
     *,
-    where: Mapping[str, Any] | None = None,
-    estimand: Estimand = "population",
-) -> Proportion:
-    """Estimate the proportion of an event from reports.
-
-    With survey weights d it is ``sum d w / sum d``; strata enter the standard error.
-
-    Parameters
-    ----------
-    reports, design, event
-        As in :func:`event_weights`.
-    where : mapping of attribute to label or iterable of labels, optional
-        Condition: the proportion is that of the event within it.
-    estimand : {"population", "file"}
-    """
-    check_estimand(estimand)
-    if where or reports.weights is not None or reports.strata is not None:
-        return proportion_of(sum_event(reports, design, event, where), estimand)
-    design = bound_to(reports, design)
-    weights = event_weights(reports, design, event)
-    n = len(weights)
-    if not n:
-        raise RecordsError("there are no reports; at least one is needed", reports)
-
-    mean, square = np.array(math.fsum(weights) / n), np.array(math.fsum(weights**2) / n)
-    law = law_of_event(design, reports.codebook.masks(event), reports.codebook.names)
-    variance = mean_variance(mean, square, n, estimand)
-    variance, few = lift(variance, mean, law, n, law is not None and law.told(estimand))
-    moments = None
-    if law is not None:
-        inside, outside = law.second_moments(mean, square)
-        moments = float(inside), float(outside)
-    error = float(standard_error_of(variance))
-    return Proportion(float(mean), error, n, estimand, moments, few=bool(few))
-
-
-def estimate_proportions(
-    reports: Reports,
-    design: Design,
-    over: Iterable[str],
-    *,
-    where: Mapping[str, Any] | None = None,
+    weights: str | npt.ArrayLike | None = None,
+    strata: str | npt.ArrayLike | None = None,
+    design: Design | Stratified | None = None,
+    method: Method = "invert",
     estimand: Estimand = "population",
 ) -> Estimate:
-    """Unbiased joint proportions of some attributes, whatever the blocks of the design.
+    """Estimate proportions from disguised reports, or from evidence that was added up of them.
 
-    Reports are counted and inverted; where they are sets, or have survey weights, strata or a
-    condition, their event weights are summed (:func:`ppdm_dask.inference.sum_weights`).
+    By inversion proportions are unbiased and may leave [0, 1]: nothing is clipped.  With survey
+    weights d they are ``sum d w / sum d``; within a condition or a group they are ratios of two
+    estimates.  Both, and strata, enter the standard errors.
 
     Parameters
     ----------
-    reports : Reports
-    design : Design
-        The design that made them.
-    over : iterable of str
-        Attributes.
+    evidence : Reports, Records, ContingencyTable, WeightSums or GroupedSums
+        Reports, undisguised records, or what :func:`evidence_of` or :func:`ppdm_dask.count` made of
+        some.  Under a stratified design, the reports of each stratum.
+    over : iterable of str, mapping, or sequence of mappings
+        Attributes, for the proportions of all their joint categories; an event, as a mapping of
+        attributes to a label or labels, for a single proportion; or several events, whose
+        covariance is estimated too.  Not for sums, which know what they are of.
+    by : str or iterable of str
+        Attributes, disguised or not, whose categories make groups; proportions are within each,
+        and the groups are the first axes of the result.
     where : mapping of attribute to label or labels, optional
-        Condition: proportions are within it, ratios of two estimates.
+        Condition within which proportions are asked for.
+    weights, strata : array or str, optional
+        Survey weights, positive; and strata.  Of shape (n_reports,), or the name of a column that
+        was kept with the reports.
+    design : Design or Stratified, optional
+        The design that made the reports; by default the one that they or the table carry.
+    method : {"invert", "mle", "em"}
+        Unbiased inversion; or the most likely proportions within [0, 1], exactly or by
+        expectation-maximisation, which take plain counts of whole blocks.
     estimand : {"population", "file"}
+        What errors are about: the population behind the records, or these records.
+
+    Raises
+    ------
+    InputError
+        One line on a question that cannot be answered.
+    RecordsError
+        If there are no reports, or another design made them.
+
+    References
+    ----------
+    Section III-B of [HuangDu]_; Eq. (1) of [ZhanMatwin]_ solved for P(A).
+
+    Examples
+    --------
+    >>> import ppdm_dask as pp
+    >>> book = pp.Codebook((pp.Attribute("drug", ("no", "yes")),))
+    >>> design = pp.Warner("drug", theta=0.8)
+    >>> answers = pp.Records(np.repeat([[0], [1]], [700, 300], axis=0), book)
+    >>> reports = design.disguise(answers, pp.Stream.from_seed(1))
+    >>> low, high = pp.estimate(reports, {"drug": "yes"}).interval()
+    >>> low < 0.3 < high
+    True
     """
-    names = tuple(over)
-    sets = any(b.kind == "set" and b.attributes[0] in names for b in design.blocks)
-    surveyed = reports.weights is not None or reports.strata is not None
-    if sets or surveyed or where:
-        return sum_weights(reports, design, names, where).estimate(estimand)
-    return invert(count(reports, design, names), design, estimand=estimand).marginal(names)
+    check_estimand(estimand)
+    if method not in get_args(Method):
+        raise InputError(f"method: got {given(method)}; {listed(get_args(Method))} are known")
+    groups = (by,) if isinstance(by, str) else tuple(by)
+    if isinstance(evidence, WeightSums | GroupedSums):
+        if over is not None or groups or where or weights is not None or strata is not None:
+            raise InputError(
+                "over, by, where, weights and strata: sums know theirs; leave them out"
+            )
+        return evidence.estimate(estimand)
+    if over is None:
+        raise InputError("over: got none; attributes or an event are needed", over)
+    asked: Any = (
+        over if isinstance(over, Mapping) else (over,) if isinstance(over, str) else tuple(over)
+    )
+    if isinstance(evidence, Records):
+        evidence = evidence.surveyed_by(weights, strata)
+    elif weights is not None or strata is not None:
+        raise InputError("weights and strata: counts keep none; give the reports")
+    if not isinstance(evidence, Records | ContingencyTable):
+        return _of_strata(evidence, asked, groups, where, design, method, estimand)
+    made = _design_of(evidence, design)
+    if not isinstance(asked, Mapping) and any(isinstance(one, Mapping) for one in asked):
+        if groups or where or method != "invert" or isinstance(evidence, ContingencyTable):
+            raise InputError(
+                "over: several events take reports, without by, where or method", asked
+            )
+        return _of_events(evidence, made, asked, estimand)
+    if method != "invert":
+        return _most_likely(evidence, made, asked, groups, where, method, estimand)
+    return unbiased(evidence, made, asked, groups, where, estimand=estimand)
+
+
+def _design_of(source: Records | ContingencyTable, design: Design | Stratified | None) -> Design:
+    """The design given, or the one that the reports carry."""
+    made = design
+    if made is None:
+        made = getattr(source, "design", None)
+    if (
+        made is None
+        and not isinstance(source, Reports)
+        and not getattr(source, "design_digest", "")
+    ):
+        # Undisguised: every attribute is as the design leaves those that it does not cover.
+        first = source.codebook.attributes[0]
+        made = Identity(first.name, [len(first)])
+    if not isinstance(made, Design):
+        got = "none" if made is None else type(made).__name__
+        raise InputError(f"design: got {got}; the design that made the reports is needed", design)
+    return made
+
+
+def _of_strata(
+    strata: Any,
+    over: Any,
+    groups: tuple[str, ...],
+    where: Event | None,
+    design: Any,
+    method: str,
+    estimand: Estimand,
+) -> Estimate:
+    """Reports of several owners, under a stratified design."""
+    if not isinstance(design, Stratified):
+        raise RecordsError(
+            f"evidence: got {type(strata).__name__}; reports, counts or sums are needed, or the "
+            "reports of each stratum with their stratified design",
+            strata,
+        )
+    if groups or where or method != "invert":
+        raise InputError("by, where and method: strata of several designs take none of them")
+    return design.estimate(strata, over, estimand=estimand)
+
+
+def _most_likely(
+    evidence: Records | ContingencyTable,
+    design: Design,
+    over: Event | tuple[Any, ...],
+    groups: tuple[str, ...],
+    where: Event | None,
+    method: str,
+    estimand: Estimand,
+) -> Estimate:
+    if isinstance(over, Mapping) or groups or where:
+        raise InputError(
+            f"method: {method} takes attributes, without by and where; event_interval has the "
+            "likelihood of one event",
+            over,
+        )
+    found = evidence_of(evidence, design, over)
+    if not isinstance(found, ContingencyTable):
+        raise InputError(
+            f"method: {method} takes plain counts; sets, survey weights and strata are inverted",
+            evidence,
+        )
+    if rest := [name for name in covering(design, over) if name not in over]:
+        raise InputError(
+            f"over: {listed(rest)} was disguised together with what is asked for; method {method} "
+            "needs all of the block",
+            rest,
+        )
+    return (mle if method == "mle" else em)(found, design, estimand=estimand)
+
+
+def _of_events(
+    reports: Records, design: Design, events: Sequence[Any], estimand: Estimand
+) -> Estimate:
+    """Several events, whose attributes and blocks may be any, with their covariance."""
+    for event in events:
+        if not isinstance(event, Mapping):
+            raise InputError(f"over: got {given(event)} among events; give all as mappings", event)
+    if not len(reports):
+        raise RecordsError("there are no reports; at least one is needed", reports)
+    given_reports: Any = reports
+    design = bound_to(reports, design)
+    parts = [sum_event(given_reports, design, event).estimate(estimand) for event in events]
+    made = stacked("event", [_named(event) for event in events], parts)
+    return replace(made, covariances=partial(_covariance, given_reports, design, events, estimand))
+
+
+def _named(event: Event) -> str:
+    """An event in words, such as ``sick = yes, age = old or young``."""
+    parts = []
+    for name, labels in event.items():
+        each = [labels] if isinstance(labels, str) else [str(label) for label in labels]
+        parts.append(f"{name} = {' or '.join(each)}")
+    return ", ".join(parts) or "all"
+
+
+def _covariance(
+    reports: Reports, design: Design, events: Sequence[Event], estimand: Estimand
+) -> Floats:
+    """Unbiased covariance of the estimated proportions of some events."""
+    n = len(reports)
+    if n < 2:
+        return np.full((len(events),) * 2, np.nan)
+    W = np.stack([event_weights(reports, design, event) for event in events], axis=1)
+    d = np.ones(n) if reports.weights is None else to_scale(reports.weights)[0]
+    if estimand == "file":
+        z = d[:, None] * W / d.sum()
+        certain = np.empty((len(events),) * 2)
+        for i, one in enumerate(events):
+            for j, other in enumerate(events):
+                masks = combined_masks(reports.codebook, one, other)
+                both = mask_weights(reports, design, masks)
+                certain[i, j] = (d**2 @ both) / d.sum() ** 2
+        return np.asarray(z.T @ z - certain)
+    z = d[:, None] * (W - d @ W / d.sum()) / d.sum()
+    strata = np.zeros(n, np.int64) if reports.strata is None else reports.strata
+    covariance = np.zeros((len(events),) * 2)
+    for stratum in np.unique(strata):
+        part = z[strata == stratum]
+        m = len(part)
+        centred = part - part.mean(axis=0)
+        covariance += np.nan if m < 2 else m / (m - 1) * centred.T @ centred
+    return covariance

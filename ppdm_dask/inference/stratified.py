@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +16,11 @@ from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.frozen import settle
-from ppdm_dask.inference.events import event_weights
 from ppdm_dask.inference.fit import Fit, fit_of_parts
-from ppdm_dask.inference.inversion import Estimate
+from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.laws import law_of_cells, law_of_event, raised, undefined
-from ppdm_dask.inference.moments import check_estimand, mean_variance, standard_error_of
-from ppdm_dask.inference.proportions import estimate_proportions
-from ppdm_dask.inference.uncertainty import Proportion
+from ppdm_dask.inference.moments import check_estimand
+from ppdm_dask.inference.result import Estimate
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
@@ -55,7 +52,7 @@ class Stratified:
     >>> warner = pp.Warner("sick", theta=0.75)
     >>> theirs = pp.Reports(np.array([[1], [0]]), book, 0, warner.digest)
     >>> both = Stratified([pp.Identity("sick", [2]), warner])
-    >>> round(both.proportion([own, theirs], {"sick": "yes"}).value, 6)
+    >>> round(pp.estimate([own, theirs], {"sick": "yes"}, design=both).value, 6)
     0.666667
     """
 
@@ -102,85 +99,57 @@ class Stratified:
             paired.append((records, bound))
         return tuple(paired)
 
-    def proportion(
+    def estimate(
         self,
         strata: Sequence[Records],
-        event: Mapping[str, Any],
-        *,
-        estimand: Estimand = "population",
-    ) -> Proportion:
-        """Estimate the proportion of an event over all strata together.
-
-        ``p = sum_h n_h p_h / n`` with ``SE^2 = sum_h n_h s_h^2 / n^2``, s_h^2 the variance of the
-        weights within stratum h; where few reports carry that, at least what the designs make it.
-
-        Parameters
-        ----------
-        strata : sequence of Records or Reports
-            In the order of the designs.
-        event : mapping of attribute to label or iterable of labels
-        estimand : {"population", "file"}
-        """
-        check_estimand(estimand)
-        n, parts = sum(map(len, strata)), []
-        for records, design in self.pair(strata):
-            weights = event_weights(records, design, event)  # type: ignore[arg-type]
-            n_h = len(weights)
-            mean, square = np.array(math.fsum(weights) / n_h), np.array(math.fsum(weights**2) / n_h)
-            masks, names = records.codebook.masks(event), records.codebook.names
-            law = law_of_event(design, masks, names)
-            moments = None if law is None else law.second_moments(mean, square)
-            spread = mean_variance(mean, square, n_h, estimand)
-            parts.append(_Part(n_h / n, n_h, mean, spread, law, moments))
-        whole = _pooled(parts, estimand)
-        error = float(standard_error_of(whole.variance))
-        moments = whole.moments
-        pair = None if moments is None else (float(moments[0]), float(moments[1]))
-        freedom = float(max(n - len(parts), 1))
-        few = bool(whole.few)
-        return Proportion(float(whole.value), error, n, estimand, pair, n, freedom, few)
-
-    def estimate_proportions(
-        self,
-        strata: Sequence[Records],
-        over: Iterable[str],
+        over: str | Iterable[str] | Mapping[str, Any],
         *,
         estimand: Estimand = "population",
     ) -> Estimate:
-        """Estimate the joint proportions of some attributes: inverted by stratum, then added.
+        """Estimate proportions over all strata together: those of each, added.
+
+        ``p = sum_h n_h p_h / n`` with ``SE^2 = sum_h n_h^2 s_h^2 / n^2``, s_h the standard error
+        within stratum h; where few reports carry it, at least what the designs make it.
 
         Parameters
         ----------
         strata : sequence of Records or Reports
             In the order of the designs.
-        over : iterable of str
-            Attributes.
+        over : iterable of str, or mapping of attribute to label or labels
+            Attributes, or a single event.
         estimand : {"population", "file"}
         """
-        names, n = tuple(over), sum(map(len, strata))
-        found, parts = [], []
+        check_estimand(estimand)
+        single = isinstance(over, Mapping)
+        asked: Any = over if single else (over,) if isinstance(over, str) else tuple(over)
+        found, parts, n = [], [], sum(map(len, strata))
         for records, design in self.pair(strata):
-            part = estimate_proportions(records, design, names, estimand=estimand)  # type: ignore[arg-type]
-            law = law_of_cells(design, part.codebook, covering(design, names))
+            reports: Any = records
+            part = unbiased(reports, design, asked, estimand=estimand)
+            book = records.codebook
+            if single:
+                law = law_of_event(design, book.masks(asked), book.names)
+            else:
+                law = law_of_cells(design, book.select(asked), covering(design, asked))
             assert part.unbiased is not None
             share = part.n / n
             parts.append(_Part(share, part.n, part.values, part.unbiased, law, part.moments))
             found.append(part)
         whole = _pooled(parts, estimand)
         return Estimate(
-            found[0].codebook,
+            found[0].labels,
             whole.value,
             whole.variance,
             n,
             "inversion",
             estimand,
             float((whole.value < 0).mean()),
-            few=whole.few,
+            few=np.asarray(whole.few),
             unbiased=whole.unbiased,
             moments=whole.moments,
             size=n,
             freedom=float(max(n - len(parts), 1)),
-            tested=partial(_worst_fit, found),
+            tested=None if single else partial(_worst_fit, found),
         )
 
 

@@ -52,6 +52,8 @@ class ContingencyTable:
         True if the reports were drawn from a seed.
     reported_sizes : tuple of int, optional
         Reported symbols along each axis, where they are not the categories of the codebook.
+    design : Design, optional
+        The design that made the reports, where it is at hand.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class ContingencyTable:
     design_digest: str = ""
     simulated: bool = False
     reported_sizes: tuple[int, ...] | None = None
+    design: Design | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -254,7 +257,9 @@ def _tally(
     return {"counts": counts, "cells": cells}
 
 
-def count(records: Records, design: Design, over: Iterable[str] | None = None) -> ContingencyTable:
+def count(
+    records: Records, design: Design | None = None, over: Iterable[str] | None = None
+) -> ContingencyTable:
     """Count reports over some attributes.
 
     Where a block of the design is not lumpable to the attributes asked for, the whole block is
@@ -263,8 +268,8 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     Parameters
     ----------
     records : Reports, or Records for the undisguised truth under a design that covers nothing of it
-    design : Design
-        The design that made the reports.
+    design : Design, optional
+        The design that made the reports; by default the one that they carry.
     over : iterable of str, optional
         Attributes; all by default.
 
@@ -276,6 +281,9 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
     CodebookError
         If there is no attribute of a name.
     """
+    design = getattr(records, "design", None) if design is None else design
+    if design is None:
+        raise RecordsError("design: got none; the design that made the reports is needed", records)
     design = bound_to(records, design)
     digest, simulated = require_design(records, design)
     if records.weights is not None or records.strata is not None:
@@ -288,7 +296,7 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
         if block.kind == "set" and block.attributes[0] in names:
             raise RecordsError(
                 f"reports of {shown(block.attributes[0])} are sets and are not counted; "
-                "sum their event weights (sum_weights, estimate_proportions)",
+                "sum their event weights (sum_weights, or estimate)",
                 block,
             )
     chosen = records.select(names)
@@ -297,5 +305,6 @@ def count(records: Records, design: Design, over: Iterable[str] | None = None) -
         design_digest=digest,
         simulated=simulated,
         reported_sizes=chosen.sizes,
+        design=design,
         **_tally(chosen.codes, chosen.sizes, None),
     )

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.parameters import attribute_names, probability
 from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
 from ppdm_dask.frozen import settle
-from ppdm_dask.inference.uncertainty import Proportion
+from ppdm_dask.inference.result import Estimate
 from ppdm_dask.randomness import LOGICAL_BLOCK, exact, unpack_plane
 from ppdm_dask.shown import given, quoted, shown
 
@@ -23,26 +24,10 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.randomness import Stream
 
-__all__ = ["TwoSample", "TwoSampleEstimate"]
+__all__ = ["TwoSample"]
 
 
 MIN_DIFFERENCE = 1e-12
-
-
-@dataclass(frozen=True)
-class TwoSampleEstimate:
-    """Shares of yes to the private and to the personal question.
-
-    Parameters
-    ----------
-    private, personal : Proportion
-    covariance : array, shape (2, 2)
-        Of the two shares, in that order.
-    """
-
-    private: Proportion
-    personal: Proportion
-    covariance: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, init=False)
@@ -169,8 +154,8 @@ class TwoSample:
         if not len(reports):
             raise RecordsError(f"{which} has no reports", reports)
 
-    def estimate(self, first: Reports, second: Reports) -> TwoSampleEstimate:
-        """Unbiased shares of yes, and their covariance.
+    def estimate(self, first: Reports, second: Reports) -> Estimate:
+        """Unbiased shares of yes to the private and the personal question, and their covariance.
 
         ``pi = [l1 (1 - q2) - l2 (1 - q1)] / (q1 - q2)``.  With survey weights d the share of a
         sample is ``sum d y / sum d``; weights and strata enter its variance as in
@@ -206,13 +191,13 @@ class TwoSample:
         inverse = np.array([[1 - q2, q1 - 1], [-q2, q1]], dtype=float) / float(q1 - q2)
         values = inverse @ shares
         covariance = inverse @ np.diag(variances) @ inverse.T
-        errors = np.sqrt(np.diag(covariance))
-        total = len(first) + len(second)
-        private, personal = (
-            Proportion(float(v), float(e), total, "population")
-            for v, e in zip(values, errors, strict=True)
+        return Estimate(
+            {"question": (self.private, self.personal)},
+            values,
+            np.diag(covariance),
+            len(first) + len(second),
+            covariances=partial(np.asarray, covariance),
         )
-        return TwoSampleEstimate(private, personal, covariance)
 
 
 def _labels_of_yes(yes: Any) -> tuple[str, str] | None:

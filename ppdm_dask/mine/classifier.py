@@ -25,7 +25,7 @@ from ppdm_dask.designs.matching import bound_to, require_countable, require_desi
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.moments import standard_error_of
-from ppdm_dask.inference.uncertainty import Proportion
+from ppdm_dask.inference.result import Estimate
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ DRAWS = 32
 
 def score_disguised(
     correct: Correct, reports: Reports, design: Design, stream: Stream | None = None
-) -> Proportion:
+) -> Estimate:
     """Estimate the accuracy on the truth behind test reports.
 
     Parameters
@@ -61,7 +61,7 @@ def score_disguised(
 
     Returns
     -------
-    Proportion
+    Estimate
         Its standard error is that of the population behind the test records.
 
     Raises
@@ -103,10 +103,10 @@ def score_disguised(
         square = math.fsum(weights**2) / n
         spread = np.array(max(square - mean**2, 0.0) / (n - 1))
         error = float(standard_error_of(undefined(spread, n, max(square, 1.0))[0]))
-    return Proportion(mean, error, n, "population")
+    return Estimate.single(mean, error, n)
 
 
-def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None) -> Proportion:
+def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None) -> Estimate:
     """Estimate the accuracy over strata of test reports, each disguised by a design of its own.
 
     ``sum_h n_h A_h / n`` with ``SE^2 = sum_h (n_h s_h / n)^2``.  [ZhanDu]_, section 4.8.
@@ -126,7 +126,7 @@ def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None)
     n = sum(part.n for part in parts)
     value = math.fsum(part.n * part.value for part in parts) / n
     error = math.hypot(*(part.n * part.standard_error for part in parts)) / n
-    return Proportion(value, error, n, "population")
+    return Estimate.single(value, error, n)
 
 
 def _enumerate(
@@ -183,7 +183,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Records whose target is the predicted one."""
 
     @abstractmethod
-    def score_disguised(self, reports: Any) -> Proportion:
+    def score_disguised(self, reports: Any) -> Estimate:
         """Unbiased accuracy on the truth behind disguised test reports."""
 
     def predict(self, X: Records) -> npt.NDArray[Any]:

@@ -29,8 +29,8 @@ from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.inference.result import Estimate
     from ppdm_dask.inference.tables import ContingencyTable
-    from ppdm_dask.inference.uncertainty import Proportion
     from ppdm_dask.mine.tree import Tree
     from ppdm_dask.randomness import Stream
 
@@ -292,7 +292,7 @@ class ID3(Classifier):
 
     def score_disguised(
         self, reports: Records | Sequence[Records], stream: Stream | None = None
-    ) -> Proportion:
+    ) -> Estimate:
         """Unbiased accuracy on the truth behind disguised test reports.
 
         The sum over the leaves of w(leaf and class = its label), which solves Eq. (15) of [ZhanDu]_

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference import Estimate, estimate_proportions, invert
+from ppdm_dask.inference import Estimate, estimate, invert
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
-from ppdm_dask.inference.uncertainty import Proportion
 from ppdm_dask.kernels import FLOOR_ROUNDING, SCORE_TIE
 from ppdm_dask.mine.classifier import (
     Classifier,
@@ -132,10 +131,7 @@ class NaiveBayes(Classifier):
         return reports
 
     def _estimate(self, reports: Reports | Sequence[Records], feature: str) -> Estimate:
-        pair = (self.target, feature)
-        if isinstance(self.design, Stratified):
-            return self.design.estimate_proportions(reports, pair)  # type: ignore[arg-type]
-        return estimate_proportions(reports, self.design, pair)  # type: ignore[arg-type]
+        return estimate(reports, (self.target, feature), design=self.design)
 
     def fit_tables(
         self, tables: Iterable[ContingencyTable], names: Iterable[str] | None = None
@@ -169,17 +165,17 @@ class NaiveBayes(Classifier):
         """Fit to the joint proportions of the target and each feature."""
         self.n_reports_ = estimates[0].n
         self.floor_ = self._floor(self.n_reports_)
-        target = estimates[0].codebook[self.target]
-        self.classes_ = np.array(target.categories, dtype=object)
+        classes = estimates[0].labels[self.target]
+        self.classes_ = np.array(classes, dtype=object)
         self.feature_names_in_ = np.array(features, dtype=object)
-        self.categories_ = {self.target: target.categories}
+        self.categories_ = {self.target: classes}
         self.feature_log_prob_ = {}
         self.floored_ = 0
         n_joint = 0
         prior = estimates[0].values.sum(axis=1)
-        for name, estimate in zip(features, estimates, strict=True):
-            joint = estimate.values.T
-            self.categories_[name] = estimate.codebook[name].categories
+        for name, made in zip(features, estimates, strict=True):
+            joint = made.values.T
+            self.categories_[name] = made.labels[name]
             self.floored_ += int((joint < self.floor_ - FLOOR_ROUNDING).sum())
             n_joint += joint.size
             raised = np.maximum(joint, self.floor_)
@@ -242,7 +238,7 @@ class NaiveBayes(Classifier):
 
     def score_disguised(
         self, reports: Reports | Sequence[Records], stream: Stream | None = None
-    ) -> Proportion:
+    ) -> Estimate:
         """Unbiased accuracy on the truth behind disguised test reports.
 
         For the unrelated-question design on the whole record it is

@@ -20,7 +20,7 @@ from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.moments import standard_error_of
-from ppdm_dask.inference.uncertainty import Proportion
+from ppdm_dask.inference.result import Estimate
 from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
 from ppdm_dask.shown import given
 
@@ -520,7 +520,7 @@ def leaf_weights(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[npt.
     return sums, scale
 
 
-def accuracy(tree: Tree, evidence: Evidence) -> Proportion:
+def accuracy(tree: Tree, evidence: Evidence) -> Estimate:
     """Unbiased accuracy of a tree on the truth behind reports; it is never clipped."""
     n = evidence.n
     value, variance = 0.0, 0.0
@@ -537,4 +537,4 @@ def accuracy(tree: Tree, evidence: Evidence) -> Proportion:
         variance += float(sum_variance(np.array(total), np.array(square), stratum.n))
     # Weights that are all alike by chance say nothing of how they vary.
     spread, _ = undefined(np.array(variance / n**2), n, max(value**2, 1.0))
-    return Proportion(value, float(standard_error_of(spread)), n, "population")
+    return Estimate.single(value, float(standard_error_of(spread)), n)

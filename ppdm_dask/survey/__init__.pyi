@@ -5,9 +5,8 @@ from .counts import remarks as remarks
 from .counts import write_counts as write_counts
 from .disguise import Disguised as Disguised
 from .disguise import disguise_file as disguise_file
-from .estimate import Cell as Cell
+from .estimate import Answer as Answer
 from .estimate import Question as Question
-from .estimate import SurveyEstimate as SurveyEstimate
 from .estimate import estimate_files as estimate_files
 from .priors import Priors as Priors
 from .priors import check_prior_labels as check_prior_labels

@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.data.codebook import Codebook, Reports
+from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.files.parquet import arrow_frame, reading_parquet
@@ -39,7 +39,6 @@ __all__ = [
     "open_sources",
     "read_counts",
     "remarks",
-    "weighted_cells",
     "write_counts",
 ]
 
@@ -243,22 +242,6 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
 def exact_sum(counts: npt.NDArray[np.int64]) -> int:
     """Sum of counts of 0 or more, beyond 64 bits too."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
-
-
-def weighted_cells(table: ContingencyTable, size: int = BLOCK) -> Iterator[tuple[Reports, Any]]:
-    """The different reports that a table counts, block by block, and how many there are of each."""
-    table = table.sparse()
-    symbols, counts = table.symbols(), table.counts
-    occurs = np.flatnonzero(counts)
-    for low in range(0, len(occurs), size):
-        rows = occurs[low : low + size]
-        yield _reports(table, symbols[rows], low), counts[rows]
-
-
-def _reports(table: ContingencyTable, symbols: Any, offset: int) -> Reports:
-    return Reports(
-        symbols, table.codebook, offset, table.design_digest, table.simulated, table.sizes
-    )
 
 
 def remarks(sources: Sources) -> list[str]:

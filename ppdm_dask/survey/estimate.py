@@ -7,32 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.files.columns import factorise, read_numbers
-from ppdm_dask.inference import Fit, em, event_interval, invert, mle, sum_weights
-from ppdm_dask.inference.inversion import Estimate
-from ppdm_dask.inference.moments import check_estimand, normal_quantile, standard_error_of
+from ppdm_dask.inference import Estimate, Interval, estimate, event_interval, sum_weights
+from ppdm_dask.inference.moments import check_estimand, normal_quantile
 from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod
 from ppdm_dask.shown import given, listed, shown
-from ppdm_dask.survey.counts import Sources, count_files, weighted_cells
+from ppdm_dask.survey.counts import Sources, count_files
 from ppdm_dask.survey.reports import read_reports
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs import Design
-    from ppdm_dask.inference import WeightSums
+    from ppdm_dask.inference import Evidence, WeightSums
     from ppdm_dask.inference.moments import Estimand
+    from ppdm_dask.inference.proportions import Method
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["Cell", "Question", "SurveyEstimate", "estimate_files", "sum_files"]
+__all__ = ["Answer", "Question", "estimate_files", "sum_files"]
 
 
 def sum_files(
@@ -75,36 +73,8 @@ def _sums(
         if getattr(question, option):
             raise DataError(f"{path}: counts keep no column for --{option}; give the reports", path)
     names = covering(design, (*question.over, *question.where))
-    for cells, counts in weighted_cells(count_files([source], codebook, design, names)):
-        yield _sum_counted(cells, counts, design, question)
-
-
-def _sum_counted(
-    cells: Reports, counts: npt.NDArray[np.int64], design: Design, question: Question
-) -> WeightSums:
-    """Sums over reports of which there are several alike, as if each stood there by itself.
-
-    With c as survey weights of the different reports, sums of d f are sums over all reports; with
-    the square root of c, so are sums of d^2 f.  Where d = 1, both are the same for a single f.
-    """
-    c = counts.astype(float)
-    single = sum_weights(cells.surveyed(c), design, question.over, question.where)
-    double = sum_weights(cells.surveyed(np.sqrt(c)), design, question.over, question.where)
-    d, f, w = (single.in_units(name) for name in ("d", "f", "w"))
-    return replace(
-        double,
-        exponent=0,
-        n=d,
-        d=d,
-        dd=d,
-        f=f,
-        ddf=f,
-        w=w,
-        ddw=w,
-        ddff=double.in_units("ddff"),
-        ddwf=double.in_units("ddwf"),
-        ddww=double.in_units("ddww"),
-    )
+    table = count_files([source], codebook, design, names)
+    yield sum_weights(table, design, question.over, question.where)
 
 
 def _surveyed(
@@ -197,7 +167,7 @@ class Question:
     """
 
     over: tuple[str, ...]
-    method: str = "invert"
+    method: Method = "invert"
     level: float = 0.95
     estimand: Estimand = "population"
     where: Where = field(default_factory=dict)
@@ -260,7 +230,7 @@ class Question:
         sets = any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
         return sets or bool(self.where or self.weights or self.strata)
 
-    def allows(self, method: str, codebook: Codebook, design: Design) -> bool:
+    def allows(self, method: Method, codebook: Codebook, design: Design) -> bool:
         """Whether another method could answer the same question."""
         try:
             replace(self, method=method).check(codebook, design)
@@ -270,71 +240,41 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One joint category: its estimate, and what there is of its error.
-
-    Parameters
-    ----------
-    few : bool
-        Whether fewer than ten reports carry the standard error, which then is the least that the
-        design allows, if it allows one.
-    """
-
-    labels: tuple[str, ...]
-    proportion: float
-    standard_error: float | None
-    lower: float | None
-    upper: float | None
-    few: bool = False
-
-
-@dataclass(frozen=True)
-class SurveyEstimate:
-    """The answer to a question.
+class Answer:
+    """The answer to a question: an estimate, and what else the files tell of it.
 
     Parameters
     ----------
     question : Question
-    cells : list of Cell
-        All of them, in the order of the codebook.
-    n : int
-        Reports.
-    size : float
-        Effective reports, where survey weights or a condition make them fewer.
-    freedom : float or None
-        Degrees of freedom of standard errors, where weights, strata or a condition enter.
-    fit : Fit
-        Whether the reports contradict the design.
+    estimate : Estimate
+    cells : list of Interval
+        All proportions, in the order of the codebook.
     intervals : str
         How they were made; empty where there are none.
-    negative : int
-        Cells whose unbiased estimate is below 0.
     simulated : bool
     whole : tuple of str
         Attributes that were counted along, as their block is not lumpable.
-    reason : str
-        Why there is no standard error.
     likelihood : bool
         Whether ``--method mle`` could answer the question.
     """
 
     question: Question
-    cells: list[Cell]
-    n: int
-    size: float
-    freedom: float | None
-    fit: Fit
+    estimate: Estimate
+    cells: list[Interval]
     intervals: str
-    negative: int
     simulated: bool
     whole: tuple[str, ...] = ()
-    reason: str = ""
     likelihood: bool = False
+
+    @property
+    def negative(self) -> int:
+        """Cells whose unbiased estimate is below 0."""
+        return round(self.estimate.negative_share * self.estimate.values.size)
 
 
 def estimate_files(
     sources: Sources, codebook: Codebook, design: Design, question: Question
-) -> SurveyEstimate:
+) -> Answer:
     """Estimate joint proportions from files of reports and counts.
 
     Raises
@@ -344,84 +284,49 @@ def estimate_files(
     """
     question.check(codebook, design)
     simulated = any(about.simulated for _, about in sources)
+    table: ContingencyTable | None = None
+    evidence: Evidence
     if question.needs_sums(design):
-        sums = sum_files(sources, codebook, design, question)
-        found, table = sums.estimate(question.estimand), None
+        evidence = sum_files(sources, codebook, design, question)
+        found = estimate(evidence, estimand=question.estimand)
     else:
-        table = count_files(sources, codebook, design, question.over)
-        if question.method == "invert":
-            found = invert(table, design, estimand=question.estimand).marginal(question.over)
-        else:
-            found = (mle if question.method == "mle" else em)(table, design)
+        evidence = table = count_files(sources, codebook, design, question.over)
+        found = estimate(
+            evidence,
+            question.over,
+            design=design,
+            method=question.method,
+            estimand=question.estimand,
+        )
+    cells = found.rows(question.level, question.interval)
+    if question.method != "invert" and table is not None and len(cells) <= MAX_LIKELIHOOD:
+        cells = [_of_the_likelihood(cell, found, table, design) for cell in cells]
+    methods = dict.fromkeys(c.method for c in cells if not np.isnan(c.lower))
     whole = covering(design, question.over)[len(question.over) :]
-    cells, intervals = _cells(found, table, design, question)
-    negative = round(found.negative_share * found.values.size)
-    return SurveyEstimate(
+    return Answer(
         question,
+        found,
         cells,
-        found.n,
-        found.effective_size,
-        found.freedom,
-        found.fit,
-        intervals,
-        negative,
+        " and ".join(methods),
         simulated,
         whole,
-        found.reason,
         question.allows("mle", codebook, design),
     )
 
 
-def _cells(
-    found: Estimate, table: ContingencyTable | None, design: Design, question: Question
-) -> tuple[list[Cell], str]:
-    values = found.values.ravel().tolist()
-    labels = list(product(*(a.categories for a in found.codebook.attributes)))
-    errors: list[float | None] = [None] * len(values)
-    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(values)
-    few = [False] * len(values) if found.few is None else found.few.ravel().tolist()
-    name = ""
-    if found.variance is not None:
-        errors = [_number(e) for e in standard_error_of(found.variance).ravel()]
-        lower, upper = found.ends(question.level, question.interval)
-        ends = [(_number(a), _number(b)) for a, b in zip(lower.flat, upper.flat, strict=True)]
-        if any(low is not None for low, _ in ends):
-            scored = question.interval == "score" and found.moments is not None
-            name = "score" if scored else "Wald"
-    if question.method != "invert" and table is not None and len(values) <= MAX_LIKELIHOOD:
-        ends, name = _of_the_likelihood(found, table, design, labels, question.level)
-    cells = [
-        Cell(*row)
-        for row in zip(labels, values, errors, *zip(*ends, strict=True), few, strict=True)
-    ]
-    return cells, name
-
-
 def _of_the_likelihood(
-    found: Estimate,
-    table: ContingencyTable,
-    design: Design,
-    labels: list[tuple[str, ...]],
-    level: float,
-) -> tuple[list[tuple[float | None, float | None]], str]:
-    """Intervals of the likelihood that the estimate maximises, which hold it.
+    cell: Interval, found: Estimate, table: ContingencyTable, design: Design
+) -> Interval:
+    """The same with an interval of the likelihood that the estimate maximises, which holds it.
 
     Two symbols of two categories are one count, whose intervals are exact.  With more of either the
     likelihood of all of them is profiled: the counts of one category do not know that others
     are at 0.
     """
     exact = found.values.size == 2 and table.counts.size == 2
-    ends: list[tuple[float | None, float | None]] = []
-    methods: dict[str, None] = {}
-    for label, value in zip(labels, found.values.ravel().tolist(), strict=True):
-        event = dict(zip(found.codebook.names, label, strict=True))
-        method: Any = "auto" if exact else "profile"
-        made = event_interval(table, design, event, level=level, method=method)
-        # Expectation-maximisation ends near the maximum.
-        ends.append((min(made.lower, value), max(made.upper, value)))
-        methods[made.method] = None
-    return ends, " and ".join(methods)
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    event = dict(zip(found.labels, cell.labels, strict=True))
+    method: Any = "auto" if exact else "profile"
+    made = event_interval(table, design, event, level=cell.level, method=method)
+    # Expectation-maximisation ends near the maximum.
+    lower, upper = min(made.lower, cell.value), max(made.upper, cell.value)
+    return replace(cell, lower=lower, upper=upper, method=made.method)

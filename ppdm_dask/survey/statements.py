@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.inference import Fit
-    from ppdm_dask.survey.estimate import Cell, SurveyEstimate
+    from ppdm_dask.inference import Fit, Interval
+    from ppdm_dask.survey.estimate import Answer
 
 __all__ = ["FEW", "name_cell", "statements"]
 
@@ -28,18 +28,19 @@ NAMED = 8
 """Cells that a sentence names before it counts the rest."""
 
 
-def statements(found: SurveyEstimate) -> list[str]:
+def statements(found: Answer) -> list[str]:
     """Sentences on the estimand, the method, the intervals, and the limits of all three."""
     return [*_what(found), *_limits(found)]
 
 
-def _what(found: SurveyEstimate) -> Iterator[str]:
+def _what(found: Answer) -> Iterator[str]:
+    made = found.estimate
     question = found.question
-    reports = f"{found.n:,} {'report' if found.n == 1 else 'reports'}"
+    reports = f"{made.n:,} {'report' if made.n == 1 else 'reports'}"
     if question.estimand == "population":
         yield f"estimated: proportions in the population behind {reports}"
     else:
-        yield f"estimated: proportions among these {found.n:,} records, in no wider population"
+        yield f"estimated: proportions among these {made.n:,} records, in no wider population"
     if question.where:
         within = " and ".join(f"{k} = {' or '.join(v)}" for k, v in question.where.items())
         yield f"within: {within}; its size is itself an estimate, and enters the intervals"
@@ -49,8 +50,8 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
     ratio = bool(question.where or question.weights)
     if ratio:
         yield (
-            f"effective size: {found.size:,.0f} of {reports}; unequal weights and a condition "
-            "leave fewer to go by"
+            f"effective size: {made.effective_size:,.0f} of {reports}; unequal weights and a "
+            "condition leave fewer to go by"
         )
     unbiased = "inversion, unbiased; nothing is clipped or scaled"
     if ratio:
@@ -62,8 +63,8 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
     }[question.method]
     if found.intervals:
         what = f"intervals: {100 * question.level:.4g} %, {found.intervals}"
-        if found.freedom is not None and found.intervals in ("score", "Wald"):
-            what += f", Student's t with {found.freedom:,.0f} degrees of freedom"
+        if made.freedom is not None and found.intervals in ("score", "Wald"):
+            what += f", Student's t with {made.freedom:,.0f} degrees of freedom"
         yield what + {
             "score": "; may leave 0 and 1 where estimates do",
             "Wald": f"; good from about {FEW} effective reports, away from 0 and 1",
@@ -75,29 +76,30 @@ def _what(found: SurveyEstimate) -> Iterator[str]:
         )
 
 
-def _widening(found: SurveyEstimate) -> float | None:
+def _widening(found: Answer) -> float | None:
     """Standard errors over those of undisguised answers, by their median."""
+    made = found.estimate
     question = found.question
     if question.where or question.weights or question.strata or question.estimand == "file":
         return None
     ratios = [
-        cell.standard_error / math.sqrt(cell.proportion * (1 - cell.proportion) / found.n)
+        cell.standard_error / math.sqrt(cell.value * (1 - cell.value) / made.n)
         for cell in found.cells
-        if cell.standard_error is not None and not cell.few and 0.01 < cell.proportion < 0.99
+        if not math.isnan(cell.standard_error) and not cell.few and 0.01 < cell.value < 0.99
     ]
     return statistics.median(ratios) if ratios else None
 
 
-def _limits(found: SurveyEstimate) -> Iterator[str]:
+def _limits(found: Answer) -> Iterator[str]:
+    made = found.estimate
     names = found.question.over
-    if found.fit.contradicts:
+    if made.fit.contradicts:
         yield (
             "contradiction: the reports contradict the design or the answers "
-            f"({_test(found.fit)}): no true proportions make such reports likely; compare design "
+            f"({_test(made.fit)}): no true proportions make such reports likely; compare design "
             "and codebook with what people were asked, and how"
         )
-    held = [(c, c.lower, c.upper) for c in found.cells if c.lower is not None]
-    bounds = [(c, low, high) for c, low, high in held if high is not None]
+    bounds = [(c, c.lower, c.upper) for c in found.cells if not math.isnan(c.upper - c.lower)]
     nothing = [c for c, low, high in bounds if _says_nothing(low, high)]
     zero = [c for c, low, high in bounds if low <= 0 <= high and c not in nothing]
     one = [c for c, low, high in bounds if low <= 1 <= high and c not in nothing]
@@ -116,7 +118,7 @@ def _limits(found: SurveyEstimate) -> Iterator[str]:
     if one:
         yield f"cannot be told from 1: {_named(one, names)}"
     if found.negative and found.question.method == "invert":
-        below = [cell for cell in found.cells if cell.proportion < 0]
+        below = [cell for cell in found.cells if cell.value < 0]
         yield (
             f"negative: {found.negative:,} of {len(found.cells):,} estimates, kept as they are, as "
             f"clipping would bias the others: {_named(below, names)}"
@@ -131,8 +133,8 @@ def _limits(found: SurveyEstimate) -> Iterator[str]:
             f"counted along: {', '.join(found.whole)}, disguised together with what was asked for "
             "under a design that does not marginalise; the whole block was inverted, then summed"
         )
-    if found.reason:
-        yield f"no standard errors: {found.reason.partition('; ask for')[0]}"
+    if made.reason:
+        yield f"no standard errors: {made.reason.partition('; ask for')[0]}"
     else:
         yield from _errors(found, names)
     yield from _size(found)
@@ -144,15 +146,16 @@ def _limits(found: SurveyEstimate) -> Iterator[str]:
     )
 
 
-def _errors(found: SurveyEstimate, names: tuple[str, ...]) -> Iterator[str]:
+def _errors(found: Answer, names: tuple[str, ...]) -> Iterator[str]:
     """What is wrong with standard errors, and of which cells."""
-    if raised := [c for c in found.cells if c.few and c.standard_error is not None]:
+    made = found.estimate
+    if raised := [c for c in found.cells if c.few and not math.isnan(c.standard_error)]:
         yield (
             f"few reports behind: {_named(raised, names)}; standard errors are no smaller than the "
             "design makes them, whatever the truth is"
         )
-    blank = [c for c in found.cells if c.standard_error is None]
-    flat = [c for c in blank if c.few and found.n > 1]
+    blank = [c for c in found.cells if math.isnan(c.standard_error)]
+    flat = [c for c in blank if c.few and made.n > 1]
     rest = [c for c in blank if c not in flat]
     if flat:
         yield (
@@ -160,21 +163,22 @@ def _errors(found: SurveyEstimate, names: tuple[str, ...]) -> Iterator[str]:
             "may be chance"
         )
     if rest:
-        why = "there are fewer than two reports" if found.n < 2 else "a stratum has one report only"
-        if found.question.estimand == "file" and found.n > 1:
+        why = "there are fewer than two reports" if made.n < 2 else "a stratum has one report only"
+        if found.question.estimand == "file" and made.n > 1:
             why = "their unbiased variance is below 0"
         yield f"undefined: standard errors of {_named(rest, names)}, as {why}"
 
 
-def _size(found: SurveyEstimate) -> Iterator[str]:
+def _size(found: Answer) -> Iterator[str]:
     """What a small number of reports does to ratios and intervals."""
+    made = found.estimate
     question = found.question
-    if (question.where or question.weights) and found.size < SMALL:
+    if (question.where or question.weights) and made.effective_size < SMALL:
         yield (
-            f"small: with an effective size of {found.size:,.0f} a ratio may be far from the "
-            "truth, beyond 0 and 1 too, and is wrong on average"
+            f"small: with an effective size of {made.effective_size:,.0f} a ratio may be far from "
+            "the truth, beyond 0 and 1 too, and is wrong on average"
         )
-    if found.size >= FEW or found.intervals not in ("Wald", "score"):
+    if made.effective_size >= FEW or found.intervals not in ("Wald", "score"):
         return
     other = ["--interval score"] * (found.intervals == "Wald")
     other += ["--method mle, which stays between 0 and 1"] * found.likelihood
@@ -185,11 +189,12 @@ def _size(found: SurveyEstimate) -> Iterator[str]:
     yield f"few reports: with {_reports(found)} {what}{compare}"
 
 
-def _reports(found: SurveyEstimate) -> str:
+def _reports(found: Answer) -> str:
     """How many reports there are, and how many they are worth where that is another number."""
-    if found.freedom is None:
-        return f"{found.n:,} {'report' if found.n == 1 else 'reports'}"
-    return f"an effective size of {found.size:,.0f}"
+    made = found.estimate
+    if made.freedom is None:
+        return f"{made.n:,} {'report' if made.n == 1 else 'reports'}"
+    return f"an effective size of {made.effective_size:,.0f}"
 
 
 def _says_nothing(low: float, high: float) -> bool:
@@ -207,11 +212,11 @@ def _test(fit: Fit) -> str:
     return f"{fit.method}, {p}"
 
 
-def name_cell(cell: Cell, names: Iterable[str]) -> str:
+def name_cell(cell: Interval, names: Iterable[str]) -> str:
     """A cell in words, such as ``smokes = yes, drug = once``."""
     return ", ".join(f"{n} = {label}" for n, label in zip(names, cell.labels, strict=True))
 
 
-def _named(cells: list[Cell], names: tuple[str, ...]) -> str:
+def _named(cells: list[Interval], names: tuple[str, ...]) -> str:
     shown = "; ".join(name_cell(cell, names) for cell in cells[:NAMED])
     return shown + (f"; and {len(cells) - NAMED:,} more" if len(cells) > NAMED else "")

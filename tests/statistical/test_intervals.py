@@ -13,8 +13,8 @@ from strategies import codebook_of
 
 from ppdm_dask import design_from_config, invert
 from ppdm_dask.inference import bootstrap, event_interval, mle, profile_deviance
+from ppdm_dask.inference.evidence import WeightSums
 from ppdm_dask.inference.moments import normal_quantile
-from ppdm_dask.inference.sums import WeightSums
 from ppdm_dask.inference.tables import ContingencyTable
 
 SETTINGS = tomllib.loads((Path(__file__).parent / "coverage.toml").read_text())
@@ -154,7 +154,7 @@ def test_bootstrap_of_the_inversion(setting, seed):
     held = 0
     for i, row in enumerate(s.population()):
         result = bootstrap(s.table(row), s.design, invert, repeats=RESAMPLES, seed=i)
-        values = result.values.reshape(RESAMPLES, -1) @ s.inside
+        values = result.replicates.reshape(RESAMPLES, -1) @ s.inside
         low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         held += low <= s.proportion <= high
     within(held / REPEATS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs.base import Design
     from ppdm_dask.experiments.inputs import Prepared
-    from ppdm_dask.inference.uncertainty import Proportion
+    from ppdm_dask.inference.result import Estimate
     from ppdm_dask.randomness import Stream
 
 __all__ = [
@@ -170,7 +170,7 @@ class Learner(Protocol):
 
     def count_correct(self, X: Records) -> int: ...
 
-    def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Proportion: ...
+    def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Estimate: ...
 
 
 def build_learner(mine: Mapping[str, Any], design: Design, target: str) -> Learner:

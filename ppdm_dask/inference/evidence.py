@@ -1,0 +1,637 @@
+"""Evidence: what is known of reports, as a table of counts or as sums of event weights.
+
+Both add up, over partitions, owners, days and files.  A table serves reports of symbols; sums serve
+reports that are sets, survey weights, strata, conditions and groups.
+
+Beside it: errors of sums of event weights: variances that few reports carry, and what intervals
+need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.arrays import Bools, Floats
+from ppdm_dask.designs.matching import bound_to, covering, require_design
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.blocks import require_table
+from ppdm_dask.inference.events import Symbols, combined_masks, mask_weights
+from ppdm_dask.inference.fit import fit_of_sums
+from ppdm_dask.inference.laws import EventLaw, law_of_cells, law_of_event, lift
+from ppdm_dask.inference.moments import ROUNDING, Estimand, check_estimand
+from ppdm_dask.inference.result import Estimate, labels_of, stacked
+from ppdm_dask.inference.sums import cell_sums
+from ppdm_dask.inference.tables import DENSE_CELLS, ContingencyTable, count
+from ppdm_dask.rounding import EPS, sum_rounding, to_scale
+from ppdm_dask.shown import shown
+
+if TYPE_CHECKING:
+    from ppdm_dask.data.codebook import Codebook, Records, Reports
+    from ppdm_dask.designs.base import Design
+
+__all__ = ["Evidence", "GroupedSums", "WeightSums", "evidence_of", "sum_event", "sum_weights"]
+
+
+Event = Mapping[str, Any]
+
+FIRST = ("d", "f", "w")
+"""Sums that are linear in the survey weights; all others but n are quadratic."""
+
+SUMS = ("n", "d", "dd", "f", "ddf", "ddff", "w", "ddw", "ddwf", "ddww")
+
+MAX_SUMS = 1 << 24
+"""Cells times strata above which no sums are kept: each of four arrays would take 128 MiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightSums:
+    """Sums over reports by stratum: d survey weights, W weights of cells, F those of a condition.
+
+    W is the weight of "the cell and the condition"; without a condition F is 1.  The sums add;
+    as they are of floating-point numbers, their last bits depend on the order.  Survey weights are
+    in units of a power of two, so that estimates do not depend on their scale.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        Attributes of the cells; none for a single event.
+    design_digest : str
+    strata : int array, shape (H,)
+        Ascending.
+    n, d, dd : arrays, shape (H,)
+        Reports, sum d, sum d^2.
+    f, ddf, ddff : arrays, shape (H,)
+        Sums of d F, d^2 F and d^2 F^2.
+    w, ddw, ddwf, ddww : arrays, shape (H, cells)
+        Sums of d W, d^2 W, d^2 W F and d^2 W^2.
+    exponent : int
+        The unit of d is 2 to this power.
+    laws : CellLaws, optional
+        What the design says of the cells' weights, for the errors of what few reports carry.
+    """
+
+    codebook: Codebook | None
+    design_digest: str
+    strata: npt.NDArray[np.int64]
+    n: Floats
+    d: Floats
+    dd: Floats
+    f: Floats
+    ddf: Floats
+    ddff: Floats
+    w: Floats
+    ddw: Floats
+    ddwf: Floats
+    ddww: Floats
+    exponent: int = 0
+    laws: CellLaws | None = None
+
+    def __add__(self, other: WeightSums) -> WeightSums:
+        if not isinstance(other, WeightSums):
+            return NotImplemented
+        if _digest(other.codebook) != _digest(self.codebook):
+            raise RecordsError("sums over different attributes or categories do not add", other)
+        if other.design_digest != self.design_digest:
+            raise RecordsError("sums of reports made by different designs do not add", other)
+        # Sums without reports have no unit.
+        units = [one.exponent for one in (self, other) if len(one.strata)]
+        exponent = max(units, default=0)
+        strata = np.union1d(self.strata, other.strata)
+        _check_size(strata.size, self.w.shape[1])
+        added: dict[str, Floats] = {}
+        for name in SUMS:
+            total = np.zeros((len(strata), *getattr(self, name).shape[1:]))
+            for one in (self, other):
+                total[np.searchsorted(strata, one.strata)] += one.in_units(name, exponent)
+            added[name] = total
+        book, laws = self.codebook, other.laws if self.laws is None else self.laws
+        return WeightSums(book, self.design_digest, strata, **added, exponent=exponent, laws=laws)
+
+    def in_units(self, name: str, exponent: int = 0) -> Floats:
+        """One of the sums, with survey weights in units of 2 to the exponent."""
+        times = 0 if name == "n" else 1 if name in FIRST else 2
+        values: Floats = np.ldexp(getattr(self, name), times * (self.exponent - exponent))
+        return values
+
+    def values(self) -> Floats:
+        """Hajek's estimates of the cells' proportions within the condition.
+
+        Raises
+        ------
+        RecordsError
+            Without reports.
+        InputError
+            If the condition has no estimated share, so that nothing can be said within it.
+        """
+        if not self.n.sum():
+            raise RecordsError("there are no reports; at least one is needed", self)
+        total, share = self.f.sum(), self.f.sum() / self.d.sum()
+        noise = float(sum_rounding(self.ddff.sum(), self.n.sum()))
+        if not total > noise:
+            share = 0.0 if total >= -noise else share
+            raise InputError(
+                f"where: its estimated proportion is {share:.4g}; nothing can be said within it",
+                self,
+            )
+        result: Floats = self.w.sum(axis=0) / total
+        return result
+
+    def variances(self, estimand: Estimand = "population") -> Floats:
+        """Variances of :meth:`values`, none of them 0 by chance: see `estimate.floors.lift`."""
+        return lifted(self, self.unbiased(estimand), estimand)[0]
+
+    def unbiased(self, estimand: Estimand = "population") -> Floats:
+        """Unbiased variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
+
+        *Population*: sum over strata of n/(n-1) sum (z - mean z)^2; not a number where a stratum
+        has a single report.  *This file*: given the records only the disguise is random, and
+        E[(W - r F)^2 | x] - (1 - 2 r) 1_{cell and condition} - r^2 1_condition is the variance.
+        """
+        check_estimand(estimand)
+        r, scale = self.values(), self.f.sum() ** 2
+        ratio = np.broadcast_to(r, self.w.shape)
+        square = self.ddww - 2 * ratio * self.ddwf + ratio**2 * self.ddff[:, None]
+        relative = max(ROUNDING, 4 * EPS * math.sqrt(self.n.sum()))
+        noise = relative * (self.ddww + ratio**2 * self.ddff[:, None])
+        if estimand == "file":
+            square = square - (1 - 2 * ratio) * self.ddw - ratio**2 * self.ddf[:, None]
+            total = square.sum(axis=0)
+        else:
+            mean = (self.w - ratio * self.f[:, None]) ** 2 / self.n[:, None]
+            square = np.maximum(square - mean, 0)
+            factor = np.divide(
+                self.n, self.n - 1, out=np.full(len(self.n), np.nan), where=self.n > 1
+            )
+            total = (factor[:, None] * square).sum(axis=0)
+        total = np.where(np.abs(total) <= noise.sum(axis=0), 0.0, total)
+        if self.n.sum() < 2:
+            total = np.full(total.shape, np.nan)
+        return np.asarray(total / scale)
+
+    def estimate(self, estimand: Estimand = "population") -> Estimate:
+        """Estimated proportions of the cells, or of the single event, with variances."""
+        values, moments, unbiased = self.values(), _moments(self), self.unbiased(estimand)
+        variance, few = lifted(self, unbiased, estimand)
+        noise = sum_rounding(self.ddww.sum(axis=0), int(self.n.sum())) / self.f.sum()
+        shape = () if self.codebook is None else self.codebook.shape
+        inside, outside = (None, None) if moments is None else (m.reshape(shape) for m in moments)
+        size, freedom = effective_size(self), freedom_of(self)
+        of_errors = values.reshape(shape), inside, outside, size, freedom, variance.reshape(shape)
+        return Estimate(
+            {} if self.codebook is None else labels_of(self.codebook),
+            values.reshape(shape),
+            variance.reshape(shape),
+            int(self.n.sum()),
+            "inversion",
+            estimand,
+            float((values < -noise).mean()),
+            few=few.reshape(shape),
+            unbiased=unbiased.reshape(shape),
+            moments=None if inside is None or outside is None else (inside, outside),
+            size=size,
+            freedom=freedom,
+            tested=partial(fit_of_sums, *of_errors),
+        )
+
+
+@dataclass(frozen=True)
+class GroupedSums:
+    """Sums of event weights within each group of people.
+
+    Parameters
+    ----------
+    groups : Codebook
+        The attributes that make the groups.
+    sums : tuple of WeightSums
+        One for each joint category of these, the last attribute running fastest.
+    """
+
+    groups: Codebook
+    sums: tuple[WeightSums, ...]
+
+    def __add__(self, other: GroupedSums) -> GroupedSums:
+        if not isinstance(other, GroupedSums):
+            return NotImplemented
+        if other.groups.digest != self.groups.digest:
+            raise RecordsError("sums within different groups do not add", other)
+        return replace(self, sums=tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
+
+    def estimate(self, estimand: Estimand = "population") -> Estimate:
+        """Estimated proportions within each group; groups are the first axes.
+
+        In a group that nobody is estimated to be in, they are not numbers.
+        """
+        parts = []
+        for labels, sums in zip(self.labels(), self.sums, strict=True):
+            try:
+                parts.append(sums.estimate(estimand))
+            except InputError as error:
+                if isinstance(error, RecordsError):
+                    raise
+                parts.append(_nothing(sums, labels, estimand))
+        for attribute in reversed(self.groups.attributes):
+            size = len(attribute.categories)
+            parts = [
+                stacked(attribute.name, attribute.categories, parts[low : low + size])
+                for low in range(0, len(parts), size)
+            ]
+        return parts[0]
+
+    def labels(self) -> Iterator[dict[str, str]]:
+        """Categories of each group, in the order of the sums."""
+        for labels in product(*(a.categories for a in self.groups.attributes)):
+            yield dict(zip(self.groups.names, labels, strict=True))
+
+
+def _nothing(sums: WeightSums, labels: Mapping[str, str], estimand: Estimand) -> Estimate:
+    """Of a group that has no estimated share."""
+    shape = () if sums.codebook is None else sums.codebook.shape
+    blank, who = np.full(shape, np.nan), ", ".join(f"{k} = {v}" for k, v in labels.items())
+    return Estimate(
+        {} if sums.codebook is None else labels_of(sums.codebook),
+        blank,
+        blank,
+        int(sums.n.sum()),
+        estimand=estimand,
+        why=f"the estimated proportion of {who} is not above 0",
+        few=np.zeros(shape, bool),
+        unbiased=blank,
+        size=0.0,
+    )
+
+
+Evidence: TypeAlias = ContingencyTable | WeightSums | GroupedSums
+"""What is known of reports; two of one kind and question add."""
+
+
+@dataclass(frozen=True)
+class CellLaws:
+    """What is known of the weights of some cells before a report is seen.
+
+    Parameters
+    ----------
+    law : EventLaw or None
+        Of the cells' weights; a condition in other blocks does not touch it, and within the same
+        blocks it is not known.
+    decided : bool array, shape (cells,)
+        Where the condition rules a cell out, or implies it: 0 and 1 for certain.
+    """
+
+    law: EventLaw | None
+    decided: Bools
+
+
+def cell_laws(
+    design: Design, book: Codebook, names: tuple[str, ...], where: Mapping[str, Bools]
+) -> CellLaws:
+    """Laws of all joint categories of some attributes, within a condition.
+
+    Parameters
+    ----------
+    design : Design
+    book : Codebook
+        Of the reports.
+    names : tuple of str
+    where : mapping of attribute to bool array
+    """
+    law = None
+    if _apart(design, names, where):
+        law = law_of_cells(design, book.select(names), book.names)
+    single = {name: np.eye(len(book[name]), dtype=bool) for name in names}
+    return CellLaws(None if law is None else law.reshaped((-1,)), _decided(single, where))
+
+
+def event_laws(
+    design: Design, book: Codebook, event: Mapping[str, Bools], where: Mapping[str, Bools]
+) -> CellLaws:
+    """The same of a single event."""
+    law = None
+    if _apart(design, event, where):
+        law = law_of_event(design, event, book.names)
+    single = {name: mask[None, :] for name, mask in event.items()}
+    return CellLaws(None if law is None else law.reshaped((1,)), _decided(single, where))
+
+
+def _apart(design: Design, names: Iterable[str], where: Iterable[str]) -> bool:
+    """Whether a condition is about other blocks than the cells, so that their weights multiply."""
+    shared = set(names)
+    for block in design.blocks:
+        if shared & {*block.attributes}:
+            shared |= {*block.attributes}
+    return not shared & {*where}
+
+
+def _decided(events: Mapping[str, Bools], where: Mapping[str, Bools]) -> Bools:
+    """Whether a condition rules events out, or implies them, whatever people answered.
+
+    Parameters
+    ----------
+    events : mapping of attribute to bool array, shape (events of the attribute, categories)
+        All combinations of their events are looked at.
+    where : mapping of attribute to bool array, shape (categories,)
+    """
+    out, implied = np.zeros((), bool), np.ones((), bool)
+    for name, masks in events.items():
+        allowed = where.get(name, np.ones(masks.shape[1], bool))
+        out = np.logical_or.outer(out, ~(masks & allowed).any(axis=1))
+        implied = np.logical_and.outer(implied, (masks | ~allowed).all(axis=1))
+    return np.asarray(out | implied).ravel()
+
+
+def effective_size(sums: WeightSums) -> float:
+    """Reports that would say as much: ``(sum d F)^2 / sum d^2 F^2``."""
+    squares = float(sums.ddff.sum())
+    return float(sums.f.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def freedom_of(sums: WeightSums) -> float | None:
+    """Degrees of freedom of the variances: effective reports less strata, 1 or more.
+
+    None where neither weights nor strata nor a condition are in the sums.
+    """
+    unit = (sums.d, sums.dd, sums.f, sums.ddf, sums.ddff)
+    if len(sums.n) < 2 and all((x == sums.n).all() for x in unit):
+        return None
+    return max(effective_size(sums) - len(sums.n), 1.0)
+
+
+def lifted(sums: WeightSums, unbiased: Floats, estimand: Estimand) -> tuple[Floats, Bools]:
+    """Variances none of which is 0 by chance, and where few reports carry them."""
+    if sums.laws is None:
+        return lift(unbiased, sums.values(), None, effective_size(sums))
+    law, exact = sums.laws.law, sums.laws.decided
+    if law is not None:
+        exact = exact | law.told(estimand)
+    return lift(unbiased, sums.values(), law, effective_size(sums), exact)
+
+
+def _moments(sums: WeightSums) -> tuple[Floats, Floats] | None:
+    """Second moments of the weights of the cells, of records inside and outside of each.
+
+    None under a disguised condition, F not 0 or 1: they would miss its noise, and score intervals
+    would cover far less than they say.
+    """
+    if sums.laws is None or sums.laws.law is None:
+        return None
+    if float(np.abs(sums.ddff - sums.ddf).sum()) > 1e-9 * float(sums.ddff.sum()):
+        return None
+    square = sums.ddww.sum(axis=0) / sums.ddff.sum()
+    return sums.laws.law.second_moments(sums.values(), square)
+
+
+def _digest(codebook: Codebook | None) -> str:
+    return "" if codebook is None else codebook.digest
+
+
+def _check_size(strata: int, cells: int) -> None:
+    if cells > DENSE_CELLS or strata * cells > MAX_SUMS:
+        where = f" in {strata:,} strata" if strata > 1 else ""
+        raise RecordsError(
+            f"{cells:,} cells{where} are too many to sum weights for (at most {DENSE_CELLS:,}, and "
+            f"{MAX_SUMS:,} with strata); estimate fewer attributes at once, or events",
+            cells,
+        )
+
+
+class _Rows(NamedTuple):
+    """Reports or different symbols, with what they count for.
+
+    Parameters
+    ----------
+    symbols : Symbols
+    design : Design
+        In the order of their categories.
+    digest : str
+        Of the design that they say made them.
+    times : pair of arrays
+        Sums of d and of d^2 over the reports of each row.
+    reports : array
+        How many there are of each row.
+    exponent : int
+        Unit of d.
+    strata : array, optional
+    """
+
+    symbols: Symbols
+    design: Design
+    digest: str
+    times: tuple[Floats, Floats]
+    reports: Floats
+    exponent: int = 0
+    strata: npt.NDArray[np.int64] | None = None
+
+    def parts(self) -> Iterator[tuple[int, _Rows]]:
+        """Each stratum with its rows."""
+        strata = self.strata
+        if not len(self.reports):
+            return
+        if strata is None or (strata == strata[0]).all():
+            yield 0 if strata is None else int(strata[0]), self
+            return
+        order = np.argsort(strata, kind="stable")
+        found, first = np.unique(strata[order], return_index=True)
+        for stratum, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True):
+            d, dd = self.times
+            yield (
+                stratum,
+                self._replace(
+                    symbols=self.symbols.take(rows),  # type: ignore[attr-defined]
+                    times=(d[rows], dd[rows]),
+                    reports=self.reports[rows],
+                    strata=None,
+                ),
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Different:
+    """The different reports that a table counts."""
+
+    codebook: Codebook
+    codes: npt.NDArray[np.int64]
+    sizes: tuple[int, ...]
+
+    def column(self, name: str) -> npt.NDArray[np.int64]:
+        column: npt.NDArray[np.int64] = self.codes[:, self.codebook.index(name)]
+        return column
+
+    def slice(self, start: int, stop: int) -> _Different:
+        return replace(self, codes=self.codes[start:stop])
+
+
+def _rows(source: Reports | ContingencyTable, design: Design, names: Iterable[str]) -> _Rows:
+    """Rows whose event weights are to be summed; names are the attributes that are asked about."""
+    design = bound_to(source, design)
+    if isinstance(source, ContingencyTable):
+        require_table(source, design)
+        table = source.marginal(covering(design, dict.fromkeys(names))).sparse()
+        occurs = table.counts > 0
+        counts = table.counts[occurs].astype(float)
+        symbols = _Different(table.codebook, table.symbols()[occurs], table.sizes)
+        return _Rows(symbols, design, source.design_digest, (counts, counts), counts)
+    digest, _ = require_design(source, design)
+    ones = np.ones(len(source))
+    if source.weights is None:
+        return _Rows(source, design, digest, (ones, ones), ones, 0, source.strata)
+    d, exponent = to_scale(source.weights)
+    return _Rows(source, design, digest, (d, d**2), ones, exponent, source.strata)
+
+
+def sum_weights(
+    reports: Reports | ContingencyTable,
+    design: Design,
+    over: Iterable[str],
+    where: Event | None = None,
+) -> WeightSums:
+    """Sums of event weights of the joint categories of some attributes.
+
+    Parameters
+    ----------
+    reports : Reports or ContingencyTable
+    design : Design
+        The design that made them.
+    over : iterable of str
+        Attributes of the cells.
+    where : mapping of attribute to label or labels, optional
+        Condition within which proportions are asked for.
+
+    Raises
+    ------
+    RecordsError
+        If the reports were made by another design, or there are too many cells for a pass.
+    """
+    names, condition = tuple(over), where or {}
+    codebook = reports.codebook.select(names)
+    masks, cells = reports.codebook.masks(condition), math.prod(codebook.shape)
+    strata = None if isinstance(reports, ContingencyTable) else reports.strata
+    _check_size(1 if strata is None else np.unique(strata).size, cells)
+    rows = _rows(reports, design, (*names, *condition))
+    laws = cell_laws(rows.design, rows.symbols.codebook, names, masks)
+    parts = []
+    for stratum, part in rows.parts():
+        F = _condition(part, masks)
+        sums = cell_sums(part.symbols, part.design, names, condition, part.times, F)
+        parts.append((stratum, part, F, sums))
+    return _gather(codebook, rows, cells, parts, laws)
+
+
+def sum_event(
+    reports: Reports | ContingencyTable,
+    design: Design,
+    event: Event,
+    where: Event | None = None,
+) -> WeightSums:
+    """Sums for the single event "this, within the condition"; arguments as in `sum_weights`.
+
+    An event that the condition excludes has the proportion 0.
+    """
+    book, condition = reports.codebook, where or {}
+    both, masks = combined_masks(book, event, condition), book.masks(condition)
+    rows = _rows(reports, design, (*event, *condition))
+    laws = event_laws(rows.design, rows.symbols.codebook, book.masks(event), masks)
+    parts = []
+    for stratum, part in rows.parts():
+        W, F = mask_weights(part.symbols, part.design, both), _condition(part, masks)
+        d, dd = part.times
+        terms = (d * W, dd * W, dd * W * F, dd * W**2)
+        parts.append((stratum, part, F, tuple(np.array([math.fsum(x)]) for x in terms)))
+    return _gather(None, rows, 1, parts, laws)
+
+
+def _condition(rows: _Rows, masks: Mapping[str, Bools]) -> Floats:
+    """Weights of the condition, 1 without one."""
+    if not masks:
+        return np.ones(len(rows.reports))
+    return mask_weights(rows.symbols, rows.design, masks)
+
+
+def _gather(
+    codebook: Codebook | None,
+    rows: _Rows,
+    cells: int,
+    parts: Sequence[tuple[int, _Rows, Floats, tuple[Floats, ...]]],
+    laws: CellLaws,
+) -> WeightSums:
+    """The sums of all strata, each given with its rows, condition and sums of cells."""
+    strata = np.array([stratum for stratum, *_ in parts], np.int64)
+    singles = []
+    for _, part, F, _ in parts:
+        d, dd = part.times
+        terms = (part.reports, d, dd, d * F, dd * F, dd * F**2)
+        singles.append([float(x.sum()) for x in terms])
+    tables = np.array([sums for *_, sums in parts]).reshape(-1, 4, cells)
+    columns = [*np.array(singles).reshape(-1, 6).T, *np.moveaxis(tables, 1, 0)]
+    values = dict(zip(SUMS, columns, strict=True))
+    return WeightSums(codebook, rows.digest, strata, **values, exponent=rows.exponent, laws=laws)
+
+
+def evidence_of(
+    reports: Records | ContingencyTable,
+    design: Design,
+    over: Iterable[str] | Event,
+    by: Iterable[str] = (),
+    where: Event | None = None,
+) -> Evidence:
+    """Evidence that a question takes of reports: a table where that will do, or sums.
+
+    Parameters
+    ----------
+    reports : Reports, undisguised Records, or a table of counts
+    design : Design
+        The design that made them.
+    over : iterable of str, or mapping of attribute to label or labels
+        Attributes, or a single event.
+    by : iterable of str
+        Attributes that make groups.
+    where : mapping of attribute to label or labels, optional
+        Condition.
+
+    Raises
+    ------
+    InputError
+        If an attribute is in two of the three, so that an answer would be known beforehand.
+    """
+    event = over if isinstance(over, Mapping) else None
+    names, groups, condition = tuple(over), tuple(by), where or {}
+    for name in groups:
+        if name in names or name in condition:
+            raise InputError(f"by: {shown(name)} is in over or where too; name it once", name)
+    if groups:
+        book, single = reports.codebook.select(groups), (names if event is None else event)
+        _check_size(math.prod(book.shape), 1)
+        empty = GroupedSums(book, ())
+        return replace(
+            empty,
+            sums=tuple(
+                _sums(reports, design, single, {**condition, **group}) for group in empty.labels()
+            ),
+        )
+    if event is not None or condition or _needs_sums(reports, design, names):
+        return _sums(reports, design, names if event is None else event, condition)
+    if isinstance(reports, ContingencyTable):
+        return reports.marginal(covering(bound_to(reports, design), names))
+    return count(reports, design, names)
+
+
+def _sums(reports: Any, design: Design, over: tuple[str, ...] | Event, where: Event) -> WeightSums:
+    if isinstance(over, Mapping):
+        return sum_event(reports, design, over, where)
+    return sum_weights(reports, design, over, where)
+
+
+def _needs_sums(
+    reports: Records | ContingencyTable, design: Design, names: tuple[str, ...]
+) -> bool:
+    """Whether reports cannot be counted: sets, survey weights or strata."""
+    if isinstance(reports, ContingencyTable):
+        return False
+    sets = any(block.kind == "set" and block.attributes[0] in names for block in design.blocks)
+    return sets or reports.weights is not None or reports.strata is not None
