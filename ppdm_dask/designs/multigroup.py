@@ -184,7 +184,7 @@ def check_groups(
         sizes = dict(zip(names, known, strict=True))
     group_of: dict[str, int] = {}
     for j, group in enumerate(found, 1):
-        if isinstance(group, str) or not isinstance(group, Iterable):
+        if isinstance(group, str | Mapping) or not isinstance(group, Iterable):
             raise DesignError(
                 f"groups: group {j} is {shown(group)}; a list of attribute names is needed", groups
             )

@@ -267,7 +267,7 @@ def stated_once(name: str, labels: tuple[str, ...] | None, categories: Any) -> A
 def attribute_names(value: Any) -> tuple[str, ...]:
     """One name or several, distinct and not empty."""
     names: tuple[str, ...] = ()
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
         names = (value,) if isinstance(value, str) else tuple(value)
     if not names or "" in names or any(not isinstance(name, str) for name in names):
         raise DesignError(f"attributes: got {given(value)}; one or more names are needed", value)
