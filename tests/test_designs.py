@@ -417,7 +417,10 @@ BAD = [
     (lambda: ForcedResponse("a", 2, [0.5, 0.5]), "^truth: got 2"),
     (lambda: Mangat("a", -0.1), "^p: got -0.1"),
     (lambda: Kuk("a", 0.5, 0.2, 0), "^repeats: got 0; a whole number from 1 to 1,000"),
-    (lambda: Kuk("a", 0.5, 0.2, 2, "plain"), "^inverse: got 'plain'; 'weighted' or 'textbook'"),
+    (
+        lambda: Kuk("a", 0.5, 0.2, 2, "plain"),
+        "^inverse: got 'plain'; the name of a left inverse is needed",
+    ),
     (lambda: InvariantPRAM("a", [0.5, 0.4], 0.5), "^prior: got .*sum to 1"),
     (lambda: KaryResponse("a", 3, epsilon=-1), "^epsilon: got -1"),
     (lambda: KaryResponse("a", 3, epsilon=math.inf), "^epsilon: got inf"),

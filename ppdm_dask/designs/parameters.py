@@ -137,7 +137,8 @@ Nonnegative = Annotated[float, NONNEGATIVE]
 Size = Annotated[int, Whole(2, MOST_CATEGORIES)]
 """Number of categories."""
 
-Inverse = Annotated[str, Choice(("weighted", "textbook"), "the name of a left inverse")]
+INVERSE = Choice(("weighted", "textbook"), "the name of a left inverse")
+Inverse = Annotated[str, INVERSE]
 
 _TEXT: Schema = {"type": "string", "minLength": 1}
 _TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
@@ -278,9 +279,7 @@ def attribute_names(value: Any) -> tuple[str, ...]:
 
 def inverse_name(value: Any) -> str:
     """Which of a family's left inverses estimates use."""
-    if value not in ("weighted", "textbook"):
-        raise argument("inverse").wrong(value, "'weighted' or 'textbook' is needed")
-    return str(value)
+    return INVERSE.read(value, argument("inverse"))
 
 
 def one_attribute(value: Any) -> tuple[str]:

@@ -20,7 +20,6 @@ from ppdm_dask.files.values import (
     Scalar,
     Text,
     Value,
-    Whole,
     is_number,
     listed,
     scalar,
@@ -118,10 +117,6 @@ class Table:
         found: str | None = self.maybe(key, Choice(known, what))
         return found
 
-    def integer(self, key: str, minimum: int) -> int:
-        """Return a whole number of at least `minimum`."""
-        return int(self.get(key, Whole(minimum)))
-
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts; empty where the key is absent."""
         return self.maybe(key, Many(Text())) or ()
@@ -133,16 +128,7 @@ class Table:
 
     def table(self, key: str, right: str) -> Table:
         """Return a table below this one."""
-        table = self.optional_table(key, right)
-        if table is None:
-            raise self.error(key, None, right)
-        return table
-
-    def optional_table(self, key: str, right: str) -> Table | None:
-        """Return a table below this one, or None where the key is absent."""
         value = self.take(key)
-        if value is None:
-            return None
         if not isinstance(value, Mapping):
             raise self.error(key, value, right)
         return Table(value, self.source, self.dotted(key), self.place.error)
