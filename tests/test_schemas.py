@@ -219,7 +219,7 @@ def test_an_unknown_key_is_refused_by_both(data: st.DataObject) -> None:
         assert key in says
 
 
-KINDS_OF_VALUES: list[Any] = ["zz", 3.5, True, [], {}, [{}], {"zz": "x"}]
+KINDS_OF_VALUES: list[Any] = ["zz", 3.5, True, [], {}, [{}], {"zz": True}]
 
 
 def json_type(value: Any) -> str:
@@ -238,7 +238,7 @@ def test_a_value_of_another_type_is_refused_by_both(data: st.DataObject) -> None
     at(config, path[:-1])[path[-1]] = data.draw(st.sampled_from(others))
     says, wrong = refused(subject, config), faults(subject, config)
     key = next(part for part in reversed(path) if isinstance(part, str))
-    if says and key in says.partition(": got ")[0]:
+    if says and key in says.partition(": got ")[0] and "must differ" not in says:
         # Else the value is of a type that may stand there, but does not go with another.
         assert wrong, (path, at(config, path), says)
     elif not says and not (subject == "recipe" and {*FREE} & {*path}):

@@ -89,13 +89,24 @@ def _unfold(values: Any) -> Any:
         return float(found) if isinstance(found, Fraction) else found
     if isinstance(values, Iterable) and not isinstance(values, np.ndarray | Mapping):
         return [_unfold(value) for value in values]
+    if isinstance(values, bool):
+        raise TypeError("a truth value is no number")
     return values
+
+
+def _holds_truth(values: Any) -> bool:
+    """Whether a truth value stands in nested lists, which NumPy takes for 0 or 1."""
+    if isinstance(values, list | tuple):
+        return any(map(_holds_truth, values))
+    return isinstance(values, bool)
 
 
 def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     """A new array of floats from nested sequences of numbers, or ratios as text."""
     try:
-        return np.array(values, dtype=float)
+        found = np.array(values, dtype=float)
+        if not _holds_truth(values):
+            return found
     except (TypeError, ValueError, OverflowError):
         pass
     try:

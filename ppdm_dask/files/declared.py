@@ -157,6 +157,8 @@ def _value_of(hint: Any, needed: bool) -> tuple[Value, When | None]:
         return Many(_value_of(inner[0], needed)[0]), None
     if isinstance(hint, type) and issubclass(hint, Declared):
         return One(hint), None
+    if hint in (int, float):  # whose range the constructor knows
+        return Anything({"type": "integer" if hint is int else "number"}), None
     return Text() if hint is str else Anything(), None
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.parts import DataEntry, Id, RecipeBase, Repeats, Seed, Share, Some
 from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
-from ppdm_dask.files.declared import Declared, Rest
+from ppdm_dask.files.declared import Declared, Rest, schema_of
 from ppdm_dask.files.values import Choice, Many, Named, Place, Plain, Scalar, Schema, Text, When
 from ppdm_dask.frozen import settle
 from ppdm_dask.perturb import methods, perturbation_from_config
@@ -71,12 +71,19 @@ class PerturbSpec(Declared):
             {
                 "if": When("method", (name,)).schema(),
                 "then": {
-                    "properties": {"sweep": {"propertyNames": {"enum": names}}},
-                    "propertyNames": {"enum": own + names},
+                    "properties": {
+                        **stated,
+                        "sweep": {
+                            "properties": {key: {"items": value} for key, value in stated.items()},
+                            "propertyNames": {"enum": list(stated)},
+                        },
+                    },
+                    "propertyNames": {"enum": [*own, *stated]},
                 },
             }
             for name, method in methods().items()
-            for names in [[key for key in method._get_param_names() if key != "seed"]]
+            for known in [schema_of(method)["properties"]]
+            for stated in [{key: value for key, value in known.items() if key != "seed"}]
         ]
         return found
 
