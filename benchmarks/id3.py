@@ -21,8 +21,9 @@ from timing import Claim, interleave, ratio, report
 from ppdm_dask import datasets
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.multigroup import RandomGroups
-from ppdm_dask.experiments.sweep.id3 import BinaryID3
-from ppdm_dask.experiments.sweep.trials import Sample, Setting
+from ppdm_dask.experiments.samples import Sample
+from ppdm_dask.experiments.sweep.engines import BinaryID3
+from ppdm_dask.experiments.sweep.trials import Setting
 from ppdm_dask.resources import codebook_path
 
 THETA = 0.8
@@ -142,7 +143,7 @@ def engine_of(name: str, groups: int) -> BinaryID3:
 
 def arrays_of(engine: BinaryID3) -> tuple[np.ndarray, np.ndarray]:
     sample = engine.setting.sample
-    order = [sample.records.codebook.index(name) for name in engine.names]
+    order = [sample.records.codebook.index(name) for name in engine.setting.names]
     codes = np.ascontiguousarray(sample.records.codes[:, order])
     return codes[: sample.n_train], codes[sample.n_train :]
 
@@ -179,7 +180,9 @@ def main() -> None:
 
             times = interleave({"NumPy": by_numpy, "ours": ours}, 9 if small else 5)
             if small:
-                frames = [pd.DataFrame(part, columns=engine.names) for part in (train, test)]
+                frames = [
+                    pd.DataFrame(part, columns=engine.setting.names) for part in (train, test)
+                ]
 
                 def by_pandas(frames=frames, groups=groups, rng=rng) -> int:
                     pandas_repeat(*frames, groups, rng)

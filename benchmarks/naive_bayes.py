@@ -20,7 +20,7 @@ import pandas as pd
 from timing import Claim, interleave, ratio, report
 
 from ppdm_dask.experiments.inputs import prepare_all
-from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import SweepPlan
 from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.sweep.trials import DISGUISE

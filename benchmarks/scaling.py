@@ -155,7 +155,7 @@ def bytes_of_a_batch() -> int:
     from distributed.protocol import serialize_bytes
 
     from ppdm_dask.cluster.worker import perform_batch
-    from ppdm_dask.engine.batches import Performer
+    from ppdm_dask.engine.cells import Performer
     from ppdm_dask.experiments.kinds import load_recipe, make_plan
 
     plan = make_plan(load_recipe("electronic-surveys").with_changes(repeats=10))

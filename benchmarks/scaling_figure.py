@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ppdm_dask.drawing.layout import new_panels
-from ppdm_dask.drawing.style import COLOURS, GREY, MARKERS, styled
+from ppdm_dask.drawing.style import COLOURS, GREY, MARKERS, new_panels, styled
 
 HEADS = {"in the driver": "Scheduler in the driver's process", "apart": "Scheduler on its own"}
 TITLE = "How much of their speed workers keep"

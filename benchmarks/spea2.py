@@ -24,10 +24,9 @@ from timing import Claim, interleave, ratio, report
 
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.limit import Limit
-from ppdm_dask.search.operators import Fitness, assign_fitness, select
+from ppdm_dask.search.operators import Fitness, assign_fitness, make_toolbox, select
 from ppdm_dask.search.problem import Problem, Settings
 from ppdm_dask.search.spea2 import Evolution
-from ppdm_dask.search.toolbox import make_toolbox
 
 POINTS, KEPT = 200, 100
 GENERATIONS = 20_000

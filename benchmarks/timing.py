@@ -66,11 +66,21 @@ def ratio(seconds: dict[str, list[float]], slow: str, fast: str) -> float:
     return statistics.median(one / other for one, other in pairs)
 
 
-def report(title: str, seconds: dict[str, list[float]], claims: list[Claim]) -> None:
-    """Print medians and claims, as JSON with ``--json``; the exit code is 1 if a claim fails."""
+def options(title: str) -> argparse.ArgumentParser:
+    """Options that every benchmark has; a program may add its own."""
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    as_json = parser.parse_args().json
+    return parser
+
+
+def report(
+    title: str,
+    seconds: dict[str, list[float]],
+    claims: list[Claim],
+    given: argparse.Namespace | None = None,
+) -> None:
+    """Print medians and claims, as JSON with ``--json``; the exit code is 1 if a claim fails."""
+    as_json = (options(title).parse_args() if given is None else given).json
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     if as_json:
         facts = [{**asdict(claim), "holds": claim.holds} for claim in claims]

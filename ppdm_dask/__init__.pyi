@@ -40,14 +40,14 @@ from .inference import estimate as estimate
 from .inference import event_interval as event_interval
 from .inference import invert as invert
 from .inference import mle as mle
-from .inference.events import event_weights as event_weights
 from .inference.stratified import Stratified as Stratified
 from .inference.tables import ContingencyTable as ContingencyTable
 from .inference.tables import count as count
+from .inference.weights import event_weights as event_weights
 from .mine import ID3 as ID3
 from .mine import NaiveBayes as NaiveBayes
 from .randomness import Stream as Stream
-from .search.front import chosen_design as chosen_design
+from .search.optimize import chosen_design as chosen_design
 from .search.optimize import optimize as optimize
 
 __version__: str

@@ -11,6 +11,7 @@ __all__ = [
     "CodebookError",
     "DataError",
     "DesignError",
+    "DisguisedAgain",
     "InputError",
     "MachineError",
     "NotInvertible",
@@ -151,3 +152,7 @@ class MachineError(PPDMError):
 
 class RunInterrupted(PPDMError):
     """A run that was stopped; the same command resumes it."""
+
+
+class DisguisedAgain(UserWarning):
+    """Answers that were disguised before: several reports of one answer add up."""

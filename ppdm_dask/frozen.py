@@ -7,8 +7,6 @@ from dataclasses import FrozenInstanceError
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Frozen", "settle"]
-
 _OPEN = "_open"
 
 

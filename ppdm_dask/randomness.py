@@ -93,13 +93,20 @@ class Source:
     ----------
     draw : callable
         ``draw(n)`` returns the next n uniform 64-bit words.
+    skip : callable, optional
+        ``skip(n)`` passes over n words, faster than they are drawn.
     """
 
-    def __init__(self, draw: Callable[[int], Words]) -> None:
+    def __init__(
+        self, draw: Callable[[int], Words], skip: Callable[[int], object] | None = None
+    ) -> None:
         self._draw = draw
+        self._skip = draw if skip is None else skip
 
-    def words(self, n: int) -> Words:
-        """Uniform 64-bit words, shape (n,)."""
+    def words(self, n: int, start: int = 0) -> Words:
+        """Uniform 64-bit words start .. start + n - 1, shape (n,)."""
+        if whole("start", start, 0):
+            self._skip(start)
         return self._draw(whole("n", n, 0))
 
     def bernoulli(self, probability: Fraction, n: int) -> Words:
@@ -142,6 +149,9 @@ class Stream(ABC):
 
     simulated: bool
 
+    fresh: bool = False
+    """Whether every source has draws of its own, under whatever key it is asked for."""
+
     @staticmethod
     def from_entropy() -> CryptographicStream:
         """Cryptographic draws for a real disguise; nothing can repeat or undo them."""
@@ -170,6 +180,7 @@ class CryptographicStream(Stream):
     """
 
     simulated = False
+    fresh = True
 
     def child(self, *key: int) -> CryptographicStream:
         return self
@@ -245,15 +256,35 @@ class SealedStream:
         return os.urandom(16).hex()
 
 
+_ZEROS = memoryview(bytes(1 << 20))
+"""What is encrypted: the words are the key stream itself."""
+
+
 def _chacha20(key: bytes) -> Source:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-    encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    def begun(block: int) -> Any:
+        # The nonce begins with the number of the first block of 64 bytes, 32 bits of it.
+        nonce = block.to_bytes(4, "little") + bytes(12)
+        return Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
+
+    encryptor = begun(0)
 
     def draw(n: int) -> Words:
-        return np.frombuffer(encryptor.update(bytes(8 * n)), dtype="<u8").astype(np.uint64)
+        words = np.empty(n, "<u8")
+        stream = words.view(np.uint8)
+        for low in range(0, stream.size, len(_ZEROS)):
+            part = stream[low : low + len(_ZEROS)]
+            encryptor.update_into(_ZEROS[: part.size], part.data)
+        return words.astype(np.uint64, copy=False)
 
-    return Source(draw)
+    def skip(n: int) -> None:
+        nonlocal encryptor
+        blocks, rest = divmod(n, 8)
+        encryptor = begun(blocks)
+        draw(rest)
+
+    return Source(draw, skip)
 
 
 # Modules of Dask whose functions call those of tasks.

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.shown import given
 
-__all__ = ["real", "reals", "whole"]
-
 
 def real(
     name: str,

@@ -7,8 +7,6 @@ import unicodedata
 from collections.abc import Iterable, Sized
 from typing import Any
 
-__all__ = ["LONGEST", "amount", "cut", "given", "listed", "located", "printable", "quoted", "shown"]
-
 LONGEST = 60
 """Characters of a value that a message shows."""
 

@@ -19,8 +19,12 @@ from ppdm_dask.designs import Flip, RandomGroups
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.sweep.plan import SweepPlan, fill_privacy, single_attribute
 from ppdm_dask.experiments.sweep.recipe import Recipe
-from ppdm_dask.experiments.sweep.results import empty_arrays
-from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
+from ppdm_dask.experiments.sweep.results import (
+    ADVERSARIES,
+    DISCLOSURES,
+    SPLITS_AVERAGED,
+    empty_arrays,
+)
 
 
 def population(codes, shape, names=None) -> Population:

@@ -148,7 +148,7 @@ def test_a_check_that_fails_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SSH_AUTH_SOCK", "")
-    monkeypatch.setattr("ppdm_dask.cluster.foreign.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("ppdm_dask.cluster.client.CONNECT_SECONDS", 0.5)
     profile = tmp_path / "profile.toml"
     profile.write_text(text)
     assert main(["cluster", "check", str(profile)]) == 2

@@ -34,6 +34,6 @@ def test_what_is_taken_is_there(program: Path) -> None:
 
 def test_programs_are_looked_at() -> None:
     assert len(PROGRAMS) >= 10
-    assert ("ppdm_dask.drawing.layout", "new_panels") in taken(
+    assert ("ppdm_dask.drawing.style", "new_panels") in taken(
         ROOT / "benchmarks" / "scaling_figure.py"
     )

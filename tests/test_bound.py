@@ -14,8 +14,7 @@ from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.bound import Designer, certify
 from ppdm_dask.search.limit import Limit, least_mse, levels
 from ppdm_dask.search.methods import optimal_designs, refine, settings_for
-from ppdm_dask.search.objectives import evaluate, meet_bound
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import Problem, evaluate, meet_bound
 from ppdm_dask.search.rays import count_rays, list_rays
 
 CASES = [(name, delta) for name in PRIORS for delta in (0.4, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)]

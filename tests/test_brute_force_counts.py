@@ -10,8 +10,7 @@ import pytest
 from strategies import make_codebook
 
 from ppdm_dask import Reports, RRMatrix, Warner, count
-from ppdm_dask.engine.batches import Batch, Quarantined
-from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.cells import Batch, Cell, Quarantined
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference import tables

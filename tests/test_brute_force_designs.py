@@ -40,7 +40,7 @@ from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import shape_of
 from ppdm_dask.designs.pram import two_stage
 from ppdm_dask.errors import DesignError
-from ppdm_dask.inference.events import answers_of
+from ppdm_dask.inference.weights import answers_of
 
 
 def solved(A: list[list[Fraction]], right: list[list[Fraction]]) -> list[list[Fraction]]:

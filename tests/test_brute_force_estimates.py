@@ -22,7 +22,9 @@ from ppdm_dask.inference import (
     resampling,
     sum_event,
     sum_weights,
-    sums,
+)
+from ppdm_dask.inference import (
+    weights as sums,
 )
 from ppdm_dask.inference.association import association_test, independence_test
 from ppdm_dask.inference.blocks import solve_blocks

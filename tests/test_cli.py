@@ -362,7 +362,9 @@ def test_check_goes_on_after_a_bad_file(tmp_path: Path, capsys: Capture) -> None
     neither.write_text("[tool]\nx = 1\n")
     found = read_json(capsys, "check", neither, CODEBOOK, code=2)
     assert [each["ok"] for each in found] == [False, True]
-    assert found[0]["summary"].startswith(f"{neither}: neither a recipe, which has [[data]]")
+    assert found[0]["summary"].startswith(
+        f"{neither}: neither a recipe, which has [sweep] and [perturb], or [search]"
+    )
 
 
 def test_list(capsys: Capture) -> None:

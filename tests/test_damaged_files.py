@@ -21,8 +21,7 @@ from small_recipe import CONFIG, many, write_recipe
 from ppdm_dask.cli import main
 from ppdm_dask.designs.files import read_design, write_design
 from ppdm_dask.designs.matrix import RRMatrix
-from ppdm_dask.engine.batches import Batch, Quarantined
-from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.cells import Batch, Cell, Quarantined
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import DataError, InputError, PPDMError, RunFolderError
 from ppdm_dask.experiments.folder import read_manifest, read_run

@@ -188,7 +188,7 @@ def test_the_diagonal_of_the_covariance_is_the_variance(case):
     for estimand in ("population", "file"):
         result = invert(count(reports, design, event), design, estimand=estimand)
         assume(result.values.size <= 300)
-        scale = max(1.0, float(np.abs(result.variance).max()) * len(reports))
+        scale = max(1.0, float(np.abs(result.unbiased).max()) * len(reports))
         diagonal_is_variance(result, TOLERANCE * scale)
         np.testing.assert_allclose(result.covariance, result.covariance.T, atol=TOLERANCE * scale)
         # Proportions sum to 1 for certain.

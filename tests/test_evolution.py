@@ -13,15 +13,11 @@ from ppdm_dask import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search import methods as checkpoints
 from ppdm_dask.search import operators
-from ppdm_dask.search.archive import Omega, nondominated
 from ppdm_dask.search.limit import Limit, levels
-from ppdm_dask.search.methods import refine, warner_matrices
-from ppdm_dask.search.objectives import Objectives, evaluate
-from ppdm_dask.search.operators import Draws
-from ppdm_dask.search.polish import Polisher, keep_to, polish
-from ppdm_dask.search.problem import Problem, Settings
-from ppdm_dask.search.spea2 import Evolution
-from ppdm_dask.search.toolbox import individuals, make_toolbox
+from ppdm_dask.search.methods import Polisher, keep_to, polish, refine, warner_matrices
+from ppdm_dask.search.operators import Draws, individuals, make_toolbox
+from ppdm_dask.search.problem import Objectives, Problem, Settings, evaluate
+from ppdm_dask.search.spea2 import Evolution, Omega, nondominated
 
 PROBLEM = Problem([0.4, 0.3, 0.2, 0.1], 1_000, 0.8)
 SMALL = Settings(generations=30, population=12, archive=10, slots=50)

@@ -17,10 +17,14 @@ from small_recipe import CONFIG, TREES, many
 
 from ppdm_dask.drawing import style
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.sweep.kind import SWEEP
+from ppdm_dask.experiments.sweep import SWEEP
 from ppdm_dask.experiments.sweep.recipe import Recipe
-from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES
+from ppdm_dask.experiments.sweep.results import (
+    ADVERSARIES,
+    DISCLOSURES,
+    build_dataset,
+    empty_arrays,
+)
 
 REPEATS = 50
 
@@ -357,9 +361,9 @@ def test_drawing_leaves_matplotlib_as_it_was(fresh_python: Callable[[str], str])
     code = """
 import sys, matplotlib, pathlib
 matplotlib.rcParams["font.size"] = 31
-from ppdm_dask.drawing import layout, style
+from ppdm_dask.drawing import style
 with style.styled():
-    figure, axes = layout.new_figure("title", "below")
+    figure, axes = style.new_figure("title", "below")
     style.save(figure, pathlib.Path("figures"), "one")
 assert matplotlib.rcParams["font.size"] == 31
 assert matplotlib.rcParams["svg.hashsalt"] is None

@@ -18,7 +18,7 @@ from small_recipe import write_recipe
 from ppdm_dask import datasets
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.errors import RecipeError
-from ppdm_dask.experiments.fronts.kind import FRONT
+from ppdm_dask.experiments.fronts import FRONT
 from ppdm_dask.experiments.fronts.plan import FrontPlan, iterate, iterative_mse
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe
 from ppdm_dask.experiments.kinds import load_recipe
@@ -29,8 +29,7 @@ from ppdm_dask.search import methods as checkpoints
 from ppdm_dask.search.checkpoints import read_checkpoint
 from ppdm_dask.search.limit import Limit
 from ppdm_dask.search.methods import warner_matrices
-from ppdm_dask.search.objectives import evaluate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import Problem, evaluate
 from ppdm_dask.search.spea2 import Evolution
 
 CONFIG: dict[str, Any] = {

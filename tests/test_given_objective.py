@@ -12,9 +12,8 @@ import ppdm_dask as pp
 from ppdm_dask.errors import InputError
 from ppdm_dask.search import methods as checkpoints
 from ppdm_dask.search.checkpoints import read_checkpoint
-from ppdm_dask.search.front import choose, chosen_design
-from ppdm_dask.search.objectives import BLOCK, GivenObjective, evaluate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.optimize import choose, chosen_design
+from ppdm_dask.search.problem import BLOCK, GivenObjective, Problem, evaluate
 
 PRIOR = [0.2, 0.5, 0.3]
 PROBLEM = Problem(PRIOR, 1_000, 0.8)

@@ -11,10 +11,10 @@ import pytest
 import ppdm_dask as pp
 from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs.multigroup import RandomGroups
-from ppdm_dask.experiments.sweep.id3 import BinaryID3
-from ppdm_dask.experiments.sweep.trials import DISGUISE, PlainEngine, Sample, Setting
-from ppdm_dask.kernels.flips import butterfly, spread
-from ppdm_dask.kernels.id3 import xlogx
+from ppdm_dask.experiments.samples import Sample
+from ppdm_dask.experiments.sweep.engines import BinaryID3
+from ppdm_dask.experiments.sweep.trials import DISGUISE, PlainEngine, Setting
+from ppdm_dask.kernels.id3 import butterfly, spread, xlogx
 from ppdm_dask.mine import ID3
 
 THETAS = (0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.51, 0.55, 0.6, 0.7, 0.8, 0.9, 1)

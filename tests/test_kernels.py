@@ -26,16 +26,10 @@ from ppdm_dask import (
     count,
     datasets,
 )
-from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.samples import Sample, draw_test
+from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import choose_engine
-from ppdm_dask.experiments.sweep.trials import (
-    DISGUISE,
-    DTYPES,
-    PlainEngine,
-    Sample,
-    Setting,
-    draw_test,
-)
+from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, PlainEngine, Setting
 from ppdm_dask.kernels.planes import bernoulli_plane, bernoulli_plane_plain, pack_plane, popcount
 from ppdm_dask.kernels.sampling import choose
 from ppdm_dask.kernels.seeding import absorb, extend, seed_words, sfc64_fill, sfc64_start

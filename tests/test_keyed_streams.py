@@ -55,7 +55,7 @@ def test_the_secret_is_not_shown_and_not_written() -> None:
     secret = bytes(range(65, 97))
     stream = KeyedStream(secret)
     shown = repr(stream) + str(stream) + repr(stream.sealed()) + f"{[stream.sealed()]}"
-    assert secret.decode() not in shown and "65" not in shown and secret.hex() not in shown
+    assert secret.decode() not in shown and "65, 66" not in shown and secret.hex() not in shown
     with pytest.raises(InputError, match="must not be written or copied"):
         pickle.dumps(stream)
     with pytest.raises(InputError, match="has 5 bytes; 32 are needed"):

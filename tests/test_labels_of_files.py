@@ -158,7 +158,7 @@ def test_the_line_to_add_is_accepted(text: str, line: str) -> None:
         read_design(write("d.toml", text), book)
     assert f"add {line}" in str(caught.value)
     design = read_design(write("d.toml", text + line + "\n"), book)
-    assert design.bind(book) is design
+    assert design.codebook is book and design.bind(book) is design
     other = design.bind(codebook("a", "y", "x"))
     np.testing.assert_array_equal(other.matrix(), design.matrix()[::-1, ::-1])
     # What is bound can be written and read.

@@ -160,7 +160,7 @@ def test_no_modules_import_each_other(house: ModuleType, root: Path) -> None:
 
 def test_the_registry_alone_knows_the_kinds_of_experiments(house: ModuleType, root: Path) -> None:
     """So that a further one is a folder of its own, and a line there."""
-    kinds = {path.parent.name for path in (PACKAGE / "experiments").glob("*/kind.py")}
+    kinds = {path.parent.name for path in (PACKAGE / "experiments").glob("*/__init__.py")}
     assert kinds == {"fronts", "perturbation", "sweep"}
     found = {
         (name, other)
@@ -169,13 +169,13 @@ def test_the_registry_alone_knows_the_kinds_of_experiments(house: ModuleType, ro
         if _kind(other) in kinds and _kind(name) not in kinds
     }
     registry = "ppdm_dask.experiments"
-    assert found == {(f"{registry}.kinds", f"{registry}.{kind}.kind") for kind in kinds}
+    assert found == {(f"{registry}.kinds", f"{registry}.{kind}") for kind in kinds}
 
 
 def _kind(name: str) -> str:
     """The folder below the experiments that a module lies in."""
     parts = name.split(".")
-    return parts[2] if parts[1:2] == ["experiments"] and len(parts) > 3 else ""
+    return parts[2] if parts[1:2] == ["experiments"] and len(parts) > 2 else ""
 
 
 # What a start can do without: Dask, numba, scikit-learn, matplotlib, solvers, whole rooms.
@@ -183,7 +183,6 @@ LATE = frozenset(
     {
         ("cli", "cli.app"),
         ("cluster.job", "cluster.client"),
-        ("cluster.job", "cluster.foreign"),
         ("cluster.job", "cluster.nanny"),
         ("cluster.job", "cluster.security"),
         ("cluster.kinds.slurm", "cluster.jobqueue"),
@@ -195,23 +194,23 @@ LATE = frozenset(
         ("cluster.remote", "cluster.security"),
         ("cluster.runner", "cluster.client"),
         ("cluster.runner", "cluster.session"),
+        ("designs.kary", "kernels.disguise"),
+        ("designs.matrix", "kernels.disguise"),
+        ("designs.mixture", "kernels.disguise"),
         ("designs.multigroup", "kernels.sampling"),
         ("designs.sets", "kernels.sampling"),
         ("designs.subset", "kernels.sampling"),
-        ("experiments.fronts.kind", "experiments.fronts.plan"),
-        ("experiments.perturbation.kind", "experiments.perturbation.plan"),
-        ("experiments.perturbation.kind", "experiments.perturbation.recipe"),
+        ("experiments.fronts", "experiments.fronts.plan"),
+        ("experiments.perturbation", "experiments.perturbation.plan"),
+        ("experiments.perturbation", "experiments.perturbation.recipe"),
         ("experiments.run", "cluster.kinds"),
-        ("experiments.sweep.kind", "experiments.sweep.plan"),
-        ("experiments.sweep.plan", "experiments.sweep.id3"),
-        ("experiments.sweep.plan", "experiments.sweep.naive_bayes"),
-        ("experiments.sweep.trials", "kernels.sampling"),
-        ("experiments.sweep.trials", "mine"),
+        ("experiments.sweep", "experiments.sweep.plan"),
+        ("experiments.samples", "kernels.sampling"),
+        ("experiments.sweep.plan", "experiments.sweep.engines"),
         ("mine.tree", "drawing.style"),
         ("perturb.aibr", "kernels.aibr"),
         ("randomness", "kernels.planes"),
         ("reproduce.reproduce", "ppdm_dask"),
-        ("search.bound", "search.cone"),
         ("search.operators", "kernels.spea2"),
     }
 )

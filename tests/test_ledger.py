@@ -15,10 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppdm_dask.engine.batches import Batch, gaps
-from ppdm_dask.engine.cells import Cell
-from ppdm_dask.engine.ledger import Ledger
-from ppdm_dask.engine.store import pack, unpack
+from ppdm_dask.engine.cells import Batch, Cell, gaps
+from ppdm_dask.engine.ledger import Ledger, pack, unpack
 from ppdm_dask.errors import PPDMError, RunFolderError
 
 CELL = Cell("q=0.5", {"q": 0.5}, 10)

@@ -38,8 +38,8 @@ from ppdm_dask import (
 )
 from ppdm_dask.designs import SubsetSelection, UnaryEncoding
 from ppdm_dask.errors import CodebookError, RecordsError
-from ppdm_dask.inference.events import event_weights
 from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.weights import event_weights
 from ppdm_dask.mine.classifier import score_disguised, score_strata
 from ppdm_dask.mine.naive_bayes import first_largest
 

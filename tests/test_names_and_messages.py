@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
-from ppdm_dask.cli.names import conditions, named
+from ppdm_dask.cli.options import conditions, named
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.shown import LONGEST, listed, printable, quoted, shown

@@ -17,8 +17,7 @@ from search_priors import N_RECORDS, gamma, normal, uniform
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.limit import Limit, levels
 from ppdm_dask.search.methods import evolve, optimal_designs, refine, warner_matrices
-from ppdm_dask.search.objectives import evaluate, meet_bound
-from ppdm_dask.search.problem import Problem, Settings
+from ppdm_dask.search.problem import Problem, Settings, evaluate, meet_bound
 from ppdm_dask.search.spea2 import Evolution
 
 ROUNDING = 1e-9

@@ -10,8 +10,7 @@ import pytest
 from search_priors import PRIORS, random_matrices
 
 from ppdm_dask import InputError, RRMatrix
-from ppdm_dask.search.objectives import evaluate, meet_bound
-from ppdm_dask.search.problem import Problem, infeasible
+from ppdm_dask.search.problem import Problem, evaluate, infeasible, meet_bound
 
 RNG = np.random.default_rng(5)
 

@@ -8,6 +8,7 @@ import sys
 from itertools import pairwise
 from typing import Any
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -185,7 +186,7 @@ def test_likelihood_takes_counts_of_whole_blocks() -> None:
         ({"over": ["a"], "estimand": "all"}, "estimand: got 'all'"),
         ({"over": ["a"], "by": "g", "method": "mle"}, "method: mle takes attributes"),
         ({"over": {"a": "1"}, "method": "em"}, "method: em takes attributes"),
-        ({"over": [{"a": "1"}], "by": "g"}, "several events take reports"),
+        ({"over": [{"a": "1"}], "by": "g"}, "several events take reports in memory"),
         ({"over": [{"a": "1"}, "b"]}, "got 'b' among events"),
         ({"over": ["a"], "weights": "w"}, "column 'w' was not kept; columns that were: none"),
         ({"over": ["z"]}, "no attribute 'z'"),
@@ -236,6 +237,18 @@ def test_a_table_of_results() -> None:
     assert "lower_" in own.to_frame().columns
 
 
+def test_a_picture_of_results() -> None:
+    found = pp.estimate(reports_of(EACH), ["b"], "g")
+    ax = found.plot(level=0.8)
+    (lines,) = ax.collections
+    drawn = np.array([segment[:, 0] for segment in lines.get_segments()])
+    np.testing.assert_allclose(drawn.T, [end.ravel() for end in found.ends(0.8)])
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), found.values.ravel())
+    assert [t.get_text() for t in ax.get_yticklabels()][:2] == ["0, 0", "0, 1"]
+    assert found.plot(ax) is ax
+    ax.figure.clear()
+
+
 def test_one_event_has_numbers() -> None:
     found = pp.estimate(reports_of(EACH), {"a": "1"})
     low, high = found.interval()
@@ -269,3 +282,25 @@ def test_earlier_names_still_work_and_say_the_new_one() -> None:
     values = pp.estimate(reports, ["a"]).values
     np.testing.assert_array_equal(cells(reports, EACH, ["a"]).values, values)
     assert math.isclose(joint(reports, EACH, [{"a": "1"}]).values[0], values[1])
+
+
+@pytest.mark.parametrize(
+    ("over", "by", "where"),
+    [(["a"], (), {}), (["b"], "g", {"a": "1"}), ({"a": "1", "b": "2"}, (), {})],
+)
+def test_reports_in_partitions_are_estimated_where_they_are(over: Any, by: Any, where: Any) -> None:
+    frame = dd.from_pandas(BOOK.decode(RECORDS), npartitions=5)
+    lazy = EACH.disguise(frame, pp.Stream.from_seed(3), codebook=BOOK)
+    close(pp.estimate(lazy, over, by, where), pp.estimate(reports_of(EACH), over, by, where))
+    likely = pp.estimate(lazy, ["b"], method="mle")
+    expected = pp.estimate(reports_of(EACH), ["b"], method="mle")
+    np.testing.assert_allclose(likely.values, expected.values, rtol=1e-12)
+
+
+def test_what_reports_in_partitions_do_not_answer() -> None:
+    frame = dd.from_pandas(BOOK.decode(RECORDS), npartitions=2)
+    lazy = EACH.disguise(frame, pp.Stream.from_seed(3), codebook=BOOK)
+    with pytest.raises(InputError, match="reports in memory"):
+        pp.estimate(lazy, [{"a": "1"}])
+    with pytest.raises(InputError, match="name columns"):
+        pp.estimate(lazy, ["a"], weights=np.ones(4_000))

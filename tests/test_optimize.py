@@ -11,8 +11,7 @@ import ppdm_dask as pp
 from ppdm_dask.cli import main
 from ppdm_dask.designs.files import read_design, write_design
 from ppdm_dask.errors import DesignError
-from ppdm_dask.search.front import choose, chosen_design
-from ppdm_dask.search.optimize import optimize
+from ppdm_dask.search.optimize import choose, chosen_design, optimize
 
 PRIOR = [0.2, 0.5, 0.3]
 

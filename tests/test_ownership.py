@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ppdm_dask.cli import main
-from ppdm_dask.cli.survey_files import require_new
+from ppdm_dask.cli.options import require_new
 from ppdm_dask.errors import InputError, RunFolderError
 from ppdm_dask.files.lock import own, release_all
 

@@ -16,7 +16,7 @@ from ppdm_dask.cluster.partitions import (
 )
 from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.experiments.inputs import prepare
-from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import SweepPlan
 from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.sweep.trials import DISGUISE

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ppdm_dask.cluster.peers import (
+from ppdm_dask.cluster.sizes import parse_size, show_size
+from ppdm_dask.cluster.worker import (
     PACKAGES,
     check_peers,
     difference,
@@ -17,7 +18,6 @@ from ppdm_dask.cluster.peers import (
     own_versions,
     parts,
 )
-from ppdm_dask.cluster.sizes import parse_size, show_size
 from ppdm_dask.errors import ClusterError
 
 OURS = own_versions()

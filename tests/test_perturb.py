@@ -25,8 +25,7 @@ from ppdm_dask.perturb import (
     methods,
     perturbation_from_config,
 )
-from ppdm_dask.perturb.base import register
-from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
+from ppdm_dask.perturb.base import ColumnSummary, read_matrix, register
 from ppdm_dask.perturb.condensation import condense
 from ppdm_dask.perturb.metrics import ordinal_ranks
 from ppdm_dask.randomness import LOGICAL_BLOCK, SimulationStream, Stream

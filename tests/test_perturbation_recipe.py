@@ -27,10 +27,10 @@ from ppdm_dask.experiments.kinds import (
     make_plan,
     recipe_from_config,
 )
-from ppdm_dask.experiments.perturbation.kind import PERTURBATION
+from ppdm_dask.experiments.perturbation import PERTURBATION
 from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
+from ppdm_dask.experiments.perturbation.results import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS, stream_key
-from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
 from ppdm_dask.files.documents import seal

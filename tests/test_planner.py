@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_works import make_cells
 
-from ppdm_dask.engine.batches import Batch
-from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.cells import Batch, Cell
 from ppdm_dask.engine.planner import Planner
 
 

@@ -16,7 +16,7 @@ from ppdm_dask.cluster import population
 from ppdm_dask.cluster.losses import PoolLost
 from ppdm_dask.cluster.population import cut, population_map
 from ppdm_dask.errors import InputError, PPDMError
-from ppdm_dask.search.objectives import BLOCK
+from ppdm_dask.search.problem import BLOCK
 
 
 @pytest.fixture

@@ -10,10 +10,8 @@ from search_priors import N_RECORDS, PRIORS, gamma, normal, random_matrices, uni
 
 from ppdm_dask import PPDMError
 from ppdm_dask.search.bound import Designer, certify
-from ppdm_dask.search.limit import Limit, levels
-from ppdm_dask.search.objectives import evaluate, meet_bound
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.products import Products, Relaxation, certify_products
+from ppdm_dask.search.limit import Limit, Products, Relaxation, certify_products, levels
+from ppdm_dask.search.problem import Problem, evaluate, meet_bound
 from ppdm_dask.search.rays import list_rays
 
 DELTAS = (1.0, 0.8, 0.6, 0.5, 0.4, 1 / 3)

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from ppdm_dask.cli.progress import ProgressReporter
-from ppdm_dask.engine.progress import Progress
+from ppdm_dask.cli.output import ProgressReporter
+from ppdm_dask.engine.cells import Progress
 
 
 def state(done: int, elapsed: float, resumed: int = 0, mode: str = "2 workers") -> Progress:

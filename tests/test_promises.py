@@ -14,12 +14,10 @@ import pytest
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.bound import Designer
-from ppdm_dask.search.front import chosen_design, front_dataset
 from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import evolve, optimal_designs, refine
-from ppdm_dask.search.objectives import evaluate
-from ppdm_dask.search.optimize import optimize
-from ppdm_dask.search.problem import LEAST_ROOM, NEAREST, SMALLEST, Problem, Settings
+from ppdm_dask.search.optimize import chosen_design, front_dataset, optimize
+from ppdm_dask.search.problem import LEAST_ROOM, NEAREST, SMALLEST, Problem, Settings, evaluate
 
 N = 1_000
 POSTERIOR = 1e-11
@@ -252,7 +250,7 @@ def test_no_matrix_undercuts_the_limit_at_rare_categories_and_next_to_an_end():
 
 
 def test_ordinary_and_balanced_programs_agree():
-    from ppdm_dask.search.balanced import BalancedProgram
+    from ppdm_dask.search.bound import BalancedProgram
 
     problem = Problem([0.4, 0.3, 0.2, 0.1], N, 0.75)
     designer = Designer(problem)

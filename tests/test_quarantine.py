@@ -12,7 +12,7 @@ from toy_works import Draws, make_cells
 
 from ppdm_dask.cli import main
 from ppdm_dask.cluster.runner import execute
-from ppdm_dask.engine.batches import Batch, Quarantined, subtract
+from ppdm_dask.engine.cells import Batch, Quarantined, subtract
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.experiments.folder import RunFolder, read_manifest
 from ppdm_dask.experiments.kinds import load_recipe, make_plan

@@ -32,7 +32,7 @@ MODULES = (
     "ppdm_dask.perturb.metrics",
     "ppdm_dask.perturb.metrics",
     "ppdm_dask.inference",
-    "ppdm_dask.inference.events",
+    "ppdm_dask.inference.weights",
     "ppdm_dask.mine",
     "ppdm_dask.data.binning",
     "ppdm_dask.randomness",
@@ -294,7 +294,7 @@ CASES: dict[str, Calls] = {
         "values": (project_simplex, ("x", 1, [], [[1.0]], [math.nan], [math.inf], [True]))
     },
     "normal_quantile": {
-        "level": (import_module("ppdm_dask.inference.moments").normal_quantile, SHARE)
+        "level": (import_module("ppdm_dask.inference.uncertainty").normal_quantile, SHARE)
     },
     # Binning.
     "fit_attribute": {
@@ -358,6 +358,7 @@ INTERNAL = (
     "ordinal_ranks",
     "standard_error_of",
     "mean_variance",
+    "cell_sums",
     "mask_weights",
     "ColumnSummary",
     "read_matrix",
@@ -374,7 +375,10 @@ def public() -> dict[str, Any]:
     """Public functions and classes that take a number, by name."""
     found = {}
     for module in map(import_module, MODULES):
-        for name in module.__all__:
+        own = [
+            n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
+        ]
+        for name in getattr(module, "__all__", [n for n in own if not n.startswith("_")]):
             value = getattr(module, name)
             if not callable(value) or (isinstance(value, type) and issubclass(value, Exception)):
                 continue

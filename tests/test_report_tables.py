@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ppdm_dask.cli.output import print_result
-from ppdm_dask.experiments.sweep.kind import SWEEP
-from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sweep.variables import DISCLOSURES
+from ppdm_dask.experiments.sweep import SWEEP
+from ppdm_dask.experiments.sweep.results import DISCLOSURES, build_dataset, empty_arrays
 
 Capture = pytest.CaptureFixture[str]
 

@@ -22,9 +22,8 @@ from reproduce_site import Site, moved
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.files.documents import seal
 from ppdm_dask.reproduce.compare import Comparison, Drift
-from ppdm_dask.reproduce.documents import drift_keys
+from ppdm_dask.reproduce.documents import drift_keys, notify
 from ppdm_dask.reproduce.golden import Golden, write_sum
-from ppdm_dask.reproduce.notify import notify
 from ppdm_dask.reproduce.reproduce import Reproduced
 from ppdm_dask.reproduce.summary import Figure
 

@@ -16,9 +16,15 @@ import pytest
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.experiments.grid import ERRORS, FEWEST, grid_axes, lines_of, moments
 from ppdm_dask.experiments.results import digest, read_netcdf, write_netcdf
-from ppdm_dask.experiments.sweep.findings import findings
-from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES, REGISTRY, variable
+from ppdm_dask.experiments.sweep.results import (
+    ADVERSARIES,
+    DISCLOSURES,
+    REGISTRY,
+    build_dataset,
+    empty_arrays,
+    variable,
+)
+from ppdm_dask.experiments.sweep.tables import findings
 from ppdm_dask.files.writing import replacing, write_text
 
 COORDINATES: dict[str, Any] = {"data": ["a", "b"], "q": [0, 0.5, 1]}

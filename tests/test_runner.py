@@ -24,11 +24,9 @@ from toy_works import Draws, Faulty, SlowStart, make_cells
 
 from ppdm_dask.cluster.kinds import LocalProfile
 from ppdm_dask.cluster.runner import execute
-from ppdm_dask.engine.batches import TrialError
-from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.cells import Cell, Progress, TrialError
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.engine.planner import Tally
-from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import InputError, PPDMError, RunInterrupted
 
 TESTS = Path(__file__).parent

@@ -14,6 +14,7 @@ from strategies import codes_of, make_codebook, random_records
 
 import ppdm_dask as pp
 from ppdm_dask import InputError, perturb
+from ppdm_dask.arrays import sum_rounding, to_scale
 from ppdm_dask.designs import Design, Flip, Product
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference import (
@@ -23,7 +24,6 @@ from ppdm_dask.inference import (
     sum_event,
     sum_weights,
 )
-from ppdm_dask.rounding import sum_rounding, to_scale
 
 DESIGN = Product([pp.Warner("a", 0.8), pp.KaryResponse("k", 3, 0.7)])
 BOOK = make_codebook(["a", "u", "k"], [2, 2, 3])
@@ -308,7 +308,7 @@ def test_a_block_is_asked_only_for_what_is_touched(peak):
 
 def test_cells_one_by_one_are_those_of_the_table(monkeypatch):
     """A block of many joint categories is not tabulated; its weights are the same."""
-    from ppdm_dask.inference import sums as cells
+    from ppdm_dask.inference import weights as cells
 
     reports = DESIGN.disguise(random_records(BOOK, 60, 1), pp.Stream.from_seed(2))
     block = pp.UnrelatedQuestion(["a", "k"], 0.6, [0.3, [0.2, 0.5, 0.3]])

@@ -20,7 +20,7 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
-from ppdm_dask.cli.names import conditions
+from ppdm_dask.cli.options import conditions
 from ppdm_dask.designs.files import write_design
 
 Capture = pytest.CaptureFixture[str]
@@ -283,7 +283,7 @@ def test_other_bad_input(capsys: Capture) -> None:
     assert refused(capsys, *disguise("s.parquet")).startswith("s.parquet: cannot be read as Parq")
     Path("s.txt").write_text(SURVEY)
     assert refused(capsys, *disguise("s.txt")) == (
-        "s.txt: a file that ends in .csv or .parquet is needed"
+        "s.txt: a file that ends in .csv, .parquet, .arrow or .feather is needed"
     )
     nested = pa.table({"smokes": [["no"]], "drug": ["once"]})
     pq.write_table(nested, "n.parquet")

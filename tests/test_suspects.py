@@ -11,7 +11,7 @@ from toy_works import make_cells
 
 from ppdm_dask.engine import planner as suspects
 from ppdm_dask.engine import planner as tally
-from ppdm_dask.engine.batches import Batch, Result
+from ppdm_dask.engine.cells import Batch, Result
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.engine.planner import Suspects, Tally
 

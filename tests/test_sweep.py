@@ -18,8 +18,9 @@ from ppdm_dask import InputError, NaiveBayes, Recipe, privacy
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.results import digest
+from ppdm_dask.experiments.samples import Sample
 from ppdm_dask.experiments.sweep.plan import SweepPlan
-from ppdm_dask.experiments.sweep.trials import DISGUISE, Sample
+from ppdm_dask.experiments.sweep.trials import DISGUISE
 from ppdm_dask.randomness import SimulationStream
 
 

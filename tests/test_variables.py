@@ -7,7 +7,7 @@ import pytest
 
 from ppdm_dask import UnrelatedQuestion, privacy
 from ppdm_dask.experiments.results import digest
-from ppdm_dask.experiments.sweep.variables import variable
+from ppdm_dask.experiments.sweep.results import variable
 
 
 def pse_of_first(P: np.ndarray, prior: np.ndarray) -> float:

@@ -188,7 +188,6 @@ ROOMS = (
     "frozen",
     "shown",
     "ranges",
-    "rounding",
     "resources",
     "files",
     "data",

@@ -14,12 +14,8 @@ q = .6, have the worst posterior .903 for the first and .976 for the second.  Un
 of real records a single flip group gives nearly everything away, for the opposite of a record
 rarely exists.
 
-What a whole report tells on each attribute, by the structure of the design.
-
-A prior is a law of each attribute, taken for independent, or a population's joint law.
-
-Beside it: the distinct records of a data set with their shares: what an adversary may know
-beforehand.
+What a report tells follows from the structure of the design where it has one; other designs are
+enumerated.
 """
 
 from __future__ import annotations
@@ -39,28 +35,11 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.mine.evidence import row_keys
-from ppdm_dask.mine.signed_cells import as_flip
+from ppdm_dask.mine.evidence import as_flip, row_keys
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Records
     from ppdm_dask.designs.base import Design
-
-__all__ = [
-    "MAX_REPORTS",
-    "Disclosure",
-    "Knowledge",
-    "Population",
-    "disclose",
-    "enumerate_reports",
-    "flip_product",
-    "flips_joint",
-    "join",
-    "learn",
-    "mixture_joint",
-    "mixture_product",
-    "unknown",
-]
 
 
 @dataclass(frozen=True, eq=False)

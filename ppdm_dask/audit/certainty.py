@@ -15,11 +15,7 @@ was equally likely before.
 
 A report allows all categories but the least likely ones, whose shares sum to `NEGLIGIBLE`, or to
 1 - `NEARLY`.  Reports that are less likely than `NEGLIGIBLE` whatever the answer are passed over.
-Families with structure have closed forms; others are looked through row by row.
-
-Beside it: which statement serves a block: a closed form, or a look through its matrix; what is
-certain under families of which no matrix is made; what is certain under any matrix: its rows are
-looked through; what is certain of an answer, in one plain sentence.
+Families with structure have closed forms; the matrix of others is looked through row by row.
 """
 
 from __future__ import annotations
@@ -43,26 +39,7 @@ from ppdm_dask.shown import shown
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
 
-__all__ = [
-    "LIKELY",
-    "NEARLY",
-    "NEGLIGIBLE",
-    "ROUNDING",
-    "Certainty",
-    "Degree",
-    "Labels",
-    "Words",
-    "bare_attributes",
-    "certainties",
-    "degree_of",
-    "listed",
-    "of_flip",
-    "of_matrix",
-    "of_mixture",
-    "of_sets",
-    "percent",
-    "worst_of",
-]
+__all__ = ["Certainty", "certainties"]
 
 
 Labels = Mapping[str, Sequence[str]]
@@ -434,6 +411,7 @@ def _relation(words: Words, y: int, allowed: Bools, degree: Degree) -> Certainty
 
 def _allowed(share: Floats, negligible: float) -> Bools:
     """Categories of each report but the least likely ones, whose shares sum to `negligible`."""
+    # The sum counts, not single shares: many small ones together may be an answer that occurs.
     ascending = np.sort(share, axis=1)
     left_out = np.cumsum(ascending, axis=1) <= negligible
     least = np.take_along_axis(ascending, left_out.sum(axis=1)[:, None], axis=1)

@@ -28,34 +28,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = [
-    "CALCULATIONS",
-    "adversary_s_guess",
-    "aibr_histogram",
-    "aibr_reach",
-    "best_estimate",
-    "calculate",
-    "coefficient_matrices",
-    "combinations",
-    "conjunction",
-    "extreme_matrices",
-    "half",
-    "hint",
-    "inverse_as_mle",
-    "joint_distribution",
-    "least_posterior",
-    "mixture",
-    "printed_pse",
-    "pse_symmetry",
-    "record_counts",
-    "sample_counts",
-    "schemes",
-    "solved_equations",
-    "theorem_6",
-    "whole_record",
-]
-
-
 def sample_counts() -> dict[str, float]:
     """Records of Breast-Cancer, those complete and distinct, and records of Pima."""
     cancer = datasets.load("breast-cancer")
@@ -90,6 +62,7 @@ def aibr_histogram() -> dict[str, float]:
     """Counts in AIBR's own sub-intervals that differ between release and original."""
     values = _pima()
     released = AIBR(4, seed=1).fit_transform(values)
+    # The sub-intervals are the method's own: a value never leaves the one that it is in.
     wrong = 0
     for x, y in zip(values.T, released.T, strict=True):
         edges = np.linspace(x.min(), x.max(), 5)
@@ -122,6 +95,7 @@ def schemes() -> dict[str, float]:
     """Least diagonal entries of the three schemes for n = 10, and where they agree."""
     n, q = 10, 0.35
     uniform = q * np.eye(n) + (1 - q) / n
+    # FRAPP has the ratio of its entries as parameter, the others a probability.
     lam = uniform[0, 0] / uniform[0, 1]
     frapp = (lam * np.eye(n) + (1 - np.eye(n))) / (lam + n - 1)
     apart = max(
@@ -152,6 +126,7 @@ def best_estimate() -> dict[str, float]:
     best = -1.0
     for P, p in _problems(20):
         joint = P * p
+        # All 4^4 rules that name a category for each report.
         every = max(
             sum(joint[y, x] for y, x in enumerate(guess))
             for guess in itertools.product(range(4), repeat=4)
@@ -222,6 +197,7 @@ def coefficient_matrices() -> dict[str, float]:
             ]
             for one in events
         ]
+        # The claim is on the printed matrix; if ours were wrong, the verdict would mean nothing.
         if not np.allclose(built, coefficient_matrix([t] * g), rtol=1e-12):
             raise AssertionError("the package's coefficient matrix is wrong")
         printed = t**power * (1 - t) ** (g - power)
@@ -308,7 +284,7 @@ def printed_pse() -> dict[str, float]:
     }
     true = sum(2 * joint[0, r] * joint[1, r] / (joint[0, r] + joint[1, r]) for r in (0, 1))
     r11, r00, wrong = q + (1 - q) * y, q + (1 - q) * (1 - y), (1 - q) * (1 - y)
-    # The printed factor 2 stands before the second fraction alone.
+    # The printed factor 2 stands only before the second fraction.
     first = (1 - a) * a * (1 - q) * r11 / (r11 * a + wrong * (1 - a))
     second = 2 * a * (1 - a) * wrong * r00 / (r00 * (1 - a) + wrong * a)
     return {"enumerated": true, "printed": first + second}
@@ -356,6 +332,7 @@ CALCULATIONS: Mapping[str, Callable[[], dict[str, float]]] = {
 """Calculations by name."""
 
 
+# Several claims rest on one calculation, and a page judges all of them.
 @cache
 def calculate(name: str) -> xr.Dataset:
     """The numbers of a calculation, as a result without axes."""

@@ -18,8 +18,6 @@ from ppdm_dask.shown import shown
 if TYPE_CHECKING:
     from ppdm_dask.claims.rules import Rule
 
-__all__ = ["Claim", "Paper", "load_papers", "read_paper"]
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -113,7 +111,7 @@ def _read_claim(table: Table, paper: str) -> Claim:
     own, where, says = (table.text(name) for name in ("id", "where", "says"))
     printed = table.optional_text("printed")
     untestable = table.optional_text("untestable")
-    if untestable is not None:
+    if untestable is not None:  # with a reason in place of a rule
         table.done()
         return Claim(own, paper, where, says, printed, untestable=untestable)
     recipe = table.optional_text("recipe")
@@ -130,6 +128,7 @@ def _read_claim(table: Table, paper: str) -> Claim:
     )
 
 
+# Each page of a reproduction asks for them again, and the files are the package's own.
 @cache
 def load_papers() -> tuple[Paper, ...]:
     """The claims that come with the package, paper by paper.

@@ -1,6 +1,6 @@
-"""Judge claims on results: the status is computed, whatever anybody expects.
+"""Judge claims on results, and write the page of all verdicts.
 
-Beside it: verdicts on all claims, kept as JSON, and the page that is written from them.
+A status is always computed; no file states one.
 """
 
 from __future__ import annotations
@@ -27,28 +27,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = [
-    "claims_of",
-    "judge",
-    "judge_all",
-    "papers_of",
-    "read_summary",
-    "reproduction_page",
-    "same_experiment",
-    "summarise",
-    "write_reproduction_page",
-]
+__all__ = ["write_reproduction_page"]
 
 
 def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:
-    """Judge a claim.
-
-    Parameters
-    ----------
-    claim : Claim
-    results : mapping of str to xarray.Dataset
-        Results of runs by the name of their recipe, whole or partial.
-    """
+    """Judge a claim on results, whole or partial, by the name of their recipe."""
     if claim.untestable is not None:
         return Verdict("not testable", claim.untestable)
     assert claim.rule is not None
@@ -73,6 +56,7 @@ def same_experiment(recipe: AnyRecipe) -> bool:
     if recipe.name not in recipes():
         return False
     own = load_recipe(recipe.name)
+    # By the digest: a title or note may differ, a parameter may not.
     changed = recipe.with_changes(repeats=own.sweep.repeats, seed=own.sweep.seed)
     return changed.digest == own.digest
 
@@ -83,13 +67,14 @@ def papers_of(recipe: AnyRecipe) -> tuple[Paper, ...]:
 
 
 def claims_of(recipe: AnyRecipe) -> tuple[Claim, ...]:
-    """Claims to be shown with a run of a recipe, in the papers' order; none for a user's own.
+    """Claims to be shown with a run of a recipe, in the papers' order; none for other recipes.
 
     They are those judged on its results and, with a recipe on which some are, all others of its
     papers that need no results.
     """
     papers = papers_of(recipe)
     own = [c for paper in papers for c in paper.claims if c.recipe == recipe.name]
+    # A user's recipe proves nothing about a paper, even under the name of one of the package's.
     if not own or not same_experiment(recipe):
         return ()
     return tuple(
@@ -115,7 +100,7 @@ def write_reproduction_page(runs: Iterable[str | Path], page: str | Path) -> tup
     InputError
         If a run is not finished or not one of the package's recipes, or two are of one recipe.
     RunFolderError
-        If a folder is no run's, or a file cannot be written.
+        If a folder is not a run's, or a file cannot be written.
     """
     page = Path(page)
     summary = summarise([read_run(run) for run in runs])
@@ -132,6 +117,7 @@ def summarise(runs: Sequence[StoredRun]) -> Summary:
     described = []
     for run in runs:
         recipe = run.folder.recipe
+        # The page is kept in the repository: it must not rest on what nobody can run again.
         if not run.finished:
             raise InputError(f"{run.folder.path}: the run is not finished", run.folder.path)
         if not same_experiment(recipe):
@@ -182,7 +168,7 @@ def read_summary(path: str | Path) -> Summary:
     Raises
     ------
     InputError
-        If the file cannot be read, or is no such summary.
+        If the file cannot be read, or is not such a summary.
     """
     path = Path(path)
     try:
@@ -198,6 +184,7 @@ def read_summary(path: str | Path) -> Summary:
 
 def reproduction_page(summary: Summary) -> str:
     """Write the page of all claims as Markdown, from a summary and the claims' own files."""
+    # From the summary only, never from runs, so that a test can hold the page against the file.
     papers = load_papers()
     judged = summary["claims"]
     total = Counter(each["status"] for each in judged.values())
@@ -265,7 +252,7 @@ def _paper(paper: Paper, judged: dict[str, Any]) -> list[str]:
 
 def _row(claim: Claim, found: dict[str, Any]) -> str:
     printed = f" Paper: {_cell(claim.printed)}." if claim.printed else ""
-    test = (claim.test or "").split("::")
+    test = (claim.test or "").split("::")  # file, then the test's name
     return (
         f"| `{claim.id}`<br>{_cell(claim.says)}{printed} ({_cell(claim.where)}) "
         f"| {found['status']} "
@@ -282,7 +269,7 @@ def _figure(found: dict[str, Any]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text as Markdown shows it: what looks like a mark is none."""
+    """Text with Markdown's marks escaped."""
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>" else sign for sign in text)
 
 

@@ -1,7 +1,4 @@
-"""What a claim is about: a variable of a result at some cells, with standard errors.
-
-Beside it: numbers of a result with their standard errors, and names for their cells.
-"""
+"""What a claim is about: a variable of a result at some cells, with standard errors."""
 
 from __future__ import annotations
 
@@ -19,18 +16,6 @@ from ppdm_dask.files.fields import Scalar, Table
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-__all__ = [
-    "Quantity",
-    "Unjudged",
-    "Values",
-    "matched",
-    "name_cell",
-    "plain",
-    "read_flag",
-    "read_number",
-]
 
 
 BARE = ("data", "case", "setting", "method", "classifier")
@@ -68,7 +53,7 @@ class Values:
         return labels, self.value.to_numpy().ravel(), self.error.to_numpy().ravel()
 
     def label(self, index: tuple[int, ...]) -> str:
-        """The cell at a position in words."""
+        """Name of the cell at a position."""
         return name_cell(
             {
                 str(dim): plain(self.value[dim].to_numpy()[i]) if dim in self.value.coords else i
@@ -165,6 +150,8 @@ class Quantity:
         found = self._own(ds)
         if self.minus is not None:
             found, other = matched(found, self.minus.values(ds), self, self.minus)
+            # Taken for independent. Cells of a sweep share splits, which makes this too wide, if
+            # anything: a verdict then waits for more repeats.
             error = np.sqrt(found.error**2 + other.error**2)
             found = Values.of(found.value - other.value, error)
         if self.over is not None:
@@ -183,10 +170,12 @@ class Quantity:
         value = value.astype(float)
         if f"{self.variable}_se" in ds:
             error = self.select(ds, ds[f"{self.variable}_se"])
+            # Exact numbers, such as those of one split, need no repeats.
             if ds.sizes["repeat"] < FEWEST and not bool((error == 0).all()):
                 raise Unjudged(f"fewer than {FEWEST} repeats", self.variable)
             return Values.of(value, error)
         if "repeat" in value.dims and not self.each:
+            # A search has few repeats by design, so no least number is asked for here.
             n = value.sizes["repeat"]
             spread = value.std("repeat", ddof=1) if n > 1 else value.mean("repeat") * np.nan
             return Values(value.mean("repeat"), spread / np.sqrt(n))
@@ -199,6 +188,7 @@ class Quantity:
         missing = ds["completed"] < ds.sizes["repeat"]
         if "undefined" in ds:
             missing = missing & (ds["undefined"] == "")
+        # The cells that the claim looks at have to be whole; others may still be computed.
         own = {axis: places for axis, places in self.at.items() if axis in missing.dims}
         chosen = Quantity(self.variable, own).select(ds, missing)
         if bool(chosen.any()):
@@ -224,7 +214,7 @@ class Quantity:
         return array
 
     def words(self, beside: Quantity | None = None) -> str:
-        """The quantity in words; places that `beside` has as well are left out."""
+        """The quantity as text; places that `beside` has as well are left out."""
         known = beside.at if beside else {}
         at = {axis: places for axis, places in self.at.items() if places != known.get(axis)}
         text = self.variable
@@ -242,7 +232,7 @@ class Quantity:
 
 
 def matched(one: Values, two: Values, first: Quantity, second: Quantity) -> tuple[Values, Values]:
-    """Values of two quantities so that cells match which are at other places of an axis.
+    """Values of two quantities, so that cells at different places of an axis match.
 
     Each place of one is matched with each of the other's: one of them has a single place there.
     """
@@ -281,6 +271,7 @@ def read_flag(table: Table, key: str, default: bool = False) -> bool:
 
 def _find(known: npt.NDArray[Any], place: Scalar) -> int | None:
     """Position of a value on an axis."""
+    # A claim's file says 0.3 where the axis has a float that was computed.
     if isinstance(place, str):
         same = known.astype(str) == place
     elif known.dtype.kind in "iuf":

@@ -1,8 +1,7 @@
 """The rules by which claims are judged, by the word in a claim's key ``rule``.
 
-Beside it: rules on cells one by one: within a tolerance, above or below, equal, defined; rules on
-lines of cells along an axis: which way values go, and where the largest is; what a rule is, and
-what rules have in common: comparing one quantity with another.
+``within``, ``compare``, ``equal`` and ``defined`` look at cells one by one, ``monotone`` and
+``extreme`` at lines of cells along an axis.
 """
 
 from __future__ import annotations
@@ -32,25 +31,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = [
-    "RULES",
-    "Compare",
-    "Defined",
-    "Equal",
-    "Extreme",
-    "Monotone",
-    "Rule",
-    "Within",
-    "both_sides",
-    "cells_of",
-    "name_numbers",
-    "numbers_of",
-    "read_share",
-    "read_than",
-    "words_of",
-]
-
-
 class Rule(ABC):
     """A way to judge a claim."""
 
@@ -66,7 +46,7 @@ class Rule(ABC):
     @property
     @abstractmethod
     def words(self) -> str:
-        """The rule in words."""
+        """The rule as a sentence."""
 
 
 def read_than(table: Table, quantity: Quantity) -> Quantity | float:
@@ -88,22 +68,28 @@ def read_share(table: Table) -> float:
     return share
 
 
-def both_sides(ds: xr.Dataset, quantity: Quantity, than: Quantity | float) -> tuple[Values, Values]:
-    """Values of a quantity and of what it is compared with, on the same cells."""
+def pairs(
+    ds: xr.Dataset, quantity: Quantity, than: Quantity | float
+) -> Iterator[tuple[str, float, float, float, float]]:
+    """Label, value and error of each cell, and value and error of what it is compared with."""
     import xarray as xr
 
     one = quantity.values(ds)
-    if not isinstance(than, Quantity):
-        return one, Values(one.value * 0 + than, one.error * 0)
-    one, two = matched(one, than.values(ds), quantity, than)
-    arrays = xr.broadcast(one.value, one.error, two.value, two.error)
-    dims = arrays[0].dims
-    value, error, other, other_error = (array.transpose(*dims) for array in arrays)
-    return Values(value, error), Values(other, other_error)
+    if isinstance(than, Quantity):
+        one, two = matched(one, than.values(ds), quantity, than)
+        # Either may lack axes of the other, or have them in another order.
+        arrays = xr.broadcast(one.value, one.error, two.value, two.error)
+        dims = arrays[0].dims
+        value, error, other, other_error = (array.transpose(*dims) for array in arrays)
+        one, two = Values(value, error), Values(other, other_error)
+    else:
+        two = Values(one.value * 0 + than, one.error * 0)
+    _, *others = two.flat()
+    yield from zip(*one.flat(), *others, strict=True)
 
 
 def words_of(than: Quantity | float, beside: Quantity) -> str:
-    """What a quantity is compared with, in words."""
+    """What a quantity is compared with, as text."""
     return than.words(beside) if isinstance(than, Quantity) else f"{than:g}"
 
 
@@ -115,17 +101,6 @@ def name_numbers(one: Quantity, two: Quantity | float) -> tuple[str, str]:
     if one.variable == two.variable:
         return "", ""
     return f"{one.variable} ", f" ({two.words(Quantity(two.variable, two.at))})"
-
-
-def cells_of(values: Values) -> list[tuple[str, float, float]]:
-    """Label, value and error of each cell."""
-    return list(zip(*values.flat(), strict=True))
-
-
-def numbers_of(values: Values) -> list[tuple[float, float]]:
-    """Value and error of each cell."""
-    _, value, error = values.flat()
-    return list(zip(value, error, strict=True))
 
 
 @dataclass(frozen=True)
@@ -163,6 +138,7 @@ class Within(Rule):
         )
 
     def judge(self, ds: xr.Dataset) -> Verdict:
+        # Each with the error in the value's own unit, which the verdict gives.
         comparisons: list[tuple[Comparison, float]] = []
         rows = []
         many = len(self.quantities) > 1
@@ -174,7 +150,7 @@ class Within(Rule):
                 name = name.removesuffix("_mean").upper()
             # In units of the tolerance, so that unlike variables compare.
             unit = tolerance or 1.0
-            for label, value, error in cells_of(quantity.values(ds)):
+            for label, value, error in zip(*quantity.values(ds).flat(), strict=True):
                 if not np.isfinite(value):
                     raise Unjudged(f"there is no {quantity.variable} at {label}", label)
                 rows.append(Row(name if many else label, printed, value, error, tolerance))
@@ -183,11 +159,12 @@ class Within(Rule):
                 comparisons.append((Comparison(label, margin, error / unit, text, value), error))
         worst, error = min(comparisons, key=lambda pair: pair[0].margin)
         against = sum(each.against for each, _ in comparisons)
+        # An error of more than half the tolerance could have missed a value outside of it.
         held = all(each.margin >= 0 and 2 * each.error <= 1 for each, _ in comparisons)
         status = "differs" if against else "reproduced" if held else "undecided"
         n = len(comparisons)
-        verdict = Verdict(status, _furthest(worst, n), worst.figure, error, n, against)
-        return verdict.with_rows(rows)
+        text = _furthest(worst, n)
+        return Verdict(status, text, worst.figure, error, n, against, tuple(rows))
 
     @property
     def words(self) -> str:
@@ -202,7 +179,7 @@ class Within(Rule):
 
 
 def _furthest(worst: Comparison, n: int) -> str:
-    """The comparison that speaks least for a claim, one of n, in words."""
+    """Name the comparison, one of n, that supports the claim least."""
     return worst.told + (f"; the furthest of {n}" if n > 1 else "")
 
 
@@ -241,12 +218,11 @@ class Compare(Rule):
         return cls(quantity, relation, than, read_share(table), read_flag(table, "ties"))
 
     def judge(self, ds: xr.Dataset) -> Verdict:
-        one, two = both_sides(ds, self.quantity, self.than)
         sign = 1 if self.relation == "above" else -1
+        before, after = name_numbers(self.quantity, self.than)
         comparisons = []
-        for (label, x, x_se), (y, y_se) in zip(cells_of(one), numbers_of(two), strict=True):
-            if np.isfinite(x) and np.isfinite(y):
-                before, after = name_numbers(self.quantity, self.than)
+        for label, x, x_se, y, y_se in pairs(ds, self.quantity, self.than):
+            if np.isfinite(x) and np.isfinite(y):  # a cell may be undefined for one of them
                 text = f"{before}{number(x, x_se)} against {number(y, y_se)}{after}"
                 error = float(np.hypot(x_se, y_se))
                 figure = x - y if isinstance(self.than, Quantity) else x
@@ -259,9 +235,10 @@ class Compare(Rule):
     def words(self) -> str:
         other = words_of(self.than, self.quantity)
         often = "" if self.share == 1 else f" in {100 * self.share:g} % of the cells"
-        level = "not " if self.ties else ""
-        relation = {"above": "below", "below": "above"}[self.relation] if level else self.relation
-        return f"{self.quantity.words()} is {level}{relation} {other}{often}"
+        relation = self.relation
+        if self.ties:  # at least is said as not below
+            relation = "not below" if relation == "above" else "not above"
+        return f"{self.quantity.words()} is {relation} {other}{often}"
 
 
 @dataclass(frozen=True)
@@ -279,17 +256,16 @@ class Equal(Rule):
         return cls(quantity, read_than(table, quantity), read_number(table, "tolerance", ROUNDING))
 
     def judge(self, ds: xr.Dataset) -> Verdict:
-        one, two = both_sides(ds, self.quantity, self.than)
+        before, after = name_numbers(self.quantity, self.than)
         comparisons = []
-        for (label, x, x_se), (y, y_se) in zip(cells_of(one), numbers_of(two), strict=True):
+        for label, x, x_se, y, y_se in pairs(ds, self.quantity, self.than):
             error = float(np.hypot(x_se, y_se))
             if not np.isfinite([x, y, error]).all():
                 raise Unjudged(f"a number is missing at {label}", label)
-            before, after = name_numbers(self.quantity, self.than)
             other = " and " if isinstance(self.than, Quantity) else ", claimed "
             text = f"{before}{number(x, x_se)}{other}{number(y, y_se)}{after}"
-            distance = abs(x - y) - self.tolerance
-            margin = -max(distance, 0.0)
+            # Equality has no good side: a margin is 0 or below.
+            margin = -max(abs(x - y) - self.tolerance, 0.0)
             figure = x - y if isinstance(self.than, Quantity) else x
             comparisons.append(Comparison(label, margin, error, text, figure))
         against = sum(each.against for each in comparisons)
@@ -400,7 +376,11 @@ class Monotone(Rule):
         along = table.text("along")
         direction = table.choice("direction", ("rises", "falls"), "a direction")
         given = table.take("paths")
-        if not isinstance(given, list) or not given or not all(map(_is_path, given)):
+        if not (
+            isinstance(given, list)
+            and given
+            and all(isinstance(path, list) and len(path) > 1 for path in given)
+        ):
             right = "a list of walks, lists of two or more values of the axis, is needed"
             raise table.error("paths", given, right)
         mean = read_flag(table, "mean")
@@ -421,6 +401,8 @@ class Monotone(Rule):
                     raise Unjudged(f"too few cells along {self.along}", name)
                 steps += [_step(sign, name, a, b) for a, b in pairwise(places)]
                 ends.append(_step(sign, name, places[0], places[-1]))
+        # Neighbours may be too close to differ clearly. No step may contradict the direction, and
+        # the ends of each line have to show it.
         found = decide(steps, self.share, of="change")
         if found.status == "differs":
             return found
@@ -475,6 +457,7 @@ class Extreme(Rule):
 
     def judge(self, ds: xr.Dataset) -> Verdict:
         sign = 1 if self.which == "largest" else -1
+        # By names, since values of an axis may be numbers that were rounded, or texts.
         inside = {name_cell({self.along: _plain(place)}) for place in self.place}
         comparisons = []
         for name, places in lines(self.quantity.values(ds), self.along):
@@ -496,10 +479,6 @@ def _plain(place: Scalar) -> Scalar:
     return float(place) if isinstance(place, int | float) and not isinstance(place, bool) else place
 
 
-def _is_path(path: object) -> bool:
-    return isinstance(path, list) and len(path) > 1
-
-
 def _step(sign: int, line: str, one: Place, two: Place) -> Comparison:
     (before, x, x_se), (after, y, y_se) = one, two
     label = f"{line}, " if line else ""
@@ -511,6 +490,7 @@ def _step(sign: int, line: str, one: Place, two: Place) -> Comparison:
 def _mean(values: Values, along: str) -> Values:
     others = [dim for dim in values.value.dims if dim != along]
     n = int(np.prod([values.value.sizes[dim] for dim in others]))
+    # Taken for independent, as in differences of quantities.
     error = np.sqrt((values.error**2).sum(others)) / n
     return Values.of(values.value.mean(others), error)
 

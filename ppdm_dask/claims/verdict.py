@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ppdm_dask.experiments.grid import ERRORS
-
-__all__ = ["STATUSES", "Comparison", "Row", "Verdict", "decide", "number"]
-
 
 STATUSES = ("reproduced", "differs", "undecided", "not judged", "not testable")
 
@@ -27,9 +24,10 @@ def number(value: float, error: float = 0.0) -> str:
     if not np.isfinite(error) or error <= 0:
         whole = float(value).is_integer() and abs(value) < 1e9
         return f"{value:,.0f}" if whole else f"{value:.5g}"
-    digits = max(0, min(6, 1 - int(np.floor(np.log10(error)))))
     if abs(value) < 1e-3 and error < 1e-3:
         return f"{value:.2e} ± {error:.1e}"
+    # Two significant digits of the error, and the value to the same place.
+    digits = max(0, min(6, 1 - int(np.floor(np.log10(error)))))
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
@@ -46,10 +44,12 @@ class Comparison:
     @property
     def told(self) -> str:
         """The numbers, and where they are."""
+        # A calculation has one cell, without a name.
         return f"{self.text} at {self.label}" if self.label else self.text
 
     @property
     def _doubt(self) -> float:
+        # Without a standard error, as after one repeat, nothing is beyond doubt.
         return ERRORS * self.error + ROUNDING if np.isfinite(self.error) else np.inf
 
     @property
@@ -83,7 +83,7 @@ class Verdict:
     status : str
         One of :data:`STATUSES`.
     measured : str
-        The numbers that decide, in words; for "not judged" and "not testable" the reason.
+        The numbers that decide, as text; for "not judged" and "not testable" the reason.
     figure, error : float, optional
         The number that decides and its standard error, 0 for an exact one.
     cells, against : int
@@ -103,31 +103,21 @@ class Verdict:
     rows: tuple[Row, ...] = ()
     of: str = "value"
 
-    def with_rows(self, rows: Sequence[Row]) -> Verdict:
-        """Return the same with printed numbers beside ours."""
-        return replace(self, rows=tuple(rows))
-
 
 def decide(
     comparisons: Sequence[Comparison], share: float = 1.0, ties: bool = False, of: str = "value"
 ) -> Verdict:
-    """Let comparisons decide.
+    """Let comparisons, one or more, decide.
 
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-        At least one.
-    share : float
-        Share of them that must not go clearly against the claim.
-    ties : bool
-        Whether a tie is as claimed; else half of the comparisons must be so beyond doubt.
-    of : {"value", "difference", "change"}
-        What the comparisons' figures are.
+    `share` of them must not go clearly against the claim.  Where `ties` are as claimed none has to
+    be so beyond doubt, else half of them do.  `of` says what the comparisons' figures are.
     """
     n = len(comparisons)
     against = sum(each.against for each in comparisons)
     clear = sum(each.clear for each in comparisons)
     worst = min(comparisons, key=_strength)
+    # A claim on a trend survives single reversals up to its share, but has to hold clearly in half
+    # of the cells: else it may be chance.
     if against > (1 - share) * n + ROUNDING:
         status = "differs"
     elif 2 * clear >= n or (ties and all(np.isfinite(each.error) for each in comparisons)):
@@ -141,9 +131,8 @@ def decide(
 
 def _strength(each: Comparison) -> float:
     """How strongly a comparison speaks for a claim, to find the one that does so least."""
-    if each.against:
-        return -1e12 + each.margin
-    return each.margin
+    # Below all others, however large their margins are: a clear contradiction has to be named.
+    return each.margin - 1e12 if each.against else each.margin
 
 
 def _count(n: int, clear: int, against: int) -> str:

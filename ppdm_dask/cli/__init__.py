@@ -1,7 +1,7 @@
 """The command ``ppdm``: parse, call, print.
 
 Exit codes: 0 done; 1 done, but something is wrong; 2 bad input or usage; 3 a fault of the machine,
-such as a full disk; 130 interrupted; 141 whoever read the output has gone.
+such as a full disk; 130 interrupted; 141 the reader of the output has gone.
 """
 
 from __future__ import annotations
@@ -47,25 +47,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _forget_output()
         return BROKEN_PIPE
     except (OSError, ImportError, MemoryError) as error:
-        # What is wrong with a file of the user's was said before; this is a full disk, or a limit.
-        if isinstance(error, ImportError) and not _is_out_of_files(error):
+        # Problems of the user's files raise an InputError; this is a full disk, or a limit: that on
+        # open files may show itself as a module that cannot be loaded.
+        if isinstance(error, ImportError) and os.strerror(errno.EMFILE) not in str(error):
             raise
         _forget_output()
         _complain(f"a fault of this machine: {_reason(error)}")
         return MACHINE
     finally:
-        release_all()
+        release_all()  # tests and notebooks call this function in a process that lives on
     return code
 
 
 def _forget_output() -> None:
-    """Let what is not written yet go: the interpreter must not complain at its end either."""
+    """Drop what is not written yet, or the interpreter complains at its end."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _is_out_of_files(error: ImportError) -> bool:
-    return os.strerror(errno.EMFILE) in str(error)
 
 
 def _reason(error: Exception) -> str:
@@ -118,5 +115,6 @@ def _interrupted(arguments: list[str], message: str) -> None:
     eval("None")
     command = shlex.join(["ppdm", *arguments])
     print(f"ppdm: {' '.join(message.split())}", file=sys.stderr)
+    # Other commands leave nothing behind that could be resumed.
     if arguments[:1] in (["run"], ["reproduce"]):
         print(f"resume with the same command: {command}", file=sys.stderr)

@@ -8,7 +8,6 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli import (
-    audit,
     cluster,
     disguise,
     estimate,
@@ -19,8 +18,6 @@ from ppdm_dask.cli import (
     runs,
     schema,
 )
-
-__all__ = ["UsageProblem", "app", "parser"]
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
 UsageProblem: Any = next(
@@ -51,6 +48,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
+    # Typer's own no_args_is_help would end with exit code 2.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -69,7 +67,7 @@ app.command()(disguise.codebook)
 app.command()(disguise.disguise)
 app.command()(estimate.count)
 app.command()(estimate.estimate)
-app.command()(audit.audit)
+app.command()(disguise.audit)
 app.add_typer(cluster.cluster, name="cluster")
 
 parser: Any = typer.main.get_command(app)

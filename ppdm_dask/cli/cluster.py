@@ -15,8 +15,6 @@ from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_lines, print_rows
 from ppdm_dask.errors import PPDMError
 
-__all__ = ["certificates", "check", "cluster"]
-
 cluster = typer.Typer(help="Clusters: check a profile, make certificates.", no_args_is_help=True)
 
 
@@ -54,6 +52,7 @@ def check(
     raise typer.Exit(0 if all(each.ok for each in findings) else 1)
 
 
+# A recipe's own cell, so that kernels compile and results travel as they will in a run.
 def _real_job(repeats: int) -> tuple[pp.engine.Work, pp.engine.Cell]:
     recipe = pp.experiments.load_recipe("electronic-surveys").with_changes(repeats=repeats)
     plan = pp.experiments.make_plan(recipe)
@@ -61,7 +60,7 @@ def _real_job(repeats: int) -> tuple[pp.engine.Work, pp.engine.Cell]:
 
 
 def _with_log(error: PPDMError, folder: Path) -> PPDMError:
-    """The error with the last line of the log in place of the log's name: the log goes."""
+    """Quote the last line of the log in place of its name, as the folder is removed."""
     what = str(error)
     for log in folder.glob("*.log"):
         *_, last = ["", *log.read_text(errors="replace").splitlines()]
@@ -78,7 +77,7 @@ def certificates(
     days: Annotated[int, typer.Option(min=1, metavar="N", help="Days they are good for.")] = 30,
     as_json: Json = False,
 ) -> None:
-    """Make an authority of a cluster's own, and certificates for its parts."""
+    """Make a certificate authority for one cluster, and certificates for its parts."""
     files = pp.cluster.write_certificates(pp.cluster.make_certificates(days), folder)
     if as_json:
         print_json({"folder": str(folder), "files": [path.name for path in files], "days": days})

@@ -1,25 +1,101 @@
-"""``ppdm codebook`` and ``ppdm disguise``: from answers to reports, where the answers are."""
+"""``ppdm codebook``, ``audit`` and ``disguise``: from answers to reports, where the answers are."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.names import named
-from ppdm_dask.cli.options import CodebookFile, Data, DesignFile, Force, Json
+from ppdm_dask.cli.options import (
+    CodebookFile,
+    Data,
+    DesignFile,
+    Force,
+    Json,
+    named,
+    plain,
+    read_both,
+    require_new,
+)
 from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
-from ppdm_dask.cli.survey_files import plain, read_both, require_new
+from ppdm_dask.errors import InputError
 from ppdm_dask.files.regular import ending
 
-__all__ = ["codebook", "disguise"]
+if TYPE_CHECKING:
+    from ppdm_dask.arrays import Floats
+
+
+def audit(
+    design: DesignFile,
+    prior: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML: a table [prior.ATTRIBUTE] of categories and proportions each.",
+            show_default="equal",
+        ),
+    ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="C", help="Codebook to check names and categories by.", show_default=False
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a report gives away: every privacy measure of a design, in words."""
+    if codebook is None:
+        book, plan = None, pp.designs.read_design(design)
+    else:
+        book, plan = read_both(codebook, design)
+    priors: dict[str, Floats] = {}
+    if prior is not None:
+        plan, priors = pp.survey.prior_arrays(prior, pp.survey.read_priors(prior), plan, book)
+    try:
+        subjects = pp.audit.audit(plan, priors)
+    except InputError as error:
+        # Only the prior's file can be at fault: the design has been read.
+        raise InputError(f"{prior}: {error}", error) from None
+    labels = {} if book is None else {name: book[name].categories for name in plan.attributes}
+    certain = pp.audit.certainties(plan, labels)
+    if as_json:
+        found = [asdict(subject) for subject in subjects]
+        for finding in (each for subject in found for each in subject["findings"]):
+            finding["value"] = plain(finding["value"])
+        print_json(
+            {
+                "design": str(design),
+                "undefined": plan.undefined,
+                "subjects": found,
+                "certain": [asdict(each) for each in certain],
+            }
+        )
+        return
+    for subject in subjects:
+        rows = [[f.measure, _value(f.value), f.sentence] for f in subject.findings]
+        say(f"{subject.name}: {subject.prior}")
+        print_rows(["measure", "value", "in words"], rows, right=(1,))
+        say()
+    print_lines(each.sentence for each in certain)
+    if any(each.degree in ("nearly", "likely") for each in certain):
+        say("what is likely is so where each answer was equally likely before")
+    say("epsilon and gamma hold for any prior; the others for the prior that is named")
+    if plan.undefined:
+        say(f"nothing can be estimated of all of it: {plan.undefined}")
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "infinite" if math.isinf(value) else f"{value:.4g}"
+
 
 SHOWN = 60
-"""Letters of a column's categories that the table shows."""
+"""Characters of a column's categories that the table shows."""
 
 
 def codebook(
@@ -45,6 +121,7 @@ def codebook(
     as_json: Json = False,
 ) -> None:
     """Propose a codebook from a file, for you to edit."""
+    # Before the data are read, which may take minutes.
     require_new(out, force, (data,), (".toml",))
     found = pp.survey.propose_codebook(data, most=most, bins=bins, order=order)
     if out is not None:
@@ -140,6 +217,7 @@ def disguise(
     """Disguise the answers of a file, on the client side; true answers stay in the file."""
     book, plan = read_both(codebook, design)
     require_new(out, force, (data, codebook, design))
+    # What a CSV file cannot say of its reports stands in a second one.
     if ending(out) == ".csv":
         require_new(pp.survey.beside(out), force, (data, codebook, design))
     stream = pp.Stream.from_entropy() if simulate is None else pp.Stream.from_seed(simulate)
@@ -202,6 +280,7 @@ def _protection(epsilon: float | None) -> str:
         return "epsilon not computed: the block is too large"
     if math.isinf(epsilon):
         return "epsilon infinite: some reports rule an answer out"
+    # Above 700 the exponential leaves the range of a double.
     times = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
     most = f"a report is at most {times} times likelier for one answer than another"
     return f"epsilon {epsilon:.4g}: {most}"

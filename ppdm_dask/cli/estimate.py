@@ -13,10 +13,19 @@ from typing import Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.names import conditions, named
-from ppdm_dask.cli.options import CodebookFile, DesignFile, Force, Json, Sources, SpreadsheetSafe
+from ppdm_dask.cli.options import (
+    CodebookFile,
+    DesignFile,
+    Force,
+    Json,
+    Sources,
+    SpreadsheetSafe,
+    conditions,
+    named,
+    read_both,
+    require_new,
+)
 from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
-from ppdm_dask.cli.survey_files import read_both, require_new
 from ppdm_dask.errors import NotInvertible
 from ppdm_dask.files.regular import ending
 

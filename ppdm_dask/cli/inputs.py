@@ -11,14 +11,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.options import Json
+from ppdm_dask.cli.options import Json, read_both
 from ppdm_dask.cli.output import print_json, print_rows, say
-from ppdm_dask.cli.survey_files import read_both
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.resources import profile_path, profiles, recipe_path, recipes
 from ppdm_dask.shown import amount, printable
-
-__all__ = ["check", "list_"]
 
 
 def list_(
@@ -28,7 +25,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the recipes, designs and data sets there are."""
+    """List the recipes, designs and data sets that can be named."""
     make = {"recipes": _recipes, "designs": _designs, "datasets": _datasets}
     found = {kind: make[kind]() for kind in ([kind] if kind else make)}
     if as_json:
@@ -39,12 +36,11 @@ def list_(
             print()
         header = [name for name in rows[0] if name != "licence"]  # long, and not for a table
         right = [k for k, name in enumerate(header) if isinstance(rows[0][name], int)]
-        texts = [[_text(row[name]) for name in header] for row in rows]
+        texts = [
+            [f"{row[k]:,}" if isinstance(row[k], int) else str(row[k]) for k in header]
+            for row in rows
+        ]
         print_rows([name.replace("_", " ") for name in header], texts, right)
-
-
-def _text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _recipes() -> list[dict[str, Any]]:
@@ -112,7 +108,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Validate recipes, codebooks and designs; a recipe with all that it names."""
-    # All of them, also after a bad one; designs and priors have to fit a codebook among them.
+    # All of them, also after a bad one. Designs and priors have to fit a codebook among them,
+    # whichever comes first.
     found = []
     for file in files:
         each = _Found(file, None, True, "")
@@ -151,7 +148,7 @@ def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
                 pp.survey.check_prior_labels(Path(each.file), each.content, book.content)
             return
         except InputError as error:
-            first = first or error
+            first = first or error  # of the first codebook, which most likely is the one meant
     assert first is not None
     raise first
 
@@ -159,8 +156,9 @@ def _check_fit(each: _Found, books: Sequence[_Found]) -> None:
 def _check(file: str) -> tuple[str, str, Any]:
     path = profile_path(file) if file in profiles() else recipe_path(file)
     content = pp.files.read_toml(path)
+    # By a key that no other kind of file has at its top.
     if "kind" in content:
-        return "cluster profile", _check_profile(path), None
+        return "cluster profile", pp.cluster.load_profile(path).where, None
     if "id" in content:
         return "design", _check_design(path), None
     if isinstance(content.get("prior"), Mapping):
@@ -169,17 +167,13 @@ def _check(file: str) -> tuple[str, str, Any]:
         return _check_codebook(path)
     if pp.experiments.is_recipe(content):
         return "recipe", _check_recipe(path), None
+    kinds = pp.experiments.telling_tables()
     raise RecipeError(
-        f"{path}: neither a recipe, which has [[data]], [sweep] and either [design] and [mine] or "
-        "[[perturb]], or [[prior]], [search] and [sweep], nor a codebook, which has [[attribute]], "
-        "nor a design, which has an id, nor proportions, which have [prior], nor a cluster "
-        "profile, which has a kind",
+        f"{path}: neither a recipe, which has [sweep] and {', or '.join(kinds)}, nor a codebook, "
+        "which has [[attribute]], nor a design, which has an id, nor proportions, which have "
+        "[prior], nor a cluster profile, which has a kind",
         path,
     )
-
-
-def _check_profile(path: Path) -> str:
-    return pp.cluster.load_profile(path).where
 
 
 def _counted(n: int) -> str:
@@ -212,6 +206,7 @@ def _check_design(path: Path) -> str:
 def _check_recipe(path: Path) -> str:
     recipe = pp.experiments.load_recipe(path)
     pp.experiments.check_recipe(recipe)
+    # The data too: most mistakes of a recipe are labels that its codebook does not have.
     prepared = pp.experiments.make_plan(recipe).prepared
     sizes = ", ".join(f"{each.entry.id} ({len(each.records):,} records)" for each in prepared)
     cells = f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats"

@@ -19,7 +19,6 @@ from ppdm_dask.shown import given
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["optimize"]
 
 ROWS = 20
 """Points of the front that the table shows."""
@@ -52,7 +51,9 @@ def optimize(
     ] = 1.0,
     method: Annotated[
         Literal["spea2", "memetic", "bound"],
-        typer.Option(help="The paper's algorithm, it with gradients, or the certified optimum."),
+        typer.Option(
+            help="The paper's algorithm, the same with gradient polish, or the certified optimum."
+        ),
     ] = "memetic",
     symbols: Annotated[
         int | None,
@@ -73,7 +74,7 @@ def optimize(
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the search.")] = 0,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Go on from here; not for bound.", show_default=False),
+        typer.Option(metavar="FILE", help="Resume from here; not for bound.", show_default=False),
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for front.nc and design.toml.")
@@ -103,6 +104,7 @@ def optimize(
             progress=_progress(method),
         )
     except InputError as error:
+        # The function names its parameter; the user typed an option, or wrote a file.
         key, _, what = str(error).partition(": ")
         if key != "prior" and key not in OPTIONS:
             raise
@@ -117,6 +119,7 @@ def optimize(
             f"{attribute}: privacy {chosen['privacy']:.6g}, worst posterior "
             f"{chosen['worst']:.6g},\nMSE {chosen['mse']:.6g} from {n_records} reports."
         )
+    # Not before the search: a refused question leaves no folder.
     out_folder.mkdir(parents=True, exist_ok=True)
     pp.experiments.write_netcdf(front, out_folder / "front.nc")
     found["file"] = str(out_folder / "front.nc")
@@ -136,7 +139,7 @@ def _parse_choice(text: str | None) -> dict[str, float]:
     try:
         number = float(value)
     except ValueError:
-        number = float("nan")
+        number = float("nan")  # which is not above 0 either
     if key not in ("privacy", "mse") or not number > 0:
         raise InputError(f"--choose: got {given(text)}; privacy=0.5 or mse=1e-4 is needed", text)
     return {key: number}
@@ -149,7 +152,7 @@ def _folder(out: Path) -> Path:
 
 
 def _progress(method: str) -> Any:
-    """A line on standard error that tells how far the search is, on a terminal alone."""
+    """Callback that writes the progress to standard error; None where that is no terminal."""
     if not sys.stderr.isatty() or method == "bound":
         return None
 
@@ -171,6 +174,7 @@ def _rows(front: xr.Dataset) -> list[dict[str, Any]]:
 def _facts(front: xr.Dataset) -> dict[str, Any]:
     kept = ("method", "seed", "generations", "hypervolume", "median", "attained")
     facts = {key: front.attrs[key] for key in kept if key in front.attrs}
+    # netCDF has no truth values, so the front says it as text.
     return facts | {"attained": json.loads(facts["attained"])}
 
 

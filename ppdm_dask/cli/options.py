@@ -1,24 +1,217 @@
-"""Options and arguments that several commands have."""
+"""Options that several commands have, and how their values are read.
+
+A name may hold commas, quotes and spaces, so a list is not only cut at its commas: a text that is
+a known name as a whole is that name; else pieces between commas are names, several of them joined
+where that makes a known one; and a piece in double quotes is one name, written as in a CSV file.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = [
-    "Cluster",
-    "CodebookFile",
-    "Data",
-    "DesignFile",
-    "Force",
-    "Json",
-    "Run",
-    "Sources",
-    "SpreadsheetSafe",
-    "Workers",
-]
+import ppdm_dask as pp
+from ppdm_dask.errors import InputError
+from ppdm_dask.files.lock import own
+from ppdm_dask.files.regular import ending
+from ppdm_dask.shown import listed, shown
+
+_PIECE = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]*)(?:,|$)')
+
+LONGEST_NAME = 64
+"""Pieces between commas that are tried as one name; bounds the work for a list of thousands."""
+
+
+def named(given: Sequence[str] | None, known: Collection[str]) -> list[str]:
+    """Names that an option gives, which may be given several times.
+
+    Parameters
+    ----------
+    given : sequence of str or None
+        Each a name, or names between commas.
+    known : collection of str
+        The known names.
+
+    Returns
+    -------
+    list of str
+        In the order given; unknown names stay, for the caller to refuse.
+
+    Examples
+    --------
+    >>> named(["age,Have you, ever?", '"old, name", sex'], ["age", "Have you, ever?", "sex"])
+    ['age', 'Have you, ever?', 'old, name', 'sex']
+    """
+    there = frozenset(known)
+    return [name for text in given or () for name in _split(text, there)]
+
+
+def _split(text: str, known: frozenset[str]) -> Iterator[str]:
+    if text in known:
+        yield text
+        return
+    pieces = list(_pieces(text))
+    at = 0
+    while at < len(pieces):
+        length, name = _longest(pieces[at : at + LONGEST_NAME], known)
+        at += length
+        if name:
+            yield name
+
+
+def _longest(pieces: list[tuple[str, bool]], known: frozenset[str]) -> tuple[int, str]:
+    """How many of the first pieces make the longest known name, and the name."""
+    first, quoted = pieces[0]
+    if quoted:
+        return 1, first
+    # A piece in quotes is a name of its own, so joining stops before it. The longest name wins.
+    plain = next((i for i, (_, quotes) in enumerate(pieces) if quotes), len(pieces))
+    for length in range(plain, 0, -1):
+        joined = ",".join(piece for piece, _ in pieces[:length])
+        for name in (joined, joined.strip()):
+            if name in known:
+                return length, name
+    return 1, first.strip()
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Texts between commas, and whether they stood in quotes."""
+    at = 0
+    while at <= len(text):
+        found = _PIECE.match(text, at)
+        assert found is not None  # the second alternative matches anything
+        quoted = found[1] is not None
+        yield (found[1].replace('""', '"') if quoted else found[2]), quoted
+        if not found[0].endswith(","):
+            return
+        at = found.end()
+
+
+def conditions(
+    given: Sequence[str], known: Mapping[str, Collection[str]], option: str = "--where"
+) -> dict[str, list[str]]:
+    """Labels by attribute of conditions such as ``sex=Male,race=Black``.
+
+    Parameters
+    ----------
+    given : sequence of str
+        Each ``attribute=label``, or several between commas; one of them may stand in quotes.
+    known : mapping of attribute to labels
+        The known ones.
+    option : str
+        For messages.
+
+    Returns
+    -------
+    dict of str to list of str
+        An attribute that is named twice may have either label. Unknown labels stay, for the caller
+        to refuse.
+
+    Raises
+    ------
+    InputError
+        If a condition names no attribute.
+    """
+    pairs = {f"{name}={label}": (name, label) for name in known for label in known[name]}
+    found: dict[str, list[str]] = {}
+    for text in given:
+        for piece in _split(text, frozenset(pairs)):
+            for name, label in _parsed(piece, text, pairs, known, option):
+                labels = found.setdefault(name, [])
+                if label not in labels:
+                    labels.append(label)
+    return found
+
+
+def _parsed(
+    piece: str,
+    text: str,
+    pairs: Mapping[str, tuple[str, str]],
+    known: Mapping[str, Collection[str]],
+    option: str,
+) -> Iterator[tuple[str, str]]:
+    if piece in pairs:
+        yield pairs[piece]
+        return
+    # The longest name first: a name may hold an equals sign.
+    for name in sorted(known, key=len, reverse=True):
+        key = next((k for k in (f"{name}=", f"{name} =") if piece.startswith(k)), "")
+        if key:
+            label = piece[len(key) :]
+            yield name, label if label in known[name] else label.strip()
+            return
+    raise InputError(
+        f"{option}: got {shown(text)}; attribute=label is needed, with one of {listed(known)}", text
+    )
+
+
+def read_both(codebook: Path, design: Path) -> tuple[pp.Codebook, pp.Design]:
+    """Read a codebook, and a design that is bound to it.
+
+    Raises
+    ------
+    InputError
+        With both names, where they do not fit; with the line to add, where the design has to state
+        labels.
+    """
+    book, plan = pp.Codebook.from_toml(codebook), pp.designs.read_design(design)
+    # By position first, for messages on attributes and sizes; then by label, which answers need.
+    try:
+        plan = plan.bind(book, positions=True)
+    except InputError as error:
+        raise InputError(f"{design}: does not fit {codebook}: {error}", error.subject) from None
+    try:
+        return book, plan.bind(book)
+    except InputError as error:
+        raise InputError(f"{design}: {error}", error.subject) from None
+
+
+def require_new(
+    out: Path | None, force: bool, inputs: Iterable[Path] = (), endings: Collection[str] = ()
+) -> None:
+    """Raise InputError where a file would be replaced that nobody asked to replace.
+
+    Until the command ends no other one can write that file.
+
+    Parameters
+    ----------
+    out : Path or None
+    force : bool
+        Whether a file that is there may be replaced.
+    inputs : iterable of Path
+        What the command reads, which is never replaced.
+    endings : collection of str
+        What the name may end in; anything if there are none.
+    """
+    if out is None:
+        return
+    if out.is_dir():
+        raise InputError(f"--out: got {str(out)!r}, which is a folder; a file is needed", out)
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise InputError(f"--out: {out} is read by this command, and would be lost", out)
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
+    if endings and ending(out) not in endings:
+        ends = " or ".join(endings)
+        raise InputError(f"--out: got {str(out)!r}; a name that ends in {ends} is needed", out)
+    own(out)
+    # Asked again under the lock: another command may just have written it.
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+
+
+def plain(value: float | None) -> float | str | None:
+    """A number for JSON, which has no infinity."""
+    return "infinite" if value is not None and math.isinf(value) else value
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 SpreadsheetSafe = Annotated[
@@ -48,7 +241,10 @@ Cluster = Annotated[
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A .csv or .parquet file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="DATA", help="A .csv, .parquet, .arrow or .feather file.", show_default=False
+    ),
 ]
 Sources = Annotated[
     list[Path],

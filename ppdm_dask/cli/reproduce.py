@@ -1,4 +1,4 @@
-"""``ppdm reproduce``: run, compare, say what moved; or write goldens anew."""
+"""``ppdm reproduce``: run, compare, say what moved; or renew the goldens."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli.options import Cluster, Json, Workers
-from ppdm_dask.cli.output import print_json, print_lines, print_rows
-from ppdm_dask.cli.progress import ProgressReporter
+from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, print_rows
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
 from ppdm_dask.files.lock import RunLock
 
-__all__ = ["reproduce"]
-
 SHOWN = 3
-"""Cells of a drift of either kind that are printed; all of them are in drift.json."""
+"""Cells of a drift that are printed, of either kind; all of them are in drift.json."""
 
 
 def reproduce(
@@ -50,7 +47,7 @@ def reproduce(
     cluster: Cluster = None,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Compute anew what an earlier, whole reproduction computed."),
+        typer.Option("--fresh", help="Compute again what an earlier, whole reproduction computed."),
     ] = False,
     hook: Annotated[
         str | None,
@@ -67,7 +64,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="WHY",
-            help="Write the goldens anew, and this reason into them; compare nothing.",
+            help="Write new goldens with this reason in them; compare nothing.",
             show_default=False,
         ),
     ] = None,
@@ -86,7 +83,7 @@ def reproduce(
         _renew(chosen, folder, renew, workers=workers, fresh=fresh, as_json=as_json)
         return
     if hook is not None:
-        pp.reproduce.check_hook(hook)
+        pp.reproduce.check_hook(hook)  # not after hours of work
     started = pp.experiments.now()
     chosen = _grade(against, grade, recipes)
     documents = pp.reproduce.documents
@@ -96,6 +93,7 @@ def reproduce(
         )
         whole = documents.make_reproduction(chosen, results, started)
         drift = folder / documents.DRIFT
+        # The whole last: while it is missing, --fresh takes the runs for unfinished.
         documents.write_json(drift, documents.make_drift(chosen, results))
         documents.write_json(folder / documents.REPRODUCTION, whole)
         keys = documents.drift_keys(results)
@@ -122,7 +120,7 @@ def _renew(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Write goldens anew, and print what became of each."""
+    """Renew the goldens, and print what became of each."""
 
     def tell(renewed: pp.reproduce.Renewed) -> None:
         if not as_json:
@@ -169,7 +167,8 @@ def _progress(recipe: pp.experiments.AnyRecipe) -> Any:
 
 
 def _page(document: Path) -> tuple[Path | None, str]:
-    """Write the page of a reproduction; why not, where that fails."""
+    """Write the page of a reproduction; return its path, or why there is none."""
+    # The comparison is done and written: a page that fails must not hide it.
     try:
         return pp.report.write_reproduction(document), ""
     except PPDMError as error:
@@ -254,7 +253,7 @@ def _line(drift: pp.reproduce.Drift) -> str:
     values = drift.config()
     where = " ".join(filter(None, [drift.variable, drift.cell]))
     expected, found = _said(values["expected"]), _said(values["found"])
-    if expected == found:  # only the last digits differ, or the standard errors alone
+    if expected == found:  # only the last digits differ, or only the standard errors
         expected, found = str(values["expected"]), str(values["found"])
     text = f"{where}: expected {expected}, found {found}"
     if values["expected"] == values["found"]:

@@ -11,11 +11,8 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli.options import Cluster, Json, Run, Workers
-from ppdm_dask.cli.output import print_json, print_lines, print_result, print_rows
-from ppdm_dask.cli.progress import ProgressReporter
+from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, print_result, print_rows
 from ppdm_dask.errors import InputError
-
-__all__ = ["figures", "report", "run", "show"]
 
 
 def run(
@@ -47,7 +44,7 @@ def run(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run recipes, or go on with interrupted runs of them; print results and digests."""
+    """Run recipes, or resume interrupted runs of them; print results and digests."""
     loaded = _load(recipes, repeats, seed)
     if dry_run:
         _print_plans([_plan(recipe, out) for recipe in loaded], as_json=as_json)
@@ -64,12 +61,13 @@ def run(
                 retry_failed=retry_failed,
                 progress=progress,
             )
+        # Before anything is printed: a closed pipe must not cost the page.
         pp.report.write_report(result.folder)
         wrong = wrong or result.digest is None
         for trial in result.outcome.quarantined:
             print(f"ppdm: quarantined: {trial}", file=sys.stderr)
         if result.outcome.quarantined:
-            # The same command would end like this one, at once.
+            # The same command would end at once, like this one: quarantine is remembered.
             earlier = " in an earlier run" if result.outcome.remembered else ""
             what = f"ppdm: {recipe.name}: given up{earlier}; --retry-failed tries again"
             print(what, file=sys.stderr)
@@ -82,7 +80,7 @@ def run(
 
 
 def _print_plans(found: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Print the cells of recipes, where their runs go, and what is done already."""
+    """Print the cells of recipes, where their runs go, and what is already done."""
     if as_json:
         print_json(found)
         return
@@ -167,7 +165,6 @@ def show(folder: Run, as_json: Json = False) -> None:
     """Print the result of a run, finished or not."""
     stored = pp.experiments.read_run(folder)
     kind = pp.experiments.kind_of_result(stored.dataset)
-    found = stored.manifest["findings"] if stored.finished else kind.findings(stored.dataset)
     if as_json:
         print_json(
             {
@@ -175,7 +172,7 @@ def show(folder: Run, as_json: Json = False) -> None:
                 "folder": str(folder),
                 "status": stored.manifest["status"],
                 **kind.as_json(stored.dataset),
-                "findings": found,
+                "findings": stored.findings,
                 "quarantined": stored.manifest["quarantined"],
                 "digest": stored.manifest["digest"],
             }
@@ -184,7 +181,7 @@ def show(folder: Run, as_json: Json = False) -> None:
     print(stored.folder.recipe.about.title)
     print_result(stored.dataset)
     print()
-    print_lines(f"finding: {finding}" for finding in found)
+    print_lines(f"finding: {finding}" for finding in stored.findings)
     print_lines(f"quarantined: {trial}" for trial in stored.manifest["quarantined"])
     print(f"folder: {folder}")
     print(
@@ -224,6 +221,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write report.html of runs: figures beside the papers' claims, numbers, provenance."""
+    # All of them first, or a page would be written before the mistake is seen.
     for source in sources:
         if not source.exists():
             raise InputError(f"{source}: there is no such folder or file", source)

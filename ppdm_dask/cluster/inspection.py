@@ -16,11 +16,17 @@ import numpy as np
 from ppdm_dask.cluster.client import Pool
 from ppdm_dask.cluster.kinds import Profile
 from ppdm_dask.cluster.losses import PoolLost, describe_absence, lost_with_connection, plugin_name
-from ppdm_dask.cluster.peers import accepts_strangers, check_peers, own_versions, parts
 from ppdm_dask.cluster.sizes import show_size
-from ppdm_dask.cluster.worker import Failure, WorkPlugin, perform_batch
-from ppdm_dask.engine.batches import Performer, Result
-from ppdm_dask.engine.cells import Cell, Work
+from ppdm_dask.cluster.worker import (
+    Failure,
+    WorkPlugin,
+    accepts_strangers,
+    check_peers,
+    own_versions,
+    parts,
+    perform_batch,
+)
+from ppdm_dask.engine.cells import Cell, Performer, Result, Work
 from ppdm_dask.engine.environment import environment
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 

@@ -16,9 +16,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["leave_after", "main"]
-
-
 # For an orderly end; what is left then is ended by force.
 END_SECONDS = 3.0
 LEAVE_SECONDS = 1.0
@@ -65,8 +62,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 async def _serve(given: argparse.Namespace) -> None:
     import dask
 
-    from ppdm_dask.cluster.client import SETTINGS
-    from ppdm_dask.cluster.foreign import NETWORK
+    from ppdm_dask.cluster.client import NETWORK, SETTINGS
 
     dask.config.set(SETTINGS | NETWORK)
     over = asyncio.Event()

@@ -9,9 +9,6 @@ from weakref import WeakKeyDictionary
 from dask_jobqueue.slurm import SLURMCluster, SLURMJob
 from distributed.core import Status
 
-__all__ = ["NamedJob", "NamedJobs"]
-
-
 # sbatch processes at a time: the controller serves all users.
 ABREAST = 8
 

@@ -15,9 +15,6 @@ import subprocess
 import sys
 import time
 
-__all__ = ["cancel_jobs", "end_jobs", "main", "squeue_command"]
-
-
 COMMAND_SECONDS = 20.0
 # Answers of sbatch that the driver did not live to see arrive within this.
 LATE_SECONDS = 3.0

@@ -1,7 +1,6 @@
 """How workers, and the way to them, are lost, and how that is told.
 
-Beside it: plugins on a shared scheduler: named after the client that brought them, and freed if it
-died.
+Plugins on a shared scheduler are named after the client that brought them, and freed if it died.
 """
 
 from __future__ import annotations
@@ -18,24 +17,10 @@ from distributed.client import ClosedClientError
 from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
 from ppdm_dask.cluster.client import Pool
-from ppdm_dask.cluster.peers import check_peers
 from ppdm_dask.cluster.sizes import show_size
-from ppdm_dask.engine.batches import summarise
+from ppdm_dask.cluster.worker import check_peers
+from ppdm_dask.engine.cells import summarise
 from ppdm_dask.engine.interrupt import Interruption
-
-__all__ = [
-    "PoolLost",
-    "WorkerWatch",
-    "check_loss",
-    "deliver",
-    "describe_absence",
-    "describe_death",
-    "forget_orphans",
-    "lost_with_connection",
-    "plugin_name",
-    "see_log",
-]
-
 
 PREFIX = "ppdm:"
 

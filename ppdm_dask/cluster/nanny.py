@@ -1,8 +1,4 @@
-"""Nannies, which start worker processes and start them anew, with an end that takes a second.
-
-Beside it: what is done alike with every cluster that Dask keeps to a list of workers, its
-SpecCluster.
-"""
+"""Nannies that end their worker within a second; starting and ending of Dask's SpecClusters."""
 
 from __future__ import annotations
 
@@ -16,9 +12,6 @@ from distributed import Nanny, SpecCluster
 from distributed.core import Status
 
 from ppdm_dask.cluster.security import GuardedWorker, private_folder
-
-__all__ = ["PromptNanny", "close_cluster", "halt_all", "mend_cluster"]
-
 
 logger = logging.getLogger("distributed")
 

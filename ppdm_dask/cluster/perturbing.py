@@ -26,7 +26,7 @@ from ppdm_dask.engine.interrupt import Interruption
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.writing import remove_left_parts
 from ppdm_dask.perturb.aibr import AIBR
-from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
+from ppdm_dask.perturb.base import ColumnSummary, read_matrix
 from ppdm_dask.perturb.release import released_frame, write_parquet
 from ppdm_dask.randomness import Stream
 

@@ -22,7 +22,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.cluster.surroundings import usable_cores
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.errors import InputError, PPDMError
-from ppdm_dask.search.objectives import BLOCK
+from ppdm_dask.search.problem import BLOCK
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:

@@ -16,9 +16,6 @@ import sys
 import threading
 from typing import Any
 
-__all__ = ["SILENCE_SECONDS", "main"]
-
-
 SILENCE_SECONDS = 60.0
 # In which a worker has to find the scheduler.
 START_SECONDS = 60.0

@@ -7,12 +7,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ppdm_dask.cluster.surroundings import usable_cores
-from ppdm_dask.engine.batches import Performer, TrialError, summarise
-from ppdm_dask.engine.cells import Cell, Work
+from ppdm_dask.engine.cells import Cell, Performer, Progress, TrialError, Work, summarise
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.engine.planner import Outcome, Tally
-from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import InputError, RunInterrupted
 
 if TYPE_CHECKING:
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 
     from ppdm_dask.cluster.client import Pool
     from ppdm_dask.cluster.kinds import Profile
-
-__all__ = ["Outcome", "execute"]
-
 
 # Below this, starting workers costs more than they save.
 WORTH_WORKERS_SECONDS = 5.0
@@ -67,7 +62,7 @@ def execute(
         milliseconds, so by default it is half a second up to 100 workers of a profile, and longer
         in proportion with more.
     progress : callable, optional
-        Called with a :class:`~ppdm_dask.engine.progress.Progress` after each batch.
+        Called with a :class:`~ppdm_dask.engine.cells.Progress` after each batch.
     client : distributed.Client, optional
         Connection to a cluster that is to do the work; it stays open. Excludes ``workers``.
     profile : Profile, optional

@@ -1,6 +1,6 @@
-"""Certificates of one run: an authority of its own, and a pair for each part of the cluster.
+"""Parts of a Dask cluster that talk to nobody without a certificate of the cluster's authority.
 
-Parts of a Dask cluster that talk to nobody without a certificate of the cluster's authority.
+Each run has an authority, whose key is thrown away, and a pair for each part of the cluster.
 
 Dask opens an HTTP server beside every scheduler and worker, dashboard or not, and puts its folder
 for temporary files, below a folder that all users share, at the head of the path of modules.
@@ -33,17 +33,7 @@ from ppdm_dask.errors import ClusterError
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.shown import located
 
-__all__ = [
-    "ROLES",
-    "Certificates",
-    "GuardedScheduler",
-    "GuardedSecurity",
-    "GuardedWorker",
-    "make_certificates",
-    "private_folder",
-    "read_certificates",
-    "write_certificates",
-]
+__all__ = ["Certificates", "make_certificates", "read_certificates", "write_certificates"]
 
 
 class GuardedSecurity(Security):

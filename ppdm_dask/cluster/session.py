@@ -22,14 +22,10 @@ from ppdm_dask.cluster.losses import (
     plugin_name,
 )
 from ppdm_dask.cluster.worker import Failure, Unfit, WorkPlugin, perform_batch
-from ppdm_dask.engine.batches import Batch, Result, TrialError
-from ppdm_dask.engine.cells import Work
+from ppdm_dask.engine.cells import Batch, Result, TrialError, Work
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.planner import Suspects, Tally
 from ppdm_dask.errors import ClusterError, ClusterUnreachable, PPDMError
-
-__all__ = ["Session", "dispatch"]
-
 
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2
@@ -133,6 +129,7 @@ class Session:
         batches : sequence of Batch
             One or more.
         """
+        # Fresh keys: Dask would answer a batch that is sent again with its earlier result or error.
         keys = [f"{self.name}-{self.sent + i}" for i in range(1, len(batches) + 1)]
         self.sent += len(batches)
         try:
@@ -225,7 +222,7 @@ class Session:
             future.release()
         self.in_flight.clear()
         if self.pool.shared:
-            # The pool goes on without us.
+            # Other drivers stay; a failure here must not hide why the session ends.
             with suppress(Exception):
                 self.pool.client.unregister_worker_plugin(self.name)
 
@@ -243,7 +240,7 @@ def dispatch(
     connect: Callable[[], AbstractContextManager[Pool]],
     stall_seconds: float,
 ) -> None:
-    """Go on until nothing is missing but what was quarantined.
+    """Continue until nothing is missing but what was quarantined.
 
     Parameters
     ----------
@@ -294,6 +291,7 @@ def dispatch(
                     f"workers were lost {fruitless} times in a row without finishing a batch: "
                     f"{loss}; what is stored is kept"
                 ) from loss
+            # Waits double: a scheduler that restarts may take a second or minutes.
             _wait(min(2.0 ** (fruitless - 1), MOST_WAIT_SECONDS), stop)
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["UNITS", "parse_size", "show_size"]
-
-
 UNITS = {
     "kB": 1000,
     "MB": 1000**2,

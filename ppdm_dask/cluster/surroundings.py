@@ -14,17 +14,6 @@ from typing import Any
 
 from ppdm_dask.errors import MachineError
 
-__all__ = [
-    "PROCESS_NAME",
-    "check_semaphores",
-    "environment_kept",
-    "interrupts_blocked",
-    "logging_to",
-    "main_hidden",
-    "usable_cores",
-]
-
-
 # How Dask names the processes of its workers.
 PROCESS_NAME = "Dask Worker"
 

@@ -18,7 +18,7 @@ from ppdm_dask.files.columns import (
     at_least,
     at_most,
     canonical_text,
-    factorise,
+    coded,
     float_kind,
     look_up,
     number_text,
@@ -201,6 +201,10 @@ class Attribute(Declared):
         CodebookError
             On a value that is not declared; names the attribute, the row and the value.
         """
+        return self.small_codes(values, offset).astype(np.intp)
+
+    def small_codes(self, values: pd.Series, offset: int = 0) -> npt.NDArray[Any]:
+        """As :meth:`encode`, in whatever integers are at hand, and perhaps not to be written to."""
         if self.cuts is not None:
             numbers = self.read_numbers(values, offset)
             kind = float_kind(values)
@@ -212,7 +216,7 @@ class Attribute(Declared):
             if self.missing is not None:
                 codes[np.isnan(numbers)] = self.categories.index(self.missing)
             return codes
-        positions, texts = factorise(values)
+        positions, texts = coded(values)
         missing = -1 if self.missing is None else self.code_of[self.missing]
         known = self.code_of
         if self.missing_codes:

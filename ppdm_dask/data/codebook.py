@@ -21,9 +21,9 @@ import numpy.typing as npt
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
+from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.fields import Table
-from ppdm_dask.files.parquet import as_frame
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.frozen import settle
 from ppdm_dask.ranges import whole
@@ -414,7 +414,7 @@ class Codebook(Declared):
         dtype = code_dtype(max(self.shape))
         codes = np.empty((len(frame), len(self.attributes)), dtype=dtype, order="F")
         for position, attribute in enumerate(self.attributes):
-            codes[:, position] = attribute.encode(_column(frame, attribute.name), offset)
+            codes[:, position] = attribute.small_codes(_column(frame, attribute.name), offset)
         kept = {name: _column(frame, name).to_numpy() for name in beside}
         return Records(codes, self, offset, kept=kept)
 

@@ -20,32 +20,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask import privacy as formulas
 from ppdm_dask.arrays import Floats
-from ppdm_dask.data.codebook import Records, Reports, code_dtype
+from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype
+from ppdm_dask.data.partitioned import notice, plugin_for, table_of
 from ppdm_dask.designs.binding import Binding, check_fit, require_labels
 from ppdm_dask.designs.labels import Orders
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
 from ppdm_dask.files.declared import document_of_kinds
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.privacy import PosteriorSummary, Prior
-from ppdm_dask.randomness import LOGICAL_BLOCK
+from ppdm_dask.randomness import LOGICAL_BLOCK, Stream
 from ppdm_dask.shown import amount, given, listed
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.randomness import Stream
+    from ppdm_dask.data.partitioned import PartitionedReports
 
 __all__ = [
     "MAX_CONDITION",
     "Codes",
     "Design",
     "Floats",
+    "all_thresholds",
     "condition",
     "design_from_config",
     "design_schema",
@@ -67,6 +68,8 @@ def row_major(codes: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[np.i
         index += codes[:, axis]
     return index
 
+
+Thresholds = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
 
 UNITS = 62
 """Binary digits of the uniform numbers that symbols are drawn by."""
@@ -94,6 +97,16 @@ def thresholds(law: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint64], in
     """
     units = _units(law)
     return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
+
+
+def all_thresholds(laws: npt.NDArray[np.float64]) -> Thresholds:
+    """:func:`thresholds` of each column of laws: cuts (columns, symbols), last (columns,)."""
+    cuts = np.empty(laws.shape[::-1], np.uint64)
+    last = np.empty(laws.shape[1], np.int64)
+    for x in range(laws.shape[1]):
+        cuts[x], last[x] = thresholds(laws[:, x])
+    cuts.flags.writeable = last.flags.writeable = False
+    return cuts, last
 
 
 def draw_signed(
@@ -209,12 +222,15 @@ class Design(Binding, ABC):
         Name of the left inverse: ``weighted``, or another that the family offers.
     p0 : array or None
         Law of the truth at which a tall P's inverse has least variance; None for uniform.
+    codebook : Codebook or None
+        The one that the design was bound to by :meth:`bind`; tables of answers are read by it.
     """
 
     kind: ClassVar[Literal["symbol", "set"]] = "symbol"
 
     inverse: str = "weighted"
     p0: Floats | None = None
+    codebook: Codebook | None = None
 
     # -- what a family states ------------------------------------------------------------------
 
@@ -379,28 +395,72 @@ class Design(Binding, ABC):
 
     # -- what a user calls ---------------------------------------------------------------------
 
-    def disguise(self, records: Records, stream: Stream) -> Reports:
-        """Disguise records, as each respondent would before answering.
+    @overload
+    def disguise(self, answers: Records, stream: Stream | None = None) -> Reports: ...
 
-        The design is bound to the records' codebook, by label.  Attributes that it does not cover
-        pass through undisguised.
+    @overload
+    def disguise(
+        self, answers: Any, stream: Stream | None = None, *, codebook: Codebook | None = None
+    ) -> Any: ...
+
+    def disguise(
+        self, answers: Any, stream: Stream | None = None, *, codebook: Codebook | None = None
+    ) -> Reports | PartitionedReports:
+        """Disguise answers, as each respondent would before answering.
+
+        The design is bound to the codebook of the answers, by label.  Attributes of the codebook
+        that the design does not cover pass through undisguised.
 
         Parameters
         ----------
-        records : Records
-        stream : Stream
-            ``Stream.from_entropy()`` for a real disguise, ``Stream.from_seed(seed)`` to simulate.
+        answers : Records, table, collection of Dask, or files
+            Records are coded already.  A table is a frame of pandas or polars, an Arrow table,
+            whatever gives an Arrow stream, or a mapping of columns.  A DataFrame of Dask, a list of
+            its delayed frames, and files (a path, a list of paths, a folder or a glob) give lazy
+            reports, the same ones however often they are computed: see
+            :class:`ppdm_dask.cluster.reports.LazyReports`.
+        stream : Stream, optional
+            ``Stream.from_seed(seed)`` simulates.  By default draws are cryptographic, as with
+            ``Stream.from_entropy()``: a real disguise.
+        codebook : Codebook, optional
+            Of the answers; by default the one that the design is bound to.
+
+        Warns
+        -----
+        DisguisedAgain
+            If this process has disguised the same table, collection or files for real before.
 
         Raises
         ------
         RecordsError
             If the records lack an attribute of the design, it has another number of categories, or
             they are reports already.
+        CodebookError
+            If a table lacks a column, or holds a value that the codebook does not declare.
         DesignError
             If the codebook has other labels, or the order of categories matters and the design
             states no labels.  A simulation then goes by the order of the codebook.
+        InputError
+            For answers other than records if there is no codebook.
         """
-        return _disguise(self, records, stream)
+        stream = Stream.from_entropy() if stream is None else stream
+        if isinstance(answers, Records):
+            return _disguise(self, answers, stream)
+        book = self.codebook if codebook is None else codebook
+        if book is None:
+            raise InputError(
+                "disguise: a table is read by a codebook; bind the design to it (design.bind(book))"
+                ", or give codebook=",
+                self,
+            )
+        elsewhere = plugin_for(answers)
+        if elsewhere is not None:
+            lazy: PartitionedReports = elsewhere(self, answers, stream, book)
+            return lazy
+        reports = _disguise(self, book.encode(table_of(answers)), stream)
+        if not stream.simulated:
+            notice(answers, self.attributes)
+        return reports
 
     @staticmethod
     def read(path: str | Path, codebook: Codebook | None = None) -> Design:
@@ -461,7 +521,8 @@ class Design(Binding, ABC):
         Returns
         -------
         Design
-            The design itself where it is in that order, or no order matters.
+            An equal design where it is in that order, or no order matters.  It keeps the codebook,
+            unless it was bound by positions.
 
         Raises
         ------
@@ -471,12 +532,14 @@ class Design(Binding, ABC):
             If the codebook has other labels, or the order matters and the design states none: the
             message has the line to add.
         """
-        orders = {n: codebook[n].categories for n in self.attributes if n in codebook.names}
-        bound = self.in_order(orders)
-        check_fit(self, codebook)
-        if not positions:
-            require_labels(self, orders)
-        return bound
+        bound = _in_order_of(self, codebook, positions)
+        return bound if positions or bound.codebook is codebook else bound._keeping(codebook)
+
+    def _keeping(self, codebook: Codebook | None) -> Self:
+        """The same design, with what it has computed so far, bound to a codebook."""
+        kept = object.__new__(type(self))
+        vars(kept).update(vars(self), codebook=codebook)
+        return kept
 
     # -- privacy: what a report tells about the truth ------------------------------------------
     #
@@ -546,9 +609,28 @@ class Design(Binding, ABC):
     def __hash__(self) -> int:
         return int(self.digest[:15], 16)
 
-    def __reduce__(self) -> tuple[Callable[..., Design], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Callable[..., Design], tuple[Any, ...]]:
         # Arrays lose their read-only flag when they are pickled; a design is built anew instead.
-        return design_from_config, (self.config(),)
+        if self.codebook is None:
+            return design_from_config, (self.config(),)
+        return _bound_from_config, (self.config(), self.codebook)
+
+
+def _bound_from_config(config: Mapping[str, Any], codebook: Codebook) -> Design:
+    return design_from_config(config)._keeping(codebook)
+
+
+def _in_order_of(design: Design, codebook: Codebook, positions: bool) -> Design:
+    """The design in the order of a codebook; see :meth:`Design.bind`.
+
+    Where that is its order already it is the very object, which keeps what it has computed.
+    """
+    orders = {n: codebook[n].categories for n in design.attributes if n in codebook.names}
+    bound = design.in_order(orders)
+    check_fit(design, codebook)
+    if not positions:
+        require_labels(design, orders)
+    return bound
 
 
 def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
@@ -558,7 +640,7 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
             "these are reports already; disguising a person again adds up, and no estimate knows",
             records,
         )
-    design = design.bind(records.codebook, positions=stream.simulated)
+    design = _in_order_of(design, records.codebook, stream.simulated)
     sizes = list(records.codebook.shape)
     sets: dict[str, npt.NDArray[np.uint8]] = {}
     for block in design.blocks:
@@ -573,10 +655,10 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
             low = max(first, logical * LOGICAL_BLOCK)
             high = min(last, (logical + 1) * LOGICAL_BLOCK)
             rows = slice(low - first, high - first)
+            # Where nobody can repeat the draws, those of the records before need not be made.
+            start = 0 if stream.fresh else low - logical * LOGICAL_BLOCK
             reports = block.sample(
-                records.codes[rows][:, columns],
-                stream.child(logical, *key),
-                low - logical * LOGICAL_BLOCK,
+                records.codes[rows][:, columns], stream.child(logical, *key), start
             )
             if block.kind == "set":
                 parts.append(reports)

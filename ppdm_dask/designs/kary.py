@@ -118,12 +118,15 @@ class KaryResponse(Mixture):
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
         n, stop = self.shape[0], start + len(codes)
-        keep = unpack_plane(stream.source(KEEP).bernoulli(exact(self.p), stop), start, stop)
+        plane = stream.source(KEEP).bernoulli(exact(self.p), stop)
         if n == 2:
-            return np.where(keep[:, None], codes, 1 - codes)
-        step = 1 + stream.source(OTHER).below(n - 1, stop)[start:]
-        other = (codes[:, 0].astype(np.int64) + step) % n
-        return np.where(keep, codes[:, 0], other.astype(codes.dtype))[:, None]
+            return np.where(unpack_plane(plane, start, stop)[:, None], codes, 1 - codes)
+        from ppdm_dask.kernels.disguise import keep_or_step
+
+        words = stream.source(OTHER).words(len(codes), start)
+        reports = np.empty_like(codes)
+        keep_or_step(codes[:, 0], plane, start, words, n, reports[:, 0])
+        return reports
 
 
 @register

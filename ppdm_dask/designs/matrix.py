@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
@@ -15,12 +16,13 @@ from ppdm_dask.designs.base import (
     MAX_CONDITION,
     Codes,
     Design,
+    Thresholds,
+    all_thresholds,
     condition,
     drawn,
     left_inverse,
     register,
     row_major,
-    thresholds,
 )
 from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, joint_order, read_categories, same_law
@@ -233,18 +235,20 @@ class RRMatrix(Labelled):
         group = row_major(codes[:, kept], sizes)
         return sizes, (group == np.arange(math.prod(sizes))[:, None]).astype(float)
 
+    @cached_property
+    def _thresholds(self) -> Thresholds:
+        return all_thresholds(self.P)
+
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
-        joint = row_major(codes, self.shape)
-        words = stream.source(0).words(start + len(codes))[start:] >> np.uint64(2)
+        from ppdm_dask.kernels.disguise import draw_reports
+
+        words = stream.source(0).words(len(codes), start)
         reported = np.empty(len(codes), dtype=np.int64)
-        order = np.argsort(joint, kind="stable")
-        bounds = np.searchsorted(joint[order], np.arange(self.n_true + 1))
-        for x in np.flatnonzero(np.diff(bounds)):
-            rows = order[bounds[x] : bounds[x + 1]]
-            cuts, last = thresholds(self.P[:, x])
-            reported[rows] = np.minimum(np.searchsorted(cuts, words[rows], "right"), last)
-        columns = np.stack(np.unravel_index(reported, self.reported), axis=1)
-        return columns.astype(np.result_type(codes, code_dtype(max(self.reported))))
+        draw_reports(row_major(codes, self.shape), words, *self._thresholds, reported)
+        kind = np.result_type(codes, code_dtype(max(self.reported)))
+        if len(self.attributes) == 1:
+            return reported.astype(kind)[:, None]
+        return np.stack(np.unravel_index(reported, self.reported), axis=1).astype(kind)
 
     def likelihood_range(self) -> tuple[Floats, Floats]:
         """Of the law that is drawn: an entry too small to be drawn rules its category out."""

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import EPS, Floats
 from ppdm_dask.designs.base import Codes, Design, drawn, thresholds
 from ppdm_dask.designs.labels import same_law
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
-from ppdm_dask.rounding import EPS
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -166,18 +165,21 @@ class Mixture(Design):
         For ``mixing`` in [0, 1]; a family with a negative one has a sampler of its own.
         """
         stop = start + len(codes)
-        keep = unpack_plane(stream.source(COIN).bernoulli(exact(self.mixing), stop), start, stop)
+        plane = stream.source(COIN).bernoulli(exact(self.mixing), stop)
+        keep = unpack_plane(plane, start, stop)
         reports = np.array(codes, order="F")
         for axis, law in enumerate(self.factors):
             source = stream.source(PERSONAL + axis)
             if law.size == 2:
                 yes = exact(float(law[1]))
                 other = unpack_plane(source.bernoulli(yes, stop), start, stop)
+                np.copyto(reports[:, axis], other, where=~keep, casting="unsafe")
             else:
-                words = source.words(stop)[start:]
+                from ppdm_dask.kernels.disguise import keep_or_draw
+
+                words = source.words(len(codes), start)
                 cuts, last = thresholds(law)
-                other = np.minimum(np.searchsorted(cuts, words >> np.uint64(2), "right"), last)
-            reports[~keep, axis] = other[~keep]
+                keep_or_draw(codes[:, axis], plane, start, words, cuts, last, reports[:, axis])
         return reports
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:

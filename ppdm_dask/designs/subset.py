@@ -118,7 +118,7 @@ class SubsetSelection(SetDesign):
         k, s, stop = self.shape[0], self.size, start + len(true)
         coin = unpack_plane(stream.source(TRUTH).bernoulli(exact(self.p), CHUNK), start, stop)
         steps = min(s, k - s)
-        words = stream.source(OTHERS).words(stop * steps)[start * steps :]
+        words = stream.source(OTHERS).words(len(true) * steps, start * steps)
         bits = np.zeros((len(true), -(-k // 8)), np.uint8)
         draw_subsets(true, coin, words.reshape(len(true), steps), k, s, bits)
         return bits

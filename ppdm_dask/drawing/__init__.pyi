@@ -1,3 +1,3 @@
-from .tables import plain_table as plain_table
+from .texts import plain_table as plain_table
 
 __all__: list[str]

@@ -10,9 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["code_version", "environment"]
-
-
 PACKAGES = (
     "clarabel",
     "dask",
@@ -57,6 +54,7 @@ def environment() -> dict[str, Any]:
     }
 
 
+# The sources rather than a version: a checkout changes between releases, and so may numbers.
 @cache
 def code_version() -> str:
     """SHA-256 of the package's Python sources: relative names, sorted, each with its bytes."""

@@ -12,9 +12,6 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-__all__ = ["Interruption", "Stopped"]
-
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_SECONDS = 0.25
 
@@ -54,6 +51,7 @@ class Interruption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # The other thread must be gone first: its signal would meet the program's own handler.
         self._at_once = False
         while self._insisting:
             time.sleep(0.01)
@@ -79,12 +77,14 @@ class Interruption:
         again = time.monotonic() + GRACE_SECONDS
         while self._at_once:
             if time.monotonic() >= again:
+                # Handlers run in the main thread; there a signal also ends a call that blocks.
                 signal.pthread_kill(main, number)
                 again += GRACE_SECONDS
             time.sleep(0.01)
         self._insisting = False
 
     def _pass_over(self, lost: sys.UnraisableHookArgs) -> None:
+        # A lost Stopped is sent again, so that nobody need hear of it.
         if not isinstance(lost.exc_value, Stopped):
             self._report_lost(lost)
 

@@ -1,7 +1,7 @@
 """The state of a run in its driver: what is stored, what it cost, what was given up.
 
-Beside it: cutting what is missing into batches of about equal time, longest first; batches whose
-workers died: run again alone, cut in halves, and given up one repeat at a time.
+What is missing is cut into batches of about equal time, longest first.  Batches whose workers died
+run again alone, are cut in halves, and are given up one repeat at a time.
 """
 
 from __future__ import annotations
@@ -13,13 +13,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ppdm_dask.engine.batches import Batch, Quarantined, Result, subtract
-from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.cells import Batch, Cell, Progress, Quarantined, Result, subtract
 from ppdm_dask.engine.ledger import Ledger
-from ppdm_dask.engine.progress import Progress
-
-__all__ = ["Outcome", "Planner", "Suspects", "Tally"]
-
 
 # A pilot is grown by this factor until its time means something, and no batch is larger than this
 # many times the largest one measured.
@@ -97,6 +92,7 @@ class Planner:
             return self._cut(min(pilots, key=lambda state: state.measured))
         bulk = [state for state in waiting if state.settled]
         if bulk:
+            # Longest first: at the end of a run short batches fill the gaps between workers.
             return self._cut(max(bulk, key=self._length))
         return None
 
@@ -104,7 +100,7 @@ class Planner:
         if not state.measured and state.seconds is None:
             return 1
         most = GROWTH * max(state.largest, 1)
-        if not state.seconds:
+        if not state.seconds:  # quicker than the clock can tell
             return most
         return int(min(most, max(1.0, self.batch_seconds / state.seconds)))
 
@@ -302,6 +298,7 @@ class Tally:
 
     def store(self, batch: Batch, result: Result) -> None:
         """Commit a batch, then tell of it."""
+        # Stored before anything is counted: a failed write must not look like progress.
         self.ledger.commit(batch.cell, batch.start, batch.stop, result.arrays, result.seconds)
         self.planner.done(batch, result.seconds, fresh=result.fresh)
         self.computed += batch.size
@@ -384,6 +381,7 @@ class Suspects:
             self.waiting.append(batch)
         elif batch.size > 1 and self._splits[batch.cell.id] < MOST_SPLITS:
             self._splits[batch.cell.id] += 1
+            # At the head of the queue: the halves show soonest which repeat is to blame.
             self.waiting.extendleft(reversed(self.tally.planner.split(batch)))
         else:
             self.tally.quarantine(batch, reason)

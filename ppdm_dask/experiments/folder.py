@@ -1,7 +1,6 @@
-"""The folder of a run: its name, its manifest, and whose it is.
+"""The folder of a run: its manifest, whose it is, and its result.
 
-Beside it: the result of a run that is kept in a folder: a finished one's file, else what its ledger
-has.
+The result of a finished run is its file; that of another is collected from its ledger.
 """
 
 from __future__ import annotations
@@ -18,7 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from ppdm_dask.engine.environment import code_version, environment
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.kinds import AnyRecipe, make_plan, recipe_from_config
+from ppdm_dask.experiments.kinds import (
+    AnyRecipe,
+    kind_of_result,
+    make_plan,
+    recipe_from_config,
+)
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.files.documents import Form, misfit, read_sealed, seal
 from ppdm_dask.files.writing import write_text
@@ -28,10 +32,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = ["RunFolder", "StoredRun", "now", "read_manifest", "read_result", "read_run", "run_id"]
+__all__ = ["RunFolder", "StoredRun", "now", "read_run"]
 
 
 TEXT = (str, type(None))
+# What commands and pages read of a manifest; the rest is for people.
 FORM: Form = {
     "name": str,
     "run_id": str,
@@ -54,6 +59,7 @@ Status = Literal["running", "partial", "finished"]
 
 def run_id(recipe: AnyRecipe) -> str:
     """Twelve hexadecimal digits from the recipe, its seed and the code version."""
+    # Other sources may give other numbers: a run never mixes batches of two versions.
     text = "\n".join([recipe.digest, str(recipe.sweep.seed), code_version()])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -92,6 +98,7 @@ class RunFolder:
             If the folder belongs to another run, or its manifest cannot be read.
         """
         own, out = run_id(recipe), Path(out)
+        # With a manifest `out` is a run's own folder, which may have been given any name.
         path = out if (out / "manifest.json").is_file() else out / f"{recipe.name}-{own}"
         folder = cls(path, recipe, own)
         if folder.manifest.is_file():
@@ -111,7 +118,7 @@ class RunFolder:
         Raises
         ------
         RunFolderError
-            If it is no run's folder.
+            If it is not a run's folder.
         """
         path = Path(path)
         found = read_manifest(path)
@@ -120,6 +127,7 @@ class RunFolder:
         if recipe.digest != found["recipe_digest"]:
             what = "damaged or edited: its recipe does not have the digest that it says"
             raise RunFolderError(f"{source}: {what}", path)
+        # The id is the manifest's: one that is computed now has the sources of now.
         return cls(path, replace(recipe, base=Path(found["base"])), found["run_id"])
 
     @property
@@ -152,7 +160,7 @@ class RunFolder:
         return read_manifest(self.path) if self.manifest.is_file() else None
 
     def start(self, inputs: Mapping[str, Any]) -> None:
-        """Make the folder and write its manifest; a run that was there before is taken up again.
+        """Make the folder and write its manifest; a run that was there before is resumed.
 
         Parameters
         ----------
@@ -190,6 +198,7 @@ class RunFolder:
                     "inputs": dict(inputs),
                     "environment": environment(),
                     "status": "running",
+                    # A run that is taken up again is not finished, whatever it was.
                     "digest": None,
                     "result": None,
                     "findings": [],
@@ -199,7 +208,7 @@ class RunFolder:
                 }
             )
         except RunFolderError:
-            _remove(made)
+            _remove(made)  # an empty folder would look like a run that lost its manifest
             raise
 
     def finish(
@@ -246,7 +255,7 @@ class RunFolder:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run's folder; RunFolderError where there is no whole one."""
+    """Return the manifest of a run's folder; RunFolderError where it is missing or damaged."""
     path = folder / "manifest.json"
     try:
         found = read_sealed(path, "manifest of a run", RunFolderError)
@@ -264,6 +273,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def _make(path: Path) -> list[Path]:
     """Make a folder and its parents; the folders that were made, the deepest first."""
+    # One by one, to know which to remove again if the run cannot begin.
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     made: list[Path] = []
     for folder in reversed(missing):
@@ -310,14 +320,21 @@ class StoredRun:
         """Whether every repeat is there."""
         return bool(self.manifest["status"] == "finished")
 
+    @property
+    def findings(self) -> list[str]:
+        """What a reader of the numbers must know."""
+        if not self.finished:  # the manifest has none yet
+            return kind_of_result(self.dataset).findings(self.dataset)
+        return list(self.manifest["findings"])
+
 
 def read_run(path: str | Path) -> StoredRun:
-    """Read a run, which may be unfinished or going on at this moment.
+    """Read a run, which may be unfinished or still running.
 
     Raises
     ------
     RunFolderError
-        If the folder is no run's, or its ledger or result cannot be read.
+        If the folder is not a run's, or its ledger or result cannot be read.
     InputError
         If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
     """
@@ -354,5 +371,6 @@ def _collect(folder: RunFolder, manifest: dict[str, Any]) -> xr.Dataset:
         raise RunFolderError(
             f"{folder.path}: the data or codebooks have changed since the run began", folder.path
         )
+    # Read only: the run may still be working in another process.
     with Ledger(folder.ledger, readonly=True) as ledger:
         return plan.collect(ledger)

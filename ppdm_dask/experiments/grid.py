@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.drawing.tables import brief
+from ppdm_dask.drawing.texts import brief
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.experiments.fronts.kind import FRONT
+from ppdm_dask.experiments.fronts import FRONT
 from ppdm_dask.experiments.kind import Kind, Plan
 from ppdm_dask.experiments.parts import RecipeBase
-from ppdm_dask.experiments.perturbation.kind import PERTURBATION
-from ppdm_dask.experiments.sweep.kind import SWEEP
+from ppdm_dask.experiments.perturbation import PERTURBATION
+from ppdm_dask.experiments.sweep import SWEEP
 from ppdm_dask.files.declared import document
 from ppdm_dask.files.fields import read_toml
 from ppdm_dask.resources import recipe_path
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
-    "KINDS",
     "AnyRecipe",
     "check_recipe",
     "is_recipe",
@@ -28,8 +27,8 @@ __all__ = [
     "kind_of_result",
     "load_recipe",
     "make_plan",
-    "recipe_from_config",
     "recipe_schema",
+    "telling_tables",
 ]
 
 AnyRecipe = RecipeBase
@@ -52,12 +51,18 @@ def kind_of(recipe: AnyRecipe) -> Kind[Any]:
 
 
 def kind_of_result(ds: xr.Dataset) -> Kind[Any]:
-    """The kind of experiment that a result is of; results of sweeps do not say it."""
+    """The kind of experiment that a result is of."""
+    # Those of sweeps do not say it: they were there before the other kinds.
     return KINDS[ds.attrs.get("experiment", SWEEP.name)]
 
 
+def telling_tables() -> list[str]:
+    """Tables that tell a recipe's kind, by kind: ``[design] and [mine]``."""
+    return [" and ".join(f"[{name}]" for name in kind.tells) for kind in KINDS.values()]
+
+
 def is_recipe(config: Mapping[str, Any]) -> bool:
-    """Whether plain tables are meant for a recipe, of whichever kind."""
+    """Whether plain tables are meant for a recipe of any kind."""
     known = {"data", "sweep"}.union(*(kind.tells for kind in KINDS.values()))
     return not known.isdisjoint(config)
 
@@ -72,6 +77,7 @@ def recipe_from_config(
     RecipeError
         One line: `source`, dotted path, value, and what would be right.
     """
+    # A recipe that lacks all of these tables is read as a sweep, whose reader says what is missing.
     told = (kind for kind in KINDS.values() if not config.keys().isdisjoint(kind.tells))
     found: AnyRecipe = next(told, SWEEP).read(config, source, name)
     return found

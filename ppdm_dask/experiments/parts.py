@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Protocol, Self
 from ppdm_dask import datasets
 from ppdm_dask.files.declared import Declared, fields_of, plain
 from ppdm_dask.files.fields import Table
+from ppdm_dask.files.reader import FORMATS, endings
 from ppdm_dask.files.values import Choice, Many, Number, Text, Whole
 from ppdm_dask.frozen import settle
 
@@ -152,6 +154,13 @@ class About(Declared):
     notes: str | None = None
 
 
+# Small or capital letters, as far as a JSON Schema can say so.
+_ENDINGS = "|".join(
+    re.sub("[a-z]", lambda letter: f"[{letter[0]}{letter[0].upper()}]", re.escape(each))
+    for form in FORMATS
+    for each in form.endings
+)
+DATA_FILE = Text(f"a file that ends in {endings()} is needed", rf".*(?:{_ENDINGS})")
 KEEP_OR_DROP = Choice(("keep", "drop"), "a way")
 
 
@@ -166,7 +175,7 @@ class DataEntry(Declared):
     codebook : str
         Path of the codebook, relative to the recipe.
     set, file : str, optional
-        Either a bundled set or a file (CSV or Parquet) relative to the recipe.
+        Either a bundled set or a file of data relative to the recipe.
     binarise : {"midrange", "median"}, optional
         Rule that makes every attribute binary, fitted on the data.
     records : int, optional
@@ -183,16 +192,7 @@ class DataEntry(Declared):
     id: Id
     codebook: Annotated[str, Text("a path relative to the recipe is needed")]
     set: Annotated[str, Choice(datasets.names, "a bundled data set")] | None = None
-    file: (
-        Annotated[
-            str,
-            Text(
-                "a path relative to the recipe, of a file that ends in .csv or .parquet, is needed",
-                r".*\.([cC][sS][vV]|[pP][aA][rR][qQ][uU][eE][tT])",
-            ),
-        ]
-        | None
-    ) = None
+    file: Annotated[str, DATA_FILE] | None = None
     binarise: Annotated[str, Choice(("midrange", "median"), "a rule")] | None = None
     records: Annotated[int, Whole(2)] | None = None
     incomplete: Annotated[str, KEEP_OR_DROP] = "keep"

@@ -24,7 +24,7 @@ from ppdm_dask.shown import located
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["canonical", "digest", "read_netcdf", "write_netcdf"]
+__all__ = ["write_netcdf"]
 
 MOST_BYTES = 4 << 30
 """Of a file of which nothing is known; no result comes near it."""
@@ -45,6 +45,7 @@ def write_netcdf(ds: xr.Dataset, path: Path) -> dict[str, Any]:
     """
     encoding: dict[str, dict[str, Any]] = {}
     for name, array in ds.variables.items():
+        # Below that, the chunks' own headers take more than compression saves.
         if array.dtype.kind in "iuf" and array.size > 1_000:
             encoding[str(name)] = {"zlib": True, "complevel": 4, "shuffle": True}
     # Into memory first: HDF5 brings the process down when the disk is full.
@@ -88,6 +89,7 @@ def read_netcdf(path: Path, expected: Mapping[str, Any] | None = None) -> xr.Dat
     except Exception as error:  # HDF5 and the layers above it have many words for damage
         what = " ".join(str(error).split())[:200]
         raise RunFolderError(f"{path}: cannot be read as netCDF-4: {what}", path) from None
+    # Any netCDF file can be read; only ours has these.
     if "grid" not in ds.attrs:
         raise RunFolderError(f"{path}: this is no result of a sweep", path)
     if (kind := ds.attrs.get("experiment")) is not None and str(kind) not in KINDS:
@@ -124,8 +126,10 @@ def canonical(array: xr.DataArray) -> bytes:
 def _bytes(values: npt.NDArray[Any]) -> tuple[str, bytes]:
     """Type and canonical bytes of an array."""
     if values.dtype.kind in "OUT":
+        # Each with its length, or "ab", "c" and "a", "bc" would have one digest.
         texts = [str(value).encode() for value in values.ravel()]
         return "str", b"".join(len(text).to_bytes(8, "little") + text for text in texts)
+    # The same bytes on every machine: one byte order, one NaN of the many that there are.
     little = values.astype(values.dtype.newbyteorder("<"), order="C")
     if little.dtype.kind == "f":
         little[np.isnan(little)] = np.nan

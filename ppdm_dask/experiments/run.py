@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from ppdm_dask.cluster.kinds import Profile
+    from ppdm_dask.engine.cells import Progress
     from ppdm_dask.engine.planner import Outcome
-    from ppdm_dask.engine.progress import Progress
 
 LOG = logging.getLogger(__name__)
 
-__all__ = ["RunResult", "profile_of", "run"]
+__all__ = ["RunResult", "run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def run(
     retry_failed: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> RunResult:
-    """Run a recipe, or go on with a run that was stopped.
+    """Run a recipe, or resume a run that was stopped.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def run(
         In place of the recipe's.
     workers : int, optional
         0 computes in this process, N starts N workers; by default short runs stay in this process
-        and longer ones take a worker a core.  The numbers do not depend on it.
+        and longer ones take one worker per core.  The numbers do not depend on it.
     cluster : str or Path, optional
         Cluster profile, its file or the name of one of the package; excludes `workers`.
     batch_seconds : float, optional
@@ -99,10 +99,11 @@ def run(
     Raises
     ------
     InputError
-        For anything in the recipe, the data or the folder that the user can mend.
+        For anything wrong in the recipe, the data or the folder.
     RunInterrupted
-        If the run was stopped; the same call goes on.
+        If the run was stopped; the same call resumes it.
     """
+    # What can be wrong is looked at before the folder is made, the cheapest first.
     profile = profile_of(cluster, workers)
     if isinstance(recipe, str | Path):
         recipe = load_recipe(recipe)
@@ -111,6 +112,7 @@ def run(
     folder = RunFolder.plan(recipe, out)
     plan = make_plan(recipe)
     work = plan.work
+    # Before `start` replaces it: its digest is compared with that of the ledger's numbers.
     before = folder.read()
     folder.start(plan.inputs)
     if isinstance(work, Checkpointed):
@@ -137,10 +139,12 @@ def run(
         dataset = plan.collect(ledger)
         spent, *_ = ledger.work()
     found = kind_of(recipe).findings(dataset)
+    # A result that lacks trials has no digest, which would pass for that of the recipe.
     total = digest(dataset) if not outcome.quarantined else None
     if total and before is not None and before["digest"] not in (None, total):
         # Its numbers had not come from the ledger: they were edited, with their digests.
         LOG.warning("%s: had another digest than its ledger; it is written again", folder.result)
+    # The result first: a manifest that says "finished" must not stand beside an older one.
     written = write_netcdf(dataset, folder.result)
     folder.finish(
         "finished" if total else "partial",
@@ -159,6 +163,7 @@ def profile_of(cluster: str | Path | None, workers: int | None) -> Profile | Non
     """Read the cluster profile that is asked for; InputError where workers are asked for too."""
     if cluster is None:
         return None
+    # Not at the top: Dask, which runs in one process do without.
     from ppdm_dask.cluster.kinds import load_profile
 
     profile = load_profile(cluster)

@@ -13,7 +13,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["GRID", "Variable", "assemble"]
 
 GRID = "*"
 """Stands for the axes of the recipe's grid, in their order."""
@@ -50,9 +49,10 @@ class Variable:
         return tuple(d for dim in self.dims for d in (grid if dim == GRID else (dim,)))
 
     def empty(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        """Return an array that says everywhere that there is no number."""
+        """Return an array filled with what stands for a missing number."""
         if self.dtype == "str":
             return np.full(shape, "", dtype=object)
+        # Integers have no NaN; all that is counted here is 0 or more.
         return np.full(shape, -1 if self.dtype == "int32" else np.nan, dtype=self.dtype)
 
 
@@ -99,4 +99,5 @@ def assemble(
 
 def _axis(name: str, values: Sequence[Any] | npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
     array = np.asarray(values)
+    # As objects, which is how netCDF's texts come back: a result equals the one that is read.
     return name, array.astype(object) if array.dtype.kind == "U" else array

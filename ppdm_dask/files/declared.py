@@ -63,12 +63,12 @@ class By(Rest):
     ----------
     key : str
         The other key.
-    declared : mapping of str to type
-        What declares the keys, by the value of the other key.
+    entries : mapping of str to object
+        By the value of the other key, something whose ``declared`` is the class of the keys.
     """
 
-    def __init__(self, key: str, declared: Mapping[str, type[Declared]]) -> None:
-        self.key, self.declared = key, declared
+    def __init__(self, key: str, entries: Mapping[str, Any]) -> None:
+        self.key, self.entries = key, entries
 
 
 class One(Value):
@@ -244,7 +244,7 @@ class Declared:
         for field in fields_of(cls):
             value, when = field.value, field.when
             if isinstance(value, By):
-                chosen = value.declared[found[value.key]]
+                chosen = value.entries[found[value.key]].declared
                 found[field.name] = chosen(**chosen.take(table)).config()
             elif isinstance(value, Rest):
                 found[field.name] = table.rest()
@@ -351,8 +351,8 @@ def document_of_kinds(title: str, key: str, kinds: Mapping[str, Schema]) -> Sche
 def _chosen(value: By, properties: Schema) -> list[Schema]:
     """Rules on the keys that each value of another key brings; adds the keys to the properties."""
     rules, own = [], list(properties)
-    for name, declared in value.declared.items():
-        inner = declared.schema()
+    for name, entry in value.entries.items():
+        inner = entry.declared.schema()
         properties |= {key: {} for key in inner["properties"]}
         then = {
             "properties": inner["properties"],

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ppdm_dask.arrays import sum_rounding
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.blocks import check_table, solve_blocks
 from ppdm_dask.inference.inversion import invert
-from ppdm_dask.rounding import sum_rounding
 from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.result import Estimate
     from ppdm_dask.inference.tables import ContingencyTable
-
-__all__ = ["Association", "association_test", "independence_test"]
 
 
 DEGENERATE = 1e-12

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["along_blocks", "check_table", "require_table", "solve_blocks"]
-
 
 def along_blocks(tensor: Floats, names: tuple[str, ...], design: Design, step: str) -> Floats:
     """Apply an operation of each block of a design along the axes that belong to it."""

@@ -11,7 +11,7 @@ from ppdm_dask.inference.result import Estimate
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs.base import Design
-    from ppdm_dask.inference.moments import Estimand
+    from ppdm_dask.inference.uncertainty import Estimand
 
 Proportion = JointEstimate = LikelihoodEstimate = Bootstrap = Estimate
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["ALARM", "Fit", "fit_of_parts", "fit_of_sums", "fit_of_table"]
-
 
 ALARM = 0.01
 """p-value below which reports are said to contradict the design or the answers."""

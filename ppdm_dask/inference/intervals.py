@@ -20,14 +20,12 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.likelihood import mle
 from ppdm_dask.inference.maximum import MAX_DENSE, channel, log_likelihood, maximise
-from ppdm_dask.inference.moments import normal_quantile
 from ppdm_dask.inference.result import Interval
+from ppdm_dask.inference.uncertainty import normal_quantile
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
-
-__all__ = ["event_interval", "feldman_cousins", "profile_deviance"]
 
 
 ROUNDING = 1e-12

@@ -1,6 +1,6 @@
 """Unbiased joint proportions from disguised counts, by inverting the design.
 
-Inverting a contingency table sums event weights (:mod:`ppdm_dask.inference.events`), grouped by
+Inverting a contingency table sums event weights (:mod:`ppdm_dask.inference.weights`), grouped by
 cell.
 """
 
@@ -19,15 +19,13 @@ from ppdm_dask.inference.blocks import check_table, solve_blocks
 from ppdm_dask.inference.evidence import evidence_of
 from ppdm_dask.inference.fit import fit_of_table
 from ppdm_dask.inference.laws import law_of_cells, lift, told_cells
-from ppdm_dask.inference.moments import Estimand, check_estimand, mean_variance
 from ppdm_dask.inference.result import Estimate, labels_of
 from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.uncertainty import Estimand, check_estimand, mean_variance
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Records
     from ppdm_dask.designs.base import Design
-
-__all__ = ["invert", "unbiased"]
 
 
 MAX_COVARIANCE = 4_096

@@ -32,18 +32,6 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = [
-    "CARRIERS",
-    "NOTHING",
-    "EventLaw",
-    "law_of_cells",
-    "law_of_event",
-    "lift",
-    "raised",
-    "told_cells",
-    "undefined",
-]
-
 
 Range = tuple[Floats, Floats]
 

@@ -13,15 +13,13 @@ from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.fit import fit_of_table
 from ppdm_dask.inference.maximum import MAX_DENSE, channel, maximum, require_possible
-from ppdm_dask.inference.moments import Estimand, check_estimand
 from ppdm_dask.inference.result import Estimate, labels_of
+from ppdm_dask.inference.uncertainty import Estimand, check_estimand
 from ppdm_dask.ranges import real, whole
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
-
-__all__ = ["em", "mle"]
 
 
 ZERO = 1e-12

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = [
-    "MAX_DENSE",
-    "channel",
-    "log_likelihood",
-    "maximise",
-    "maximum",
-    "require_possible",
-    "whole_mixture",
-]
-
 
 STEPS = 200
 GAP = 1e-17

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Floats, to_scale
 from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference.events import combined_masks, event_weights, mask_weights
 from ppdm_dask.inference.evidence import (
     Evidence,
     GroupedSums,
@@ -26,15 +26,12 @@ from ppdm_dask.inference.evidence import (
 )
 from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.likelihood import em, mle
-from ppdm_dask.inference.moments import Estimand, check_estimand
 from ppdm_dask.inference.result import Estimate, stacked
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
-from ppdm_dask.rounding import to_scale
+from ppdm_dask.inference.uncertainty import Estimand, check_estimand
+from ppdm_dask.inference.weights import combined_masks, event_weights, mask_weights
 from ppdm_dask.shown import given, listed
-
-__all__ = ["Method", "estimate"]
-
 
 Method = Literal["invert", "mle", "em"]
 
@@ -42,9 +39,12 @@ Event = Mapping[str, Any]
 
 Over = str | Iterable[str] | Event | Sequence[Event]
 
+Question = tuple[Any, tuple[str, ...], Event | None]
+"""Attributes or an event; groups; condition."""
+
 
 def estimate(
-    evidence: Records | Evidence | Sequence[Records],
+    evidence: Records | PartitionedReports | Evidence | Sequence[Records],
     over: Over | None = None,
     by: str | Iterable[str] = (),
     where: Event | None = None,
@@ -63,7 +63,7 @@ def estimate(
 
     Parameters
     ----------
-    evidence : Reports, Records, ContingencyTable, WeightSums or GroupedSums
+    evidence : Reports, Records, lazy reports, ContingencyTable, WeightSums or GroupedSums
         Reports, undisguised records, or what :func:`evidence_of` or :func:`ppdm_dask.count` made of
         some.  Under a stratified design, the reports of each stratum.
     over : iterable of str, mapping, or sequence of mappings
@@ -123,6 +123,15 @@ def estimate(
     asked: Any = (
         over if isinstance(over, Mapping) else (over,) if isinstance(over, str) else tuple(over)
     )
+    several = not isinstance(asked, Mapping) and any(isinstance(one, Mapping) for one in asked)
+    if several and (groups or where or method != "invert" or not isinstance(evidence, Records)):
+        what = "over: several events take reports in memory, without by, where or method"
+        raise InputError(what, asked)
+    if isinstance(evidence, PartitionedReports):
+        made = _design_of(evidence, design)
+        question = (asked, groups, where)
+        total = evidence.reduce(_part_of(made, question, weights, strata))
+        return _finished(total, made, question, method, estimand)
     if isinstance(evidence, Records):
         evidence = evidence.surveyed_by(weights, strata)
     elif weights is not None or strata is not None:
@@ -130,18 +139,42 @@ def estimate(
     if not isinstance(evidence, Records | ContingencyTable):
         return _of_strata(evidence, asked, groups, where, design, method, estimand)
     made = _design_of(evidence, design)
-    if not isinstance(asked, Mapping) and any(isinstance(one, Mapping) for one in asked):
-        if groups or where or method != "invert" or isinstance(evidence, ContingencyTable):
-            raise InputError(
-                "over: several events take reports, without by, where or method", asked
-            )
-        return _of_events(evidence, made, asked, estimand)
+    if several:
+        return _of_events(evidence, made, asked, estimand)  # type: ignore[arg-type]
     if method != "invert":
         return _most_likely(evidence, made, asked, groups, where, method, estimand)
     return unbiased(evidence, made, asked, groups, where, estimand=estimand)
 
 
-def _design_of(source: Records | ContingencyTable, design: Design | Stratified | None) -> Design:
+def _part_of(
+    design: Design, question: Question, weights: Any, strata: Any
+) -> Callable[[Reports], Evidence]:
+    """What makes evidence of a partition's reports, where they are."""
+    if any(not (given is None or isinstance(given, str)) for given in (weights, strata)):
+        raise InputError("weights and strata: of reports in partitions, name columns", weights)
+    return partial(_evidence, design=design, question=question, weights=weights, strata=strata)
+
+
+def _evidence(
+    reports: Reports, *, design: Design, question: Question, weights: Any, strata: Any
+) -> Evidence:
+    over, groups, where = question
+    return evidence_of(reports.surveyed_by(weights, strata), design, over, groups, where)
+
+
+def _finished(
+    evidence: Evidence, design: Design, question: Question, method: Method, estimand: Estimand
+) -> Estimate:
+    """The estimate of evidence that was added up for a question."""
+    over, groups, where = question
+    if method != "invert":
+        return _most_likely(evidence, design, over, groups, where, method, estimand)
+    if isinstance(evidence, ContingencyTable):
+        return unbiased(evidence, design, over, estimand=estimand)
+    return evidence.estimate(estimand)
+
+
+def _design_of(source: Any, design: Design | Stratified | None) -> Design:
     """The design given, or the one that the reports carry."""
     made = design
     if made is None:
@@ -182,7 +215,7 @@ def _of_strata(
 
 
 def _most_likely(
-    evidence: Records | ContingencyTable,
+    evidence: Records | Evidence,
     design: Design,
     over: Event | tuple[Any, ...],
     groups: tuple[str, ...],
@@ -196,7 +229,8 @@ def _most_likely(
             "likelihood of one event",
             over,
         )
-    found = evidence_of(evidence, design, over)
+    summed = isinstance(evidence, WeightSums | GroupedSums)
+    found: Evidence = evidence if summed else evidence_of(evidence, design, over)  # type: ignore[arg-type, assignment]
     if not isinstance(found, ContingencyTable):
         raise InputError(
             f"method: {method} takes plain counts; sets, survey weights and strata are inverted",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.tables import ContingencyTable
 
-__all__ = ["bootstrap"]
-
 
 def bootstrap(
     table: ContingencyTable,

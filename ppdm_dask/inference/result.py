@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Bools, Floats
+from ppdm_dask.arrays import EPS, Bools, Floats
 from ppdm_dask.errors import CodebookError, InputError
 from ppdm_dask.inference.fit import Fit, fit_of_parts, fit_of_sums
-from ppdm_dask.inference.moments import Estimand, normal_quantile, standard_error_of
-from ppdm_dask.inference.uncertainty import IntervalMethod, intervals_of
+from ppdm_dask.inference.uncertainty import (
+    Estimand,
+    IntervalMethod,
+    intervals_of,
+    normal_quantile,
+    standard_error_of,
+)
 from ppdm_dask.ranges import reals
-from ppdm_dask.rounding import EPS
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
 
     from ppdm_dask.data.codebook import Codebook
-
-__all__ = ["Estimate", "Interval", "project_simplex"]
 
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")
@@ -337,6 +340,38 @@ class Estimate:
         for name, of in zip(NUMBERS, ("value", *NUMBERS[1:]), strict=True):
             columns[self._apart(name)] = [getattr(row, of) for row in rows]
         return pd.DataFrame(columns)
+
+    def plot(
+        self, ax: Axes | None = None, *, level: float = 0.95, method: IntervalMethod = "score"
+    ) -> Axes:
+        """Draw each proportion with its interval, on axes of matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            By default those of a new figure.
+        level, method
+            As of :meth:`interval`.
+        """
+        rows = self.rows(level, method)
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6, 1 + 0.3 * len(rows)), layout="constrained")
+        at = np.arange(len(rows))
+        ends = np.array([(row.lower, row.upper) for row in rows])
+        # Lines and points apart: a maximum may lie outside of an interval of another method.
+        ax.hlines(at, ends[:, 0], ends[:, 1], color="C0", linewidth=1.5)
+        ax.plot([row.value for row in rows], at, "o", color="C0")
+        ax.set_yticks(at, [", ".join(row.labels) for row in rows])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_ylabel(", ".join(self.labels))
+        ax.set_xlabel(f"proportion, {100 * level:.4g} % interval")
+        # Estimates may leave 0 and 1, and then it should be seen.
+        for edge in (0, 1):
+            if edge == 0 or ax.get_xlim()[1] > 1:
+                ax.axvline(edge, color="0.7", linewidth=0.8, zorder=0)
+        return ax
 
     def __repr__(self) -> str:
         return f"{self._title()}\n{self.to_frame().to_string(index=False, max_rows=60)}"

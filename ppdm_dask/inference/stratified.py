@@ -19,15 +19,13 @@ from ppdm_dask.frozen import settle
 from ppdm_dask.inference.fit import Fit, fit_of_parts
 from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.laws import law_of_cells, law_of_event, raised, undefined
-from ppdm_dask.inference.moments import check_estimand
 from ppdm_dask.inference.result import Estimate
+from ppdm_dask.inference.uncertainty import check_estimand
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.inference.laws import EventLaw
-    from ppdm_dask.inference.moments import Estimand
-
-__all__ = ["Stratified", "pair_strata"]
+    from ppdm_dask.inference.uncertainty import Estimand
 
 
 Strata = tuple[tuple[Records, Design], ...]

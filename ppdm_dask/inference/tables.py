@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.designs.matching import bound_to, covering, require_design, require_whole
+from ppdm_dask.data.partitioned import PartitionedReports
+from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Records
     from ppdm_dask.designs.base import Design
-
-__all__ = ["ContingencyTable", "count", "covering", "require_design", "require_whole"]
 
 
 DENSE_CELLS = 1 << 20
@@ -258,7 +257,9 @@ def _tally(
 
 
 def count(
-    records: Records, design: Design | None = None, over: Iterable[str] | None = None
+    records: Records | PartitionedReports,
+    design: Design | None = None,
+    over: Iterable[str] | None = None,
 ) -> ContingencyTable:
     """Count reports over some attributes.
 
@@ -268,6 +269,7 @@ def count(
     Parameters
     ----------
     records : Reports, or Records for the undisguised truth under a design that covers nothing of it
+        Or reports in partitions, such as lazy ones, which are counted where they are made.
     design : Design, optional
         The design that made the reports; by default the one that they carry.
     over : iterable of str, optional
@@ -284,6 +286,10 @@ def count(
     design = getattr(records, "design", None) if design is None else design
     if design is None:
         raise RecordsError("design: got none; the design that made the reports is needed", records)
+    if isinstance(records, PartitionedReports):
+        names = None if over is None else tuple(over)
+        table: ContingencyTable = records.reduce(partial(count, design=design, over=names))
+        return table
     design = bound_to(records, design)
     digest, simulated = require_design(records, design)
     if records.weights is not None or records.strata is not None:

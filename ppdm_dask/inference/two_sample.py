@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.randomness import Stream
 
-__all__ = ["TwoSample"]
-
 
 MIN_DIFFERENCE = 1e-12
 

@@ -4,9 +4,8 @@ Machine code is cached in a folder named after the digest of this package's sour
 change in a kernel's own file but not in a file it calls into, and stale code would give other
 numbers.
 
-Which differences compiled loops and their plain twins take for none.
-
-They live beside the kernels, since machine code is renewed where a source of this folder changes.
+Differences that a loop and its plain twin take for none are here too, since machine code is renewed
+where a source of this folder changes.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
-
-__all__ = ["ENTROPY_TIE", "FLOOR_ROUNDING", "SCORE_TIE", "kernel"]
-
 
 SCORE_TIE = 1e-9
 """Log scores of naive Bayes closer than this tie, and the class that comes first wins."""
@@ -88,8 +84,10 @@ def kernel(function: F) -> F:
     folder = _cache_dir(before)
     if not folder:
         _say_that_nothing_is_kept()
+    # numba has no argument for the folder, and reads this when the function is decorated.
     config.CACHE_DIR = folder or before
     try:
+        # NumPy's errors: a division by 0 is infinite, as in the plain twins, and costs no branch.
         compiled = numba.njit(cache=bool(folder), nogil=True, error_model="numpy")(function)
     finally:
         config.CACHE_DIR = before

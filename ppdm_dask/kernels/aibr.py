@@ -10,8 +10,6 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.kernels import kernel
 
-__all__ = ["locate_plain", "perturb_column", "perturb_column_plain"]
-
 
 @kernel
 def perturb_column(

@@ -3,7 +3,7 @@
 Sums run in one fixed order and no linear algebra library takes part, so that the bits do not
 depend on the machine's.
 
-Beside it: gradient descent on stacks of matrices: Adam on the logits of the columns.
+Gradient descent is Adam on the logits of the columns, so that they stay columns of probabilities.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.kernels import kernel
-
-__all__ = ["descend", "inverse_trace", "measure", "mutate", "repair", "slope", "swap_columns"]
-
 
 SINGULAR = 1e-11
 """Pivots below this, of matrices whose entries are about 1, count as zero."""
@@ -34,6 +31,7 @@ def invert(A: Floats, B: Floats) -> bool:
         for r in range(c + 1, n):
             if abs(A[r, c]) > abs(A[best, c]):
                 best = r
+        # Not "<=": a NaN counts as singular too.
         if not abs(A[best, c]) > SINGULAR:
             return False
         if best != c:
@@ -171,6 +169,7 @@ def repair(P: Floats, prior: Floats, delta: float, sweeps: int, tolerance: float
                         free += room[y]
                 if over == 0.0 or free == 0.0:
                     continue
+                # Where there is too little room, entries are lowered by as much as fits.
                 share = min(over / free, 1.0)
                 lowered = share * free / over
                 for y in range(K):
@@ -191,7 +190,7 @@ def repair(P: Floats, prior: Floats, delta: float, sweeps: int, tolerance: float
                 if over > 0.0:
                     mix = max(mix, over / (over + (delta - largest_prior) * total))
                 s[y] = total
-            mix = min(mix * (1.0 + 1e-12), 1.0)
+            mix = min(mix * (1.0 + 1e-12), 1.0)  # a hair more, so that rounding ends below delta
             for y in range(K):
                 for x in range(n):
                     P[i, y, x] = (1.0 - mix) * P[i, y, x] + mix * s[y]
@@ -233,12 +232,14 @@ def mutate(P: Floats, column: Ints, row: Ints, step: Floats) -> None:
         tidy(P[i])
 
 
+# The second one is shorter than the usual 0.999, as the penalties grow along the way.
 DECAY_1, DECAY_2 = 0.9, 0.99
 
 
 @kernel
 def invert_spd(A: Floats, C: Floats) -> bool:
     """Invert a symmetric positive definite matrix by elimination without pivots; A is destroyed."""
+    # Half the work of the inverse above, and no branch on pivots: this is the descent's inner loop.
     n = A.shape[0]
     C[:] = 0.0
     for i in range(n):
@@ -371,7 +372,7 @@ def descend(
         Q = P[i]
         for y in range(K):
             for x in range(n):
-                L[y, x] = np.log(max(Q[y, x], 1e-9))
+                L[y, x] = np.log(max(Q[y, x], 1e-9))  # an entry of 0 has no logit
         first[:] = 0.0
         second[:] = 0.0
         fade_1, fade_2 = 1.0, 1.0
@@ -388,6 +389,7 @@ def descend(
                     mean += G[y, x] * Q[y, x]
                 top = -np.inf
                 for y in range(K):
+                    # The softmax's derivative takes the slope from P to the logits.
                     g = Q[y, x] * (G[y, x] - mean)
                     first[y, x] = DECAY_1 * first[y, x] + (1.0 - DECAY_1) * g
                     second[y, x] = DECAY_2 * second[y, x] + (1.0 - DECAY_2) * g * g

@@ -8,11 +8,6 @@ own path: ``disguise``, ``NaiveBayes.fit``, ``score`` and ``score_disguised``.
 Layout: planes are word-major, shape (words, lanes), one lane an attribute, the class in lane 0,
 padded to a multiple of 8 lanes so that the compiler works on whole vectors.  Eight features make a
 byte; a record's score is a sum of one table entry a byte.
-
-Disguising binary records by the unrelated-question design, on bit planes.
-
-Layout: planes are word-major, shape (words, lanes), one lane an attribute, padded to a multiple of
-8 lanes so that the compiler works on whole vectors. The plain twin is ``UnrelatedQuestion.sample``.
 """
 
 from __future__ import annotations
@@ -28,9 +23,6 @@ from ppdm_dask.kernels.planes import draw_bernoulli, popcount
 from ppdm_dask.kernels.sampling import draw_test_plane
 from ppdm_dask.kernels.seeding import absorb, extend, sfc64_start
 
-__all__ = ["draw_reports", "pair_counts", "personal_planes", "trials"]
-
-
 BLOCK_WORDS = 1024  # LOGICAL_BLOCK / 64
 
 
@@ -38,6 +30,7 @@ BLOCK_WORDS = 1024  # LOGICAL_BLOCK / 64
 def personal_planes(pool: Words, constant: np.uint64, roles: Ints, out: Words) -> None:
     """Fair personal planes of one block, all lanes abreast, shape (words, lanes)."""
     lanes = out.shape[1]
+    # SFC64 of every lane side by side: one step of all generators is a few vector instructions.
     a, b, c = np.zeros(lanes, np.uint64), np.zeros(lanes, np.uint64), np.zeros(lanes, np.uint64)
     state = np.empty(4, np.uint64)
     counter = np.uint64(0)
@@ -159,9 +152,11 @@ def _fit(
         total1, total0 = p11 + p01, p10 + p00
         yes = math.log(p11 / total1) - math.log(p10 / total0)
         no = math.log(p01 / total1) - math.log(p00 / total0)
+        # A feature that is 0 counts in the bias, so that table entries add up for the ones only.
         bias += no
         table = tables[feature // 8]
         bit = 1 << (feature % 8)
+        # Entries with this bit are those without it and the bit's own part: 256 sums, not 8 x 256.
         for byte in range(bit):
             table[bit + byte] = table[byte] + (yes - no)
     for byte in range(tables.shape[1]):
@@ -301,11 +296,13 @@ def trials(
     order = np.empty(n_records if redraw else 0, np.int64)
     train, test = train.copy(), test.copy()
     first_test = 0
+    # A fixed split puts the training part first, so that most words hold no test record.
     while not redraw and first_test < test.size and test[first_test] == 0:
         first_test += 1
     n_train = n_records - n_test
     for repeat in range(seeds.shape[0]):
         if redraw:
+            # The last repeat's test records go back into the training part.
             for i in range(test.size):
                 train[i] |= test[i]
             draw_test_plane(split_seeds[repeat], n_test, order, test)

@@ -4,8 +4,7 @@ Points that do not dominate one another form a chain, sorted by one objective an
 round by the other.  Along it the distance from a point only grows, in floating point too, so
 nearest neighbours are neighbours in the chain.
 
-Beside it: SPEA2 on any number of objectives, all minimised: all pairs, and sorted lists of
-neighbours.
+Any other number of objectives takes all pairs, and sorted lists of neighbours.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.kernels import kernel
-
-__all__ = ["assign_any", "assign_two", "select_any", "select_two"]
 
 
 @kernel
@@ -50,6 +47,7 @@ def nearest(F: Floats, order: Ints, at: int, k: int, best: Floats) -> Any:
         else:
             gap, j = gap_right, order[right]
             right += 1
+        # From here on the first objective alone keeps every point farther away.
         if gap * gap > best[k - 1]:
             break
         d = squared_distance(F, i, j)
@@ -70,6 +68,7 @@ def assign_two(F: Floats, k: int, strength: Ints, raw: Ints, sigma: Floats) -> N
     """
     n = F.shape[0]
     by_second = np.argsort(F[:, 1], kind="mergesort")
+    # Ranks in place of values: a Fenwick tree needs small whole numbers.
     rank = np.empty(n, np.int64)
     ranks = 0
     for at in range(n):
@@ -189,6 +188,7 @@ def truncate_two(F: Floats, chain: Ints, keep: int) -> Any:
         worst = -1
         a = first
         while a >= 0:
+            # Only the two ends of a least gap can be most crowded, so few are compared in full.
             near = gap[a] == least or (before[a] >= 0 and gap[before[a]] == least)
             if near and (worst < 0 or more_crowded(F, chain, before, after, a, worst)):
                 worst = a
@@ -206,6 +206,19 @@ def truncate_two(F: Floats, chain: Ints, keep: int) -> Any:
 
 
 @kernel
+def fill_up(raw: Ints, sigma: Floats, room: int) -> Any:
+    """All points that are not dominated, and the best of the others for which there is room."""
+    chosen = raw == 0
+    dominated = np.flatnonzero(raw > 0)
+    fitness = raw[dominated] + 1.0 / (sigma[dominated] + 2.0)
+    # Mergesort is stable: of equal points the first one stays.
+    best = dominated[np.argsort(fitness, kind="mergesort")]
+    for i in best[:room]:
+        chosen[i] = True
+    return np.flatnonzero(chosen)
+
+
+@kernel
 def select_two(F: Floats, raw: Ints, sigma: Floats, keep: int) -> Any:
     """Environmental selection: indices of the new archive, increasing.  Eq. (12) of [HuangDu]_."""
     free = np.flatnonzero(raw == 0)
@@ -213,13 +226,7 @@ def select_two(F: Floats, raw: Ints, sigma: Floats, keep: int) -> Any:
         chain = free[np.argsort(F[free, 1], kind="mergesort")]
         chain = chain[np.argsort(F[chain, 0], kind="mergesort")]
         return np.sort(chain[truncate_two(F, chain, keep)])
-    chosen = raw == 0
-    dominated = np.flatnonzero(raw > 0)
-    fitness = raw[dominated] + 1.0 / (sigma[dominated] + 2.0)
-    best = dominated[np.argsort(fitness, kind="mergesort")]
-    for i in best[: keep - free.size]:
-        chosen[i] = True
-    return np.flatnonzero(chosen)
+    return fill_up(raw, sigma, keep - free.size)
 
 
 @kernel
@@ -298,10 +305,4 @@ def select_any(F: Floats, raw: Ints, sigma: Floats, keep: int) -> Any:
     free = np.flatnonzero(raw == 0)
     if free.size > keep:
         return free[truncate_any(F, free, keep)]
-    chosen = raw == 0
-    dominated = np.flatnonzero(raw > 0)
-    fitness = raw[dominated] + 1.0 / (sigma[dominated] + 2.0)
-    best = dominated[np.argsort(fitness, kind="mergesort")]
-    for i in best[: keep - free.size]:
-        chosen[i] = True
-    return np.flatnonzero(chosen)
+    return fill_up(raw, sigma, keep - free.size)

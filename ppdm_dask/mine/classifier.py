@@ -1,6 +1,6 @@
 """What the classifiers have in common: which records they take, labels, and the score.
 
-The accuracy of a classifier on the truth behind disguised test reports, for any design.
+The score is the accuracy on the truth behind disguised test reports, for any design.
 
 ``A(y) = sum_x B[x, y] 1[prediction(x) = class(x)]`` has expectation 1[prediction = class] at the
 truth, so its mean over reports is unbiased.  It is never clipped: an accuracy above 1 is noise
@@ -24,16 +24,13 @@ from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.laws import undefined
-from ppdm_dask.inference.moments import standard_error_of
 from ppdm_dask.inference.result import Estimate
+from ppdm_dask.inference.uncertainty import standard_error_of
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.inference.stratified import Strata, Stratified
     from ppdm_dask.randomness import Stream
-
-__all__ = ["Classifier", "check_inputs", "score_disguised", "score_strata"]
-
 
 Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.randomness import Stream
 
-__all__ = ["NaiveBayes", "first_largest"]
+__all__ = ["NaiveBayes"]
 
 
 def first_largest(scores: Floats) -> npt.NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """A decision tree as arrays over its nodes, in the order of levels.
 
-Beside it: a tree for people and for other programs: indented text, nested mappings, a drawing; a
-tree's nodes met by other reports, or by its own once more: counts, errors, right answers.
+A tree is written for people and for other programs as indented text, nested mappings or a drawing.
+Its nodes can be met by other reports, or by its own once more: counts, errors, right answers.
 """
 
 from __future__ import annotations
@@ -19,28 +19,14 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.laws import undefined
-from ppdm_dask.inference.moments import standard_error_of
 from ppdm_dask.inference.result import Estimate
-from ppdm_dask.mine.signed_cells import ROUNDING, images, signed_cells
+from ppdm_dask.inference.uncertainty import standard_error_of
+from ppdm_dask.mine.evidence import ROUNDING, images, signed_cells
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.mine.evidence import Evidence, Stratum
-
-__all__ = [
-    "Tree",
-    "accuracy",
-    "check_depth",
-    "draw",
-    "export_text",
-    "leaf_weights",
-    "mean_entropy",
-    "node_counts",
-    "standard_errors",
-    "sum_variance",
-    "to_dict",
-]
 
 
 def check_depth(max_depth: Any) -> None:

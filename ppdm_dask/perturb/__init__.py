@@ -1,8 +1,13 @@
 """Perturbation of continuous data: release numbers that ordinary algorithms run on.  [Guo]_."""
 
 from ppdm_dask.perturb.aibr import AIBR
-from ppdm_dask.perturb.base import Perturbation, methods, perturbation_from_config
-from ppdm_dask.perturb.columns import ColumnSummary, read_matrix
+from ppdm_dask.perturb.base import (
+    ColumnSummary,
+    Perturbation,
+    methods,
+    perturbation_from_config,
+    read_matrix,
+)
 from ppdm_dask.perturb.condensation import KCG
 from ppdm_dask.perturb.metrics import (
     Disclosure,

@@ -10,12 +10,17 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, column_words, read_matrix
+from ppdm_dask.perturb.base import (
+    ColumnSummary,
+    Perturbation,
+    check_choice,
+    column_words,
+    read_matrix,
+    register,
+)
 from ppdm_dask.randomness import Stream
+from ppdm_dask.ranges import whole
 from ppdm_dask.shown import shown
-
-__all__ = ["AIBR"]
 
 CONSTANT = ("refuse", "keep")
 
@@ -83,7 +88,7 @@ class AIBR(Perturbation):
 
     def check_parameters(self) -> None:
         """Refuse an impossible parameter."""
-        check_whole("k", self.k, 1)
+        whole("k", self.k, 1)
         check_choice("integers", self.integers, (False, True))
         check_choice("constant", self.constant, CONSTANT)
 
@@ -151,10 +156,10 @@ class AIBR(Perturbation):
         counts = np.zeros((values.shape[1], self.k), np.int64)
         for j in range(values.shape[1]):
             column, edges = np.ascontiguousarray(values[:, j]), self.edges_[j]
-            whole = bool(self.integers and self.summary_.whole[j])
+            integers = bool(self.integers and self.summary_.whole[j])
             for rows, words in column_words(stream, j, len(values), offset):
                 bad = perturb_column(
-                    column[rows], edges, words, whole, released[rows, j], counts[j]
+                    column[rows], edges, words, integers, released[rows, j], counts[j]
                 )
                 if bad >= 0:
                     row = rows.start + bad

@@ -11,11 +11,16 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
-from ppdm_dask.perturb.base import Perturbation, check_choice, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary, choose_one, uniforms
+from ppdm_dask.perturb.base import (
+    ColumnSummary,
+    Perturbation,
+    check_choice,
+    choose_one,
+    register,
+    uniforms,
+)
 from ppdm_dask.randomness import Stream
-
-__all__ = ["KCG"]
+from ppdm_dask.ranges import whole
 
 CONSTANT = ("refuse", "keep")
 
@@ -74,7 +79,7 @@ class KCG(Perturbation):
 
     def check_parameters(self) -> None:
         """Refuse an impossible parameter."""
-        check_whole("k", self.k, 2)
+        whole("k", self.k, 2)
         check_choice("constant", self.constant, CONSTANT)
 
     def check_summary(self, summary: ColumnSummary) -> None:
@@ -98,6 +103,7 @@ class KCG(Perturbation):
             # Rounding may put an eigenvalue of 0 below it.
             axes[group] = vectors * np.sqrt(3 * np.maximum(spread, 0))
         self.labels_, self.means_, self.axes_ = labels, means, axes
+        # Fitted records have a group of their own; others only a nearest one.
         self._digest = _digest(values)
 
     def _draw(self, values: Floats, stream: Stream, offset: int) -> Floats:
@@ -107,6 +113,7 @@ class KCG(Perturbation):
             labels = np.array([_nearest(self.means_, row) for row in values], dtype=np.intp)
         n, m = values.shape
         along = 2 * uniforms(stream, m, n, offset) - 1
+        # Not optimised: a path through BLAS would sum in an order that depends on the machine.
         released: Floats = self.means_[labels] + np.einsum(
             "nij,nj->ni", self.axes_[labels], along, optimize=False
         )

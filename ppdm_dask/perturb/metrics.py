@@ -1,8 +1,7 @@
 """How far a release is from its original: the five metrics of [Guo]_, section 3.
 
-What a release gives away in spite of its distortion: linkage, and values known to an interval.
-
-Rank and norm metrics say how much changed; these say what an attacker still finds.
+Rank and norm metrics say how much changed; linkage, and values known to an interval, say what an
+attacker still finds.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.perturb.columns import read_matrix
+from ppdm_dask.perturb.base import read_matrix
 from ppdm_dask.ranges import real, reals
 from ppdm_dask.shown import shown
 

@@ -18,8 +18,6 @@ from ppdm_dask.perturb.base import Perturbation
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["METADATA", "released_frame", "write_csv", "write_parquet"]
-
 METADATA = b"ppdm_dask.release"
 """Key in a Parquet file's metadata: the method's configuration, and whether it was simulated."""
 

@@ -9,12 +9,10 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
-from ppdm_dask.perturb.base import Perturbation, check_whole, register
-from ppdm_dask.perturb.columns import ColumnSummary
+from ppdm_dask.perturb.base import ColumnSummary, Perturbation, register
 from ppdm_dask.randomness import Stream
+from ppdm_dask.ranges import whole
 from ppdm_dask.shown import given
-
-__all__ = ["BSVD", "SSVD"]
 
 
 class _Truncated(Perturbation):
@@ -39,6 +37,7 @@ class _Truncated(Perturbation):
             )
         vt = vt[: self.k]
         rows = np.arange(self.k)
+        # The decomposition leaves signs open, and libraries differ in what they choose.
         signs = np.sign(vt[rows, np.abs(vt).argmax(axis=1)])
         self.singular_values_ = s[: self.k]
         self.components_ = vt * signs[:, None]
@@ -89,7 +88,7 @@ class BSVD(_Truncated):
 
     def check_parameters(self) -> None:
         """Refuse an impossible parameter."""
-        check_whole("k", self.k, 1)
+        whole("k", self.k, 1)
 
     def check_summary(self, summary: ColumnSummary) -> None:
         """Refuse data that the method cannot perturb."""
@@ -150,7 +149,7 @@ class SSVD(_Truncated):
 
     def check_parameters(self) -> None:
         """Refuse an impossible parameter."""
-        check_whole("k", self.k, 1)
+        whole("k", self.k, 1)
         e: Any = self.e
         if not isinstance(e, float | np.floating) or not 0 < e < 1:
             right = "a share between 0 and 1, both excluded, is needed"

@@ -1,6 +1,6 @@
 from .pages import write_report as write_report
 from .pages import write_reproduction as write_reproduction
 from .release import METRIC_WORDS as METRIC_WORDS
-from .release import release_html as release_html
+from .release import release_file as release_file
 
 __all__: list[str]

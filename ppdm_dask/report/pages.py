@@ -1,9 +1,7 @@
 """Write the page of a run, and that of a reproduction of all recipes.
 
-Beside it: all that the page of a run shows, as plain values for the template; the errata of papers,
-from the page that the project keeps of them; figures for a page: drawn for a wide and a narrow
-screen, embedded, and told in words; the tables of a result for a page: those that the terminal
-shows.
+A run becomes plain values first, which the template then shows: figures for a wide and a narrow
+screen, the tables that a terminal shows, claims, errata and provenance.
 """
 
 from __future__ import annotations
@@ -38,22 +36,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-__all__ = [
-    "embed_figures",
-    "errata_of",
-    "result_tables",
-    "view_claim",
-    "view_run",
-    "write_report",
-    "write_reproduction",
-]
+__all__ = ["write_report", "write_reproduction"]
 
 
 def errata_of(papers: Iterable[str]) -> list[dict[str, Any]]:
-    """The errata of papers by their keys, as HTML: what there is.
+    """The errata of those papers that have some, as HTML.
 
     The page is Markdown; any HTML in it is shown as text.
     """
+    # Not at the top, here and below: only pages need them.
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
@@ -68,7 +59,7 @@ def errata_of(papers: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _scrolling(html: str, key: str) -> str:
-    """Put wide parts into regions that scroll by themselves and can be reached by keyboard."""
+    """Put wide parts into regions that scroll by themselves and are reached by keyboard."""
     what = f"Part of the errata of {key}"
     region = f'<div class="scroll" role="region" tabindex="0" aria-label="{what}">'
     html = re.sub(r"(<table>.*?</table>)", rf"{region}\1</div>", html, flags=re.DOTALL)
@@ -78,15 +69,12 @@ def _scrolling(html: str, key: str) -> str:
 def embed_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[dict[str, Any]]:
     """Draw the figures of a recipe into a folder, and return them for a page.
 
-    Returns
-    -------
-    list of dict
-        Of each figure ``id``, ``title``, ``alt`` (what it shows, with numbers), and ``wide`` and
-        ``narrow``: pictures as data URLs.  An SVG within a page's ``img`` can run nothing and load
-        nothing.
+    ``alt`` says what a figure shows, with numbers; ``wide`` and ``narrow`` are data URLs, since an
+    SVG within a page's ``img`` can run nothing and load nothing.
     """
     kind = kind_of(recipe)
     kind.draw_figures(ds, recipe, folder)
+    # The narrow ones are for this page only; the run's folder keeps those of full width.
     with tempfile.TemporaryDirectory() as scratch:
         with style.styled(narrow=True):
             kind.draw_figures(ds, recipe, Path(scratch))
@@ -103,6 +91,7 @@ def embed_figures(ds: xr.Dataset, recipe: AnyRecipe, folder: Path) -> list[dict[
 
 
 def _url(path: Path) -> str:
+    # Base64, since a URL of plain SVG would have to escape most of its signs.
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
 
 
@@ -132,11 +121,14 @@ def _grouped(caption: str, group: RenderableType) -> list[dict[str, Any]]:
 def _plain(caption: str, table: Table) -> dict[str, Any]:
     columns = [[str(cell) for cell in column.cells] for column in table.columns]
     header = [" ".join(str(column.header).split()) for column in table.columns]
-    # In a terminal "clean test:" stands once above two columns.
-    for i in range(1, len(header)):
-        before = header[i - 1].split(": ")
-        if header[i] == "variance" and len(before) == 2:
-            header[i] = f"{before[0]}: variance"
+    # In a terminal a heading with a colon stands once above several columns; those after the first
+    # have an empty line in its place.
+    above = ""
+    for i, column in enumerate(table.columns):
+        first, _, below = str(column.header).partition("\n")
+        above = above if below and not first else first
+        if not first and above.endswith(":"):
+            header[i] = f"{above} {header[i]}"
     return {
         "caption": caption.split("\n"),
         "header": header,
@@ -148,11 +140,7 @@ def _plain(caption: str, table: Table) -> dict[str, Any]:
 def view_run(run: StoredRun, key: str) -> dict[str, Any]:
     """Gather what a page says of a run; its figures are drawn into its folder.
 
-    Parameters
-    ----------
-    run : StoredRun
-    key : str
-        Prefix of the ids of its parts, unique on the page.
+    `key` begins the ids of the run's parts, and is unique on the page.
     """
     recipe, manifest, ds = run.folder.recipe, run.manifest, run.dataset
     kind = kind_of(recipe)
@@ -179,7 +167,7 @@ def view_run(run: StoredRun, key: str) -> dict[str, Any]:
         "finished": run.finished,
         "status": manifest["status"],
         "repeats": recipe.sweep.repeats,
-        "findings": manifest["findings"] if run.finished else kind.findings(ds),
+        "findings": run.findings,
         "quarantined": manifest.get("quarantined", []),
         "figures": figures,
         "claims": claims,
@@ -201,6 +189,7 @@ def view_claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
         "says": claim.says,
         "printed": claim.printed,
         "figures": claim.figures,
+        # The status is the verdict's, computed on this very run; the claim's file has none.
         "status": verdict.status,
         "measured": verdict.measured,
         "rule": claim.rule.words if claim.rule else None,
@@ -248,6 +237,7 @@ def _blas(found: object) -> str:
 
 def _command(recipe: AnyRecipe) -> str:
     """The command line that makes the run again."""
+    # By its file: the name would give the package's recipe.
     if not same_experiment(recipe):
         return shlex.join(["ppdm", "run", str(Path(recipe.base) / f"{recipe.name}.toml")])
     own, words = load_recipe(recipe.name), ["ppdm", "run", recipe.name]
@@ -259,7 +249,7 @@ def _command(recipe: AnyRecipe) -> str:
 
 
 def _cost(run: StoredRun) -> dict[str, Any]:
-    """Time of the run, from its ledger, which knows of all sessions that worked on it."""
+    """Time of the run, from its ledger, which has the batches of all sessions."""
     found: dict[str, Any] = {
         "started": run.manifest["started"],
         "finished": run.manifest.get("finished"),
@@ -295,7 +285,7 @@ def write_report(run: str | Path) -> Path:
     Raises
     ------
     RunFolderError
-        If the folder is no run's, or cannot be written.
+        If the folder is not a run's, or cannot be written.
     InputError
         If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
     """
@@ -318,7 +308,7 @@ def write_reproduction(document: str | Path) -> Path:
     Raises
     ------
     InputError
-        If the file cannot be read, or is no reproduction.
+        If the file cannot be read, or is not a reproduction.
     RunFolderError
         If a run's folder or the page cannot be written.
     """
@@ -329,6 +319,7 @@ def write_reproduction(document: str | Path) -> Path:
         try:
             stored = read_run(recipe["folder"])
         except RunFolderError as error:
+            # A reproduction's runs may have been removed; the comparison is in its own file.
             missing.append({"name": recipe["name"], "reason": str(error)})
             continue
         views.append(view_run(stored, f"run{i}"))
@@ -367,7 +358,7 @@ FORM: Form = {
 }
 ABSENT = {"grade": "", "status": "green", "started": "", "finished": "", "left_out": []}
 UNTIMED = {"work_seconds": None}
-"""What the page does without."""
+"""Keys that the page can do without."""
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -378,6 +369,7 @@ def _read(path: Path) -> dict[str, Any]:
     recipes = found.get("recipes")
     if not isinstance(recipes, list) or not all(isinstance(each, dict) for each in recipes):
         raise InputError(f"{path}: recipes: this is no reproduction, it has no recipes", path)
+    # An earlier version's document may lack what the page can do without.
     filled = {**ABSENT, **found, "recipes": [{**UNTIMED, **each} for each in recipes]}
     if (at := misfit(filled, FORM)) is not None:
         raise InputError(f"{path}: {cut(at)}: got nothing, or no value of a reproduction", path)
@@ -398,7 +390,7 @@ def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("ppdm_dask.report"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelt name is an error and no empty text
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -408,7 +400,7 @@ def _environment() -> Environment:
 
 
 def _figure(value: object) -> str:
-    """A number of a drift in words."""
+    """A number of a drift as text."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return "none" if value is None else str(value)

@@ -1,6 +1,6 @@
-"""Compare a result with its golden: to the bit where that can be asked, else within tolerances.
+"""Compare a result with its golden: to the bit where possible, else within tolerances.
 
-How far apart two figures may be that were computed with other libraries or on another processor.
+The tolerances apply to figures that were computed with other libraries or on another processor.
 
 Means and estimates
     ``|found - expected| <= t sqrt(se_expected^2 + se_found^2)``, where t is the two-sided quantile
@@ -16,8 +16,8 @@ Values without a standard error
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -26,44 +26,23 @@ from ppdm_dask.reproduce.fingerprint import Fingerprint, differences
 from ppdm_dask.reproduce.golden import Golden, as_json
 from ppdm_dask.reproduce.summary import Figure, Summary, Value
 
-__all__ = [
-    "ABSOLUTE",
-    "FALSE_ALARM",
-    "FEW",
-    "RELATIVE",
-    "Comparison",
-    "Drift",
-    "Spread",
-    "bound",
-    "compare",
-    "group",
-    "is_close",
-    "pools",
-    "standard_error",
-]
+__all__ = ["Drift"]
 
 
 FALSE_ALARM = 1e-4
-"""Probability that any cell of a recipe is taken for drift when its draws alone are others."""
+"""False-alarm rate per recipe when only the random draws change."""
 
 FEW = 10
 """Repeats below which standard errors are pooled."""
 
+# Other libraries sum in another order, so the last digits are theirs.
 RELATIVE = 1e-6
 ABSOLUTE = 1e-12
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A pooled standard error.
-
-    Parameters
-    ----------
-    relative : float
-        Of the mean; 0 without pooling.
-    freedom : int
-        Degrees of freedom behind it.
-    """
+    """A pooled standard error relative to the mean, and its degrees of freedom; 0 without one."""
 
     relative: float = 0.0
     freedom: int = 0
@@ -73,6 +52,7 @@ def is_close(expected: Value, found: Value) -> bool:
     """Whether two values without standard errors agree."""
     if isinstance(expected, float) or isinstance(found, float):
         if isinstance(expected, int | float) and isinstance(found, int | float):
+            # An infinite MSE says that no matrix reaches the level: near is not enough.
             if math.isinf(expected) or math.isinf(found):
                 return expected == found
             return abs(found - expected) <= RELATIVE * abs(expected) + ABSOLUTE
@@ -81,17 +61,7 @@ def is_close(expected: Value, found: Value) -> bool:
 
 
 def bound(cells: int, expected: Figure, found: Figure, pooled: Spread) -> float:
-    """Return the quantile t for one of so many cells.
-
-    Parameters
-    ----------
-    cells : int
-        With a standard error, in the recipe.
-    expected, found : Figure
-        With standard errors.
-    pooled : Spread
-        Of their variable and method.
-    """
+    """The quantile t for one of so many cells of a recipe that have standard errors."""
     from scipy import stats
 
     freedom = float(pooled.freedom) if pooled.freedom else _welch(expected, found)
@@ -99,7 +69,7 @@ def bound(cells: int, expected: Figure, found: Figure, pooled: Spread) -> float:
 
 
 def _welch(expected: Figure, found: Figure) -> float:
-    """Welch's degrees of freedom; those of either alone where the other has no spread."""
+    """Welch's degrees of freedom; those of one where the other has no spread."""
     parts = [(figure.se or 0.0, figure.n - 1) for figure in (expected, found)]
     total = sum(se**2 for se, _ in parts)
     if total == 0 or min(n for _, n in parts) < 1:
@@ -109,17 +79,9 @@ def _welch(expected: Figure, found: Figure) -> float:
 
 
 def pools(expected: Summary, found: Summary) -> dict[str, Spread]:
-    """Return the pooled standard errors of a variable with few repeats, by method.
+    """Pooled standard errors of a variable with few repeats, by :func:`group`.
 
-    Parameters
-    ----------
-    expected, found : Summary
-        Of the same variable.
-
-    Returns
-    -------
-    dict of str to Spread
-        By :func:`group`; empty where there are repeats enough.
+    Empty where there are repeats enough.
     """
     squares: dict[str, list[float]] = {}
     runs: dict[str, dict[str, int]] = {}
@@ -132,7 +94,8 @@ def pools(expected: Summary, found: Summary) -> dict[str, Spread]:
                 (float(figure.se or 0) / float(figure.value or 1)) ** 2
             )
             # Levels of one front move together: a front counts once.
-            run = f"{which} {_without_level(label)}"
+            parts = (part for part in label.split(" ") if not part.startswith("level="))
+            run = f"{which} {' '.join(parts)}"
             runs.setdefault(key, {})[run] = figure.n - 1
     return {
         key: Spread(math.sqrt(float(np.mean(values))), sum(runs[key].values()))
@@ -145,16 +108,8 @@ def _is_few(figure: Figure) -> bool:
 
 
 def group(label: str) -> str:
-    """Return what a cell shares a relative spread with: the cells of its method, if it has one."""
-    return next((part for part in _parts(label) if part.startswith("method=")), "")
-
-
-def _without_level(label: str) -> str:
-    return " ".join(part for part in _parts(label) if not part.startswith("level="))
-
-
-def _parts(label: str) -> Iterable[str]:
-    return label.split(" ")
+    """Return the method of a cell, whose cells share a relative spread; empty without one."""
+    return next((part for part in label.split(" ") if part.startswith("method=")), "")
 
 
 def standard_error(figure: Figure, pooled: Mapping[str, Spread], label: str) -> float:
@@ -245,7 +200,7 @@ class Comparison:
     kind: Literal["exact", "tolerance"]
     status: Status
     reasons: tuple[str, ...] = ()
-    drifts: tuple[Drift, ...] = field(default=())
+    drifts: tuple[Drift, ...] = ()
 
 
 def compare(
@@ -257,23 +212,10 @@ def compare(
 ) -> Comparison:
     """Compare a result with its golden.
 
-    Parameters
-    ----------
-    golden : Golden
-    recipe_digest, digest : str
-        Of the recipe, and of its result.
-    summaries : mapping of str to Summary
-        The result's.
-    fingerprint : Fingerprint
-        Of the environment that it was computed in.
-
-    Returns
-    -------
-    Comparison
-        To the bit where the fingerprints match, else within the tolerances of
-        :mod:`~ppdm_dask.reproduce.compare`.
+    To the bit where the fingerprints of the environments match, else within tolerances.
     """
     reasons = differences(golden.fingerprint, fingerprint)
+    # Only the environment decides how to compare: another recipe on the same one is a drift.
     exact = not reasons
     if golden.recipe_digest != recipe_digest:
         reasons.append("the recipe is another one than the golden's")
@@ -283,6 +225,7 @@ def compare(
         return Comparison("tolerance", "within tolerance", (*reasons, "the digest is the same"))
     cells = list(_pairs(golden.summaries, summaries))
     if exact:
+        # A cell that moved within its standard error is a drift too where bits must agree.
         drifts = [_exact(golden.recipe, *pair) for pair in cells if pair[2] != pair[3]]
         drifts += _unseen(golden, summaries, {drift.variable for drift in drifts})
         return Comparison("exact", "drifted", tuple(reasons), tuple(drifts))
@@ -323,11 +266,13 @@ def _unseen(golden: Golden, summaries: Mapping[str, Summary], seen: set[str]) ->
 
 def _beyond(golden: Golden, summaries: Mapping[str, Summary], cells: list[Pair]) -> Iterator[Drift]:
     """Cells beyond their tolerance."""
+    # Bonferroni: of thousands of cells one always lies far out.
     tested = sum(summary.kind == "mean" for summary, *_ in cells)
     pooled: dict[str, Mapping[str, Spread]] = {}
     for summary, label, expected, found in cells:
         name = summary.name
         if expected is None or found is None:
+            # With other draws a search may reach a level that it did not, or miss one.
             if _is_partial(found, summaries.get(name)):
                 continue
             if _is_partial(expected, golden.summaries.get(name)):
@@ -359,6 +304,7 @@ def _test(
             return None
         return Drift(recipe, summary.name, label, summary.units, expected, found)
     limit = bound(tested, expected, found, pooled.get(group(label), Spread()))
+    # Close values pass too: a standard error may be next to nothing where repeats hardly vary.
     if abs(z) <= limit or is_close(expected.value, found.value):
         return None
     return Drift(recipe, summary.name, label, summary.units, expected, found, z, limit)

@@ -1,4 +1,4 @@
-"""What the bits of a result depend on besides the sources: libraries, processor, linear algebra."""
+"""What the bits of a result depend on beyond the sources: libraries, processor, linear algebra."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from typing import Any, TypeAlias
 
 from ppdm_dask.engine.environment import environment
 from ppdm_dask.shown import cut
-
-__all__ = ["Fingerprint", "differences", "fingerprint", "short"]
-
 
 Fingerprint: TypeAlias = dict[str, str | list[str]]
 
@@ -33,6 +30,7 @@ def fingerprint(cluster: str | None = None) -> Fingerprint:
     found = environment()
     # What numba itself takes for the key of its cache.
     _, processor, features = cpu_target.target_context.codegen().magic_tuple()
+    # Without the system's release: updates of a kernel change no number.
     own: Fingerprint = {"python": found["versions"]["python"]}
     own |= {name: found["versions"][name] for name in PACKAGES if name in found["versions"]}
     own |= {
@@ -70,7 +68,7 @@ def differences(golden: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
 
 
 def _significant(key: str, value: Any) -> Any:
-    if key == "python" and isinstance(value, str):
+    if key == "python" and isinstance(value, str):  # such as "3.11.9 CPython"
         number, _, name = value.partition(" ")
         return number.split(".")[:2], name
     return value

@@ -1,9 +1,8 @@
 """Goldens: what a recipe gave once, in a text file for people and programs.
 
-``SHA256SUMS`` beside goldens: a changed digit in one of them must not pass for a drift.
-
-Its lines are those of ``sha256sum``, with names relative to its folder.  A folder without it holds
-goldens of an earlier version, which are believed.
+``SHA256SUMS`` lists them, so that a changed digit in one does not pass for a drift.  Its lines are
+those of ``sha256sum``, with names relative to its folder.  A folder without it holds goldens of an
+earlier version, which are not checked.
 """
 
 from __future__ import annotations
@@ -23,9 +22,6 @@ from ppdm_dask.files.writing import write_text
 from ppdm_dask.reproduce.fingerprint import Fingerprint
 from ppdm_dask.reproduce.summary import Figure, Summary, Value
 from ppdm_dask.shown import cut, given, located, shown
-
-__all__ = ["SCHEMA", "SUMS", "Golden", "as_json", "check_sum", "golden_path", "write_sum"]
-
 
 SUMS = "SHA256SUMS"
 
@@ -50,10 +46,8 @@ def write_sum(path: Path, content: bytes) -> None:
     known = _read(folder / SUMS)
     if known is None:
         there = {_name(each): each for each in folder.glob("*/*.json")}
-        known = {
-            name: hashlib.sha256(read_bounded(each)).hexdigest() for name, each in there.items()
-        }
-    known[_name(path)] = hashlib.sha256(content).hexdigest()
+        known = {name: _sha256(read_bounded(each)) for name, each in there.items()}
+    known[_name(path)] = _sha256(content)
     write_text(folder / SUMS, "".join(f"{known[name]}  {name}\n" for name in sorted(known)))
 
 
@@ -79,19 +73,8 @@ def _read(sums: Path) -> dict[str, str] | None:
 
 SCHEMA = "ppdm golden 1"
 
-KEYS = {
-    "schema",
-    "recipe",
-    "grade",
-    "recipe_digest",
-    "digest",
-    "history",
-    "fingerprint",
-    "version",
-    "variables",
-}
-
-FORM: Form = {
+FORM: dict[str, Form] = {
+    "schema": str,
     "recipe": str,
     "grade": str,
     "recipe_digest": str,
@@ -152,7 +135,7 @@ class Golden:
             ) from None
         except OSError as error:
             raise DataError(f"{located(path)}: cannot be read: {error.strerror}", path) from None
-        check_sum(path, content)
+        check_sum(path, content)  # before a damaged file can be taken for a drift
         try:
             found = parse_json(content)
         except ValueError as error:
@@ -161,8 +144,9 @@ class Golden:
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
             got = found.get("schema") if isinstance(found, dict) else type(found).__name__
             raise DataError(f"{path}: schema: got {given(got)}; {SCHEMA!r} is needed", path)
-        if wrong := sorted(KEYS.symmetric_difference(found)):
-            what = "is missing" if wrong[0] in KEYS else "is not known"
+        # A key of a later version may change what the others mean, so it is not passed over.
+        if wrong := sorted(set(FORM).symmetric_difference(found)):
+            what = "is missing" if wrong[0] in FORM else "is not known"
             raise DataError(f"{path}: {cut(wrong[0])}: this key of a golden {what}", path)
         if (at := misfit(found, FORM)) is not None:
             raise DataError(f"{path}: this golden is damaged ({cut(at)})", path)
@@ -184,16 +168,18 @@ class Golden:
             raise DataError(f"{path}: this golden is damaged ({what})", path) from None
 
     def write(self, path: Path) -> None:
-        """Write the golden, a line a row of cells, so that a diff shows which of them moved.
+        """Write the golden, one line per row of cells, so that a diff shows which of them moved.
 
         Its checksum goes into ``SHA256SUMS`` of the folder of goldens.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
+        # The list last: a kill between the two leaves a golden that is refused, not believed.
         text = "\n".join(self._lines()) + "\n"
         write_text(path, text)
         write_sum(path, text.encode())
 
     def _lines(self) -> Iterator[str]:
+        # Not by json.dumps: a line per row of cells is what a diff of two goldens should show.
         yield "{"
         head = {
             "schema": SCHEMA,
@@ -249,7 +235,7 @@ def _list(items: list[str], indent: int) -> Iterator[str]:
 
 
 def _rows(summary: Summary) -> dict[str, dict[str, Any]]:
-    """Cells by the last part of their labels, below the rest of them."""
+    """Cells by the last part of their labels, grouped by the rest of it."""
     rows: dict[str, dict[str, Any]] = {}
     for label, figure in summary.cells.items():
         row, _, last = label.rpartition(" ")
@@ -280,6 +266,7 @@ def _read_figure(found: Any) -> Figure:
 
 
 def _read_value(found: Any) -> Value:
+    # Standard JSON has no infinity, see `as_json`.
     if found in ("inf", "-inf"):
         return float(found)
     if found is not None and not isinstance(found, str | int | float):

@@ -1,6 +1,6 @@
-"""Run all recipes of a grade, or take up what is finished, and compare each with its golden.
+"""Run the recipes of a grade, and compare each with its golden or renew the goldens.
 
-Beside it: grades: which recipes a reproduction runs, and at what size; read from ``grades.toml``.
+``grades.toml`` says which recipes a grade runs, and at what size.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from ppdm_dask import __version__
 from ppdm_dask.errors import InputError, PPDMError, RecipeError, RunFolderError, RunInterrupted
 from ppdm_dask.experiments.folder import RunFolder, read_result
 from ppdm_dask.experiments.kinds import AnyRecipe, check_recipe, load_recipe
@@ -25,23 +27,21 @@ from ppdm_dask.reproduce.compare import Comparison, compare
 from ppdm_dask.reproduce.fingerprint import Fingerprint, fingerprint, short
 from ppdm_dask.reproduce.golden import Golden, golden_path
 from ppdm_dask.reproduce.summary import Summary, summarise
-from ppdm_dask.shown import listed, shown
+from ppdm_dask.shown import given, listed, shown
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ppdm_dask.engine.progress import Progress
+    from ppdm_dask.engine.cells import Progress
 
 __all__ = [
-    "FILE",
-    "GRADES",
-    "Finished",
     "Grade",
+    "Renewed",
     "Reproduced",
-    "compute",
+    "check_reason",
     "default_folder",
-    "own_folder",
     "read_grade",
+    "renew",
     "reproduce",
 ]
 
@@ -118,6 +118,7 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     table = root.table(name, f"a table [{name}] with the recipes of that grade is needed")
     recipes, left_out = {}, {}
     for key in table.remaining():
+        # It becomes part of a path: nothing that leaves the folder, or that no terminal shows.
         if Path(key).name != key or not key.isprintable() or not 0 < len(key) <= LONGEST_NAME:
             right = f"the name of a recipe is needed, of {LONGEST_NAME} characters at most"
             raise table.error(key, table.take(key), right)
@@ -148,6 +149,7 @@ def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
         if file:
             raise
         raise RecipeError(f"{entry.source}: {entry.path}: {error}", error.subject) from None
+    # Through plain tables, so that the recipe's own reader checks the changed whole.
     config = deepcopy(recipe.config())
     _change(config, entry.rest(), entry)
     source = f"{entry.source}: {entry.path} of {recipe.source}"
@@ -158,9 +160,9 @@ def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
 
 
 def _change(config: Any, changes: Mapping[str, Any], at: Table, path: str = "") -> None:
-    """Put values in the place of a recipe's own; lists of tables go by the tables' ids.
+    """Replace values of a recipe; lists of tables go by the tables' ids.
 
-    What is no key of a recipe is left to the recipe's own reading to refuse.
+    Unknown keys are put in too, for the recipe's reader to refuse.
     """
     for key, value in changes.items():
         inner = config.get(key)
@@ -190,7 +192,7 @@ class Finished:
     digest : str
     summaries : mapping of str to Summary
     seconds : float
-        Wall time now; next to nothing for a run that was finished.
+        Wall time of this call; next to nothing for a run that was finished before.
     work_seconds : float
         Time of the trials, summed over processes, whenever they were computed.
     reused : bool
@@ -250,7 +252,7 @@ class Reproduced:
 
 
 def own_folder(out: Path, own: Fingerprint) -> Path:
-    """Folder of the runs of this environment: no run is begun in one and finished in another."""
+    """Folder of the runs of this environment: a run is never continued in another one."""
     return out / "runs" / short(own)
 
 
@@ -270,8 +272,8 @@ def reproduce(
     out : Path
         The runs go below it; what is finished there is not computed again.
     workers, cluster
-        As of :func:`~ppdm_dask.experiments.run.run`.  Nobody knows the processors of a cluster, so
-        what is not the same to the bit there is compared within tolerances.
+        As of :func:`~ppdm_dask.experiments.run.run`.  The processors of a cluster are not known, so
+        results that differ there in a bit are compared within tolerances.
     progress : callable, optional
         Given a recipe, returns a context manager that gives a callable for its progress.
 
@@ -286,8 +288,9 @@ def reproduce(
         If a golden is missing or damaged or the profile is wrong, before anything is run, or the
         folder cannot be used.
     RunInterrupted
-        If it was stopped; the same call goes on.
+        If it was stopped; the same call resumes it.
     """
+    # All goldens first: a missing one is said at once, not after hours of work.
     goldens = {
         recipe.name: Golden.read(golden_path(grade.folder, recipe.name, grade.name))
         for recipe in grade.recipes
@@ -315,7 +318,7 @@ def _reproduce(
     try:
         done = run_one(recipe)
     except (RunInterrupted, RunFolderError):
-        raise
+        raise  # the next recipe would meet the same full disk, or the same Ctrl-C
     except PPDMError as error:
         why = str(error)
     except Exception as error:  # one recipe's fault must not hide how the others are
@@ -353,7 +356,7 @@ def compute(
         else:
             with progress(recipe) as report:
                 result = run_it(progress=report)
-        if result.digest is None:
+        if result.digest is None:  # a partial result compares with nothing
             given_up = "; ".join(str(trial) for trial in result.outcome.quarantined)
             raise PPDMError(f"trials were quarantined: {given_up}", recipe.name)
         dataset = result.dataset
@@ -378,3 +381,129 @@ def _stored(folder: RunFolder) -> xr.Dataset | None:
         return read_result(folder.result, manifest)
     except InputError:
         return None  # it is made again from the ledger
+
+
+SHORTEST = 10
+"""Characters of a reason."""
+
+
+@dataclass(frozen=True)
+class Renewed:
+    """What became of a golden.
+
+    Parameters
+    ----------
+    recipe : str
+    path : Path
+    digest : str
+    what : {"new", "changed", "other environment", "unchanged"}
+        The file is not written where nothing has changed.
+    seconds, work_seconds : float
+        As of :class:`~ppdm_dask.reproduce.reproduce.Finished`.
+    """
+
+    recipe: str
+    path: Path
+    digest: str
+    what: Literal["new", "changed", "other environment", "unchanged"]
+    seconds: float
+    work_seconds: float
+
+
+def check_reason(reason: str) -> str:
+    """Return the reason as one line.
+
+    Raises
+    ------
+    InputError
+        If it is too short to be one.
+    """
+    reason = " ".join(reason.split())
+    if len(reason) < SHORTEST:
+        raise InputError(
+            f"--renew: got {given(reason)}; a sentence of {SHORTEST} characters or more is needed, "
+            "on why other numbers are right",
+            reason,
+        )
+    return reason
+
+
+def renew(
+    grade: Grade,
+    out: Path,
+    reason: str,
+    *,
+    workers: int | None = None,
+    progress: Callable[[AnyRecipe], Any] | None = None,
+    done: Callable[[Renewed], None] | None = None,
+) -> list[Renewed]:
+    """Run the recipes of a grade, and write the goldens that differ.
+
+    Parameters
+    ----------
+    grade : Grade
+    out : Path
+        The runs go below it; what is finished there is not computed again.
+    reason : str
+        Why; it is kept in every golden that is written.
+    workers, progress
+        As of :func:`~ppdm_dask.reproduce.reproduce.reproduce`.
+    done : callable, optional
+        Called with each golden after it was written or found unchanged.
+
+    Raises
+    ------
+    InputError
+        If the reason is none, or a golden that is there is damaged, before anything is run.
+    """
+    reason = check_reason(reason)
+    # Read before anything is run: their history goes into the goldens that replace them.
+    before = {}
+    for recipe in grade.recipes:
+        path = golden_path(grade.folder, recipe.name, grade.name)
+        before[recipe.name] = Golden.read(path) if path.exists() else None
+    own = fingerprint()
+    found = []
+    for recipe in grade.recipes:
+        finished = compute(recipe, own_folder(out, own), workers=workers, progress=progress)
+        renewed = _write(recipe, grade, before[recipe.name], finished, reason, own)
+        if done is not None:
+            done(renewed)
+        found.append(renewed)
+    return found
+
+
+def _write(
+    recipe: AnyRecipe,
+    grade: Grade,
+    before: Golden | None,
+    finished: Finished,
+    reason: str,
+    own: Fingerprint,
+) -> Renewed:
+    path = golden_path(grade.folder, recipe.name, grade.name)
+    entry = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "digest": finished.digest,
+        "reason": reason,
+    }
+    golden = Golden(
+        recipe=recipe.name,
+        grade=grade.name,
+        recipe_digest=recipe.digest,
+        digest=finished.digest,
+        fingerprint=own,
+        version=__version__,
+        summaries=finished.summaries,
+        history=(*(before.history if before else ()), entry),
+    )
+    what: Literal["new", "changed", "other environment", "unchanged"] = "changed"
+    if before is None:
+        what = "new"
+    elif (before.digest, before.recipe_digest) == (golden.digest, golden.recipe_digest):
+        what = "unchanged" if before.fingerprint == own else "other environment"
+    # A golden of another environment is written too: it decides how later runs are compared.
+    if what != "unchanged":
+        golden.write(path)
+    times = finished.seconds, finished.work_seconds
+    return Renewed(recipe.name, path, finished.digest, what, *times)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ppdm_dask.experiments.variables import Variable
 
-__all__ = ["Figure", "Summary", "Value", "summarise"]
-
 
 Value = float | int | str | None
 
@@ -35,7 +33,7 @@ DIGITS, ERROR_DIGITS = 10, 5
 """Significant digits of a figure and of its standard error."""
 
 EVERY_LEVEL = 7
-"""Of the levels of a front each seventh is kept; the digest covers all of them."""
+"""One level of a front in seven is kept; the digest covers all of them."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Figure:
     se : float, optional
         Its standard error; None where it has none.
     n : int
-        Repeats behind it; 0 for a value that is no mean.
+        Repeats behind it; 0 for a value that is not a mean.
     """
 
     value: Value
@@ -97,6 +95,7 @@ def summarise(ds: xr.Dataset) -> dict[str, Summary]:
 def _is_kept(declared: Variable, ds: xr.Dataset) -> bool:
     if declared.kind != "derived" or declared.name == "completed":
         return True
+    # What the measured variables say already would count a drift twice.
     if "repeat" in ds[declared.name].dims:
         return True
     restated = {*ds.data_vars, *RESTATED}
@@ -106,7 +105,7 @@ def _is_kept(declared: Variable, ds: xr.Dataset) -> bool:
 
 def _summary(declared: Variable, ds: xr.Dataset) -> Summary:
     name = declared.name
-    array = _thinned(ds[name])
+    array = _thinned(ds[name])  # the digest below takes all of it
     over = [dim for dim in array.dims if dim in REPEATS]
     # One split for all repeats has no spread.
     drawn = any(array.sizes[dim] > 1 or dim == "repeat" for dim in over)
@@ -153,6 +152,7 @@ def _label(value: Any) -> str:
 
 def _mean(values: npt.NDArray[Any]) -> Figure:
     """Mean of what is there; of a front's level that not all repeats reach, there is none."""
+    # As registries declare: -1 or NaN stand for a missing number.
     there = values[values >= 0] if values.dtype.kind == "i" else values[~np.isnan(values)]
     if not there.size:
         return Figure(None)
@@ -168,6 +168,7 @@ def _estimate(value: float, se: float, n: int) -> Figure:
     return Figure(_number(value), _number(se, ERROR_DIGITS), n)
 
 
+# Rounded, so that a golden's text does not change with the last bit of another machine.
 def _number(value: float, digits: int = DIGITS) -> float | None:
     return None if math.isnan(value) else float(f"{value:.{digits}g}")
 

@@ -23,9 +23,6 @@ import numpy.typing as npt
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import replacing
 
-__all__ = ["DamagedCheckpoint", "read_checkpoint", "require_file", "write_checkpoint"]
-
-
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MAGIC = b"ppdm search checkpoint 2\n"
@@ -59,6 +56,7 @@ def write_checkpoint(path: Path, facts: Mapping[str, Any], arrays: Arrays) -> No
     header = json.dumps({"facts": dict(facts), "arrays": described}, sort_keys=True).encode()
     content = b"".join([len(header).to_bytes(8, "little"), header, *values])
     digest = hashlib.sha256(content).hexdigest().encode() + b"\n"
+    # A kill while it is written leaves the earlier checkpoint.
     with replacing(path) as temporary:
         temporary.write_bytes(MAGIC + digest + content)
 
@@ -113,6 +111,7 @@ def read_checkpoint(path: Path, most: int) -> tuple[dict[str, Any], dict[str, np
                 raise _damaged(path, "it is empty" if not size else "it begins otherwise")
             if size > most + len(MAGIC) + DIGEST:
                 raise _damaged(path, f"it has {size:,} bytes, this search needs at most {most:,}")
+            # One byte more than allowed, as the file may have grown since it was measured.
             digest, content = file.read(DIGEST), file.read(most + 1)
     except OSError as error:
         what = f"{path}: this checkpoint cannot be read: {error.strerror}"

@@ -1,31 +1,23 @@
-"""Mating selection, crossover, mutation and random matrices, on whole stacks at once.
+"""The parts of SPEA2, on whole stacks of matrices at once, and DEAP's toolbox of them.
 
-Beside it: fitness assignment and environmental selection of SPEA2, for any number of objectives;
-draws of a search: a keyed source for each generation, so that no generator has to be stored.
+Fitness and selection serve any number of objectives.  Draws are keyed by the generation, so that
+no generator has to be stored.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+from deap import base, creator
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.kernels import channels
 from ppdm_dask.kernels.spea2 import assign_two, select_two
 from ppdm_dask.randomness import SimulationStream
-
-__all__ = [
-    "Draws",
-    "Fitness",
-    "assign_fitness",
-    "cross",
-    "initial",
-    "mutate",
-    "select",
-    "tournament",
-]
+from ppdm_dask.search.problem import Objectives, Problem, evaluate, meet_bound
 
 
 class Fitness(NamedTuple):
@@ -62,6 +54,7 @@ def assign_fitness(F: Floats, k: int = 1) -> Fitness:
         if F.shape[1] == 2:
             assign = assign_two
         else:
+            # Compiled when it is needed: the paper has two objectives.
             from ppdm_dask.kernels.spea2 import assign_any as assign
         assign(F, max(1, min(k, n - 1)), *found)
     return found
@@ -99,12 +92,14 @@ class Draws:
 
     def uniform(self, *shape: int) -> Floats:
         """Doubles uniform on [0, 1)."""
+        # 53 bits, as many as a double has: more would round up to 1.
         words = self._source.words(math.prod(shape))
         found: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return found.reshape(shape)
 
     def below(self, m: int, *shape: int) -> Ints:
         """Integers uniform on ``0 .. m - 1``."""
+        # Rounding of the product may reach m; rejection would make draws depend on one another.
         return np.minimum((self.uniform(*shape) * m).astype(np.int64), m - 1)
 
     def order(self, m: int) -> Ints:
@@ -113,6 +108,7 @@ class Draws:
 
     def columns(self, m: int, K: int, n: int) -> Floats:
         """Matrices whose columns are uniform on the simplex, shape (m, K, n)."""
+        # Exponential numbers over their sum; log1p, as a draw can be 0 and never is 1.
         weights = -np.log1p(-self.uniform(m, K, n))
         return np.ascontiguousarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -174,3 +170,71 @@ def initial(m: int, K: int, n: int, draws: Draws) -> Floats:
     share = draws.uniform(half, 1, 1)
     sharp = (1.0 - share) * weights / weights.sum(axis=1, keepdims=True) + share * np.eye(K, n)
     return np.concatenate([draws.columns(m - half, K, n), sharp])
+
+
+# DEAP keeps created classes in one module, under names that must not be created twice.
+if not hasattr(creator, "RRTradeoff"):
+    creator.create("RRTradeoff", base.Fitness, weights=(1.0, -1.0))
+    creator.create("RRIndividual", np.ndarray, fitness=creator.RRTradeoff)
+
+
+def make_toolbox(
+    problem: Problem, *, density: int = 1, rate: float = 1.0, scale: float = 0.1
+) -> Any:
+    """Toolbox of the paper's algorithm; every tool works on a whole stack of matrices.
+
+    Parameters
+    ----------
+    problem : Problem
+    density : int
+        Which nearest neighbour the density looks at.
+    rate, scale : float
+        Probability of a mutation, and the largest change of an entry by one.
+
+    Returns
+    -------
+    deap.base.Toolbox
+        With ``population``, ``evaluate``, ``fitness``, ``select``, ``parents``, ``mate``,
+        ``mutate``, ``repair``, ``split`` and ``map``; register another tool under one of these
+        names to change that part.  ``map`` applies ``evaluate`` to the parts that ``split`` makes
+        of the children: one part, unless evaluating is expensive.
+    """
+    toolbox = base.Toolbox()
+    toolbox.register("population", initial, n=problem.n)
+    toolbox.register("evaluate", evaluate, problem)
+    toolbox.register("repair", meet_bound, problem)
+    toolbox.register("fitness", assign_fitness, k=density)
+    toolbox.register("select", select)
+    toolbox.register("parents", tournament)
+    toolbox.register("mate", cross)
+    toolbox.register("mutate", mutate, rate=rate, scale=scale)
+    toolbox.register("split", _whole)
+    toolbox.register("map", map)
+    return toolbox
+
+
+def _whole(P: Floats) -> list[Floats]:
+    return [P]
+
+
+def mapped(toolbox: Any, P: Floats) -> Objectives:
+    """Evaluate a stack part by part through the toolbox's ``map``."""
+    call: Callable[..., Iterable[Objectives]] = toolbox.map
+    parts = list(call(toolbox.evaluate, toolbox.split(P)))
+    if len(parts) == 1:
+        return parts[0]
+    return Objectives(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+
+def individuals(P: Floats, found: Objectives) -> list[Any]:
+    """Matrices of a stack as DEAP's individuals, for DEAP's own tools; they share its memory.
+
+    Each is an ``RRIndividual``, an array whose ``fitness.values`` are privacy (maximised) and MSE
+    (minimised).
+    """
+    members = []
+    for matrix, privacy, mse in zip(P, found.privacy, found.mse, strict=True):
+        member = matrix.view(creator.RRIndividual)
+        member.fitness = creator.RRTradeoff((float(privacy), float(mse)))
+        members.append(member)
+    return members

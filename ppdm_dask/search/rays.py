@@ -4,8 +4,7 @@ A reported symbol is the ray ``r(x) = P[y, x] p(x)``.  Those whose largest entry
 times their sum form a cone, a piece for each place of the largest entry; splitting a symbol into
 extremal rays of its piece keeps privacy, sum and delta, and never worsens the estimates.
 
-Beside it: fewer rays with the same sum; a certified lower bound, as a function of the level of the
-adversary's success.
+A certificate is a lower bound as a function of the level of the adversary's success.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import exact
 
-__all__ = ["MOST_RAYS", "Certificate", "count_rays", "list_rays", "listable", "thinned"]
-
 
 def thinned(A: Floats, weights: Floats) -> Floats:
     """Weights of 0 or more with the same ``A w``, no more of them positive than A has rows.
@@ -38,6 +35,7 @@ def thinned(A: Floats, weights: Floats) -> Floats:
 
     scale = np.abs(A).max(axis=1, keepdims=True)
     A = A / np.where(scale > 0, scale, 1.0)  # two categories may share no ray
+    # An active-set method ends at a vertex, which has no more rays than rows.
     thin, _ = nnls(A, A @ weights, maxiter=50 * len(weights))
     result: Floats = thin
     return result
@@ -81,6 +79,7 @@ MOST_RAYS = 300_000
 
 def _shape(n: int, delta: float) -> tuple[int, int, float]:
     """Smallest size of a subset; ones of the rays with a fractional entry, and that entry."""
+    # Of the decimal that was typed: the double 0.1 is a little more, and its inverse not whole.
     inverse = 1 / exact(delta)
     m = math.floor(inverse)
     return math.ceil(inverse), m, float(inverse - m)

@@ -1,4 +1,7 @@
-"""The evolution of matrices: the algorithm of section V of [HuangDu]_, step by step."""
+"""The evolution of matrices: the algorithm of section V of [HuangDu]_, step by step.
+
+Omega keeps the best matrix found for each slot of privacy (section V-H).
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,127 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
-from ppdm_dask.search.archive import Omega, require_form
 from ppdm_dask.search.checkpoints import DamagedCheckpoint, read_checkpoint, write_checkpoint
-from ppdm_dask.search.objectives import Objectives, evaluate
-from ppdm_dask.search.operators import Draws
-from ppdm_dask.search.problem import Problem, Settings
-from ppdm_dask.search.toolbox import make_toolbox, mapped
+from ppdm_dask.search.operators import Draws, make_toolbox, mapped
+from ppdm_dask.search.problem import Objectives, Problem, Settings, evaluate
 
-__all__ = ["Evolution", "Settings", "most_bytes"]
+NUMBERS = ("privacy", "worst", "mse")
+
+
+def nondominated(privacy: Floats, mse: Floats) -> Ints:
+    """Indices of the points that no other dominates, by falling privacy; equals once."""
+    order = np.lexsort((mse, -privacy))
+    best = np.minimum.accumulate(mse[order])
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = mse[order][1:] < best[:-1]
+    return order[keep & np.isfinite(mse[order])]
+
+
+class Omega:
+    """A matrix a slot: of privacy in ``[i / slots, (i + 1) / slots)``, that with the least MSE.
+
+    Parameters
+    ----------
+    slots : int
+    shape : (int, int)
+        Reported symbols and true categories.
+
+    Attributes
+    ----------
+    P : array, shape (slots, K, n)
+    privacy, worst, mse : arrays, shape (slots,)
+        The MSE of an empty slot is infinite.
+    """
+
+    def __init__(self, slots: int, shape: tuple[int, int]) -> None:
+        self.P = np.zeros((slots, *shape))
+        self.privacy = np.full(slots, np.nan)
+        self.worst = np.full(slots, np.nan)
+        self.mse = np.full(slots, np.inf)
+
+    def __len__(self) -> int:
+        return int(np.isfinite(self.mse).sum())
+
+    def slot(self, privacy: Floats) -> Ints:
+        """The slot of each privacy."""
+        slots = len(self.mse)
+        return np.minimum((privacy * slots).astype(np.int64), slots - 1)
+
+    def offer(self, P: Floats, found: Objectives) -> int:
+        """Take the matrices that beat their slot; how many slots changed.
+
+        Of several for one slot the best is taken, of equal ones the first; a slot keeps what is as
+        good.
+        """
+        slot = self.slot(found.privacy)
+        order = np.lexsort((found.mse, slot))
+        first = order[np.r_[True, slot[order][1:] != slot[order][:-1]]] if len(order) else order
+        better = first[found.mse[first] < self.mse[slot[first]]]
+        at = slot[better]
+        self.P[at] = P[better]
+        self.privacy[at] = found.privacy[better]
+        self.worst[at] = found.worst[better]
+        self.mse[at] = found.mse[better]
+        return len(better)
+
+    def write_back(self, P: Floats, found: Objectives) -> None:
+        """Replace the matrices that their slot beats by the slot's, in place."""
+        slot = self.slot(found.privacy)
+        worse = np.flatnonzero(self.mse[slot] < found.mse)
+        at = slot[worse]
+        P[worse] = self.P[at]
+        found.privacy[worse] = self.privacy[at]
+        found.worst[worse] = self.worst[at]
+        found.mse[worse] = self.mse[at]
+
+    def front(self) -> tuple[Floats, Objectives]:
+        """The matrices that no other dominates, by falling privacy, and what they achieve."""
+        keep = nondominated(np.where(np.isnan(self.privacy), -1.0, self.privacy), self.mse)
+        return self.P[keep], Objectives(self.privacy[keep], self.worst[keep], self.mse[keep])
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """The filled slots as arrays, for :meth:`from_state`."""
+        at = np.flatnonzero(np.isfinite(self.mse))
+        return {
+            "omega_at": at,
+            "omega_P": self.P[at],
+            "omega_privacy": self.privacy[at],
+            "omega_worst": self.worst[at],
+            "omega_mse": self.mse[at],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, npt.NDArray[Any]], like: Omega) -> Self:
+        """Inverse of :meth:`state`, for an Omega of the size of another.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If the state is none of such an Omega.
+        """
+        slots, *shape = like.P.shape
+        at = state["omega_at"]
+        require_form(state, "omega_at", (len(at),), "i")
+        if not (np.diff(at, prepend=-1, append=slots) > 0).all():
+            raise ValueError("its slots are none of this Omega's")
+        omega = cls(slots, (shape[0], shape[1]))
+        for name, wanted in (("P", (len(at), *shape)), *((key, (len(at),)) for key in NUMBERS)):
+            require_form(state, f"omega_{name}", wanted)
+            getattr(omega, name)[at] = state[f"omega_{name}"]
+        return omega
+
+
+def require_form(
+    state: Mapping[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...], kind: str = "f"
+) -> None:
+    """Raise a KeyError or ValueError unless an array of a checkpoint has a shape and a type."""
+    array = state[name]
+    if array.shape != shape or array.dtype.kind != kind:
+        raise ValueError(f"{name} has shape {array.shape}, {shape} is needed")
+
 
 FIRST = 20
 """The first population is larger by this factor: what it lacks is not easily found later."""
@@ -51,7 +164,7 @@ class Evolution:
     stream : SimulationStream
         Key of all draws.
     toolbox : deap.base.Toolbox, optional
-        From :func:`~ppdm_dask.search.toolbox.make_toolbox` by default.
+        From :func:`~ppdm_dask.search.operators.make_toolbox` by default.
     begun : bool
         Whether to draw and evaluate a first population; without one only :meth:`restore` is left.
 
@@ -111,7 +224,7 @@ class Evolution:
         return self.generation >= self.settings.generations or tired
 
     def run(self, hook: Hook | None = None) -> Self:
-        """Go on until a rule for stopping is met; `hook` is called after each generation."""
+        """Continue until a rule for stopping is met; `hook` is called after each generation."""
         while not self.finished:
             self.step()
             if hook is not None:
@@ -123,6 +236,7 @@ class Evolution:
         tools, settings = self.toolbox, self.settings
         draws = Draws(self.stream, self.generation + 1)
         everyone = np.concatenate([self.population, self.archive])
+        # Equal points would crowd one another out of the archive, and share one density.
         kept = _distinct(self.found)
         F = self.found.minimised[kept]
         fitness = tools.fitness(F)
@@ -134,6 +248,7 @@ class Evolution:
         tools.mutate(self.population, draws)
         tools.repair(self.population)
         children = mapped(tools, self.population)
+        # The archive's objectives are known: only the children are evaluated.
         old = (values[kept[chosen]] for values in self.found)
         self.found = Objectives(*map(np.concatenate, zip(children, old, strict=True)))
         self.introduce(np.concatenate([self.population, self.archive]), self.found)
@@ -231,6 +346,7 @@ class Evolution:
         require_form(state, "population", (size, K, n))
         require_form(state, "archive", (archive, K, n))
         require_form(state, "found", (3, size + archive))
+        # A generation below 0 would draw from keys of other lists.
         generation, unchanged = int(facts["generation"]), int(facts["unchanged"])
         if generation < 0 or unchanged < 0:
             raise ValueError(f"generation {generation}, unchanged for {unchanged}")
@@ -245,6 +361,7 @@ class Evolution:
         first = np.stack(self.toolbox.evaluate(state["population"][:1]))
         if not np.allclose(first, state["found"][:, :1], rtol=1e-6, atol=0, equal_nan=True):
             return False
+        # A custom objective may take minutes a matrix; the paper's takes microseconds.
         if getattr(self.toolbox.evaluate, "func", None) is not evaluate:
             return True
         P = np.concatenate([state[name] for name in ("population", "archive", "omega_P")])

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
-from ppdm_dask.files.parquet import arrow_frame, reading_parquet
+from ppdm_dask.files.arrow import arrow_frame
+from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.tables import ContingencyTable, count

@@ -131,7 +131,10 @@ def _parquet(
         fields.append(pa.field(name, pa.binary(sets[name]) if name in sets else kind))
     fields += [pa.field(name, kind) for name, kind in kept.items()]
     schema = pa.schema(fields)
-    with pq.ParquetWriter(aside, schema, write_page_checksum=True) as writer:
+    # Statistics of a column would say what is the least and the greatest report there.
+    with pq.ParquetWriter(
+        aside, schema, write_page_checksum=True, write_statistics=False
+    ) as writer:
 
         def append(reports: Reports, others: pd.DataFrame) -> None:
             summary.add(reports, others)
@@ -204,7 +207,7 @@ def disguise_file(
     Parameters
     ----------
     data : Path
-        CSV or Parquet with a column for each attribute of the design.
+        A data file with a column for each attribute of the design.
     codebook : Codebook
     design : Design
     stream : Stream

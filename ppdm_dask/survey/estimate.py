@@ -16,8 +16,7 @@ from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError, NotLumpable, RecordsError
 from ppdm_dask.files.columns import factorise, read_numbers
 from ppdm_dask.inference import Estimate, Interval, estimate, event_interval, sum_weights
-from ppdm_dask.inference.moments import check_estimand, normal_quantile
-from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod
+from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod, check_estimand, normal_quantile
 from ppdm_dask.shown import given, listed, shown
 from ppdm_dask.survey.counts import Sources, count_files
 from ppdm_dask.survey.reports import read_reports
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs import Design
     from ppdm_dask.inference import Evidence, WeightSums
-    from ppdm_dask.inference.moments import Estimand
     from ppdm_dask.inference.proportions import Method
     from ppdm_dask.inference.tables import ContingencyTable
+    from ppdm_dask.inference.uncertainty import Estimand
 
 __all__ = ["Answer", "Question", "estimate_files", "sum_files"]
 

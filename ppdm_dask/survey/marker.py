@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import PPDMError
-from ppdm_dask.files.columns import factorise
+from ppdm_dask.files.columns import coded
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import lock, replacing
 from ppdm_dask.shown import quoted
@@ -120,11 +120,11 @@ class Answers:
     def add(self, frame: pd.DataFrame) -> None:
         """Take the next records."""
         for name, digest in self._hashes.items():
-            positions, texts = factorise(frame[name])
+            positions, texts = coded(frame[name])
             # The last one, position -1, stands for missing values.
             keyed = [_short(self._key, text) for text in (*texts, None)]
             digest.update(np.array(keyed, "S16")[positions].tobytes())
-            counted = np.bincount(positions + 1, minlength=len(texts) + 1).tolist()
+            counted = np.bincount(positions.astype(np.intp) + 1, minlength=len(texts) + 1).tolist()
             self._counts[name].update(dict(zip(["", *texts], counted, strict=True)))
 
     def remember(self, epsilons: Mapping[str, float | None]) -> Remembered:

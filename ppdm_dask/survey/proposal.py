@@ -348,7 +348,7 @@ def propose_codebook(
     Parameters
     ----------
     data : Path
-        CSV or Parquet.
+        A data file: CSV, Parquet or Arrow.
     most : int
         Labels of an attribute; of more, numbers are cut and texts left out, with the reason.
     bins : int

@@ -11,7 +11,7 @@ import numpy as np
 
 from ppdm_dask.data.codebook import Reports
 from ppdm_dask.errors import DataError
-from ppdm_dask.files.columns import factorise, look_up
+from ppdm_dask.files.columns import coded, look_up
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
 from ppdm_dask.files.regular import ending, read_bounded, require_file
@@ -141,7 +141,7 @@ def is_made(path: Path) -> bool:
     """Whether a data file holds reports or counts already."""
     if ending(path) == ".csv":
         return beside(path).exists()
-    return KEY in parquet_metadata(path)
+    return KEY in open_data(path).metadata
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ def reported_codes(
         If something is no report of the design; `where` begins the line, which names the row.
     """
     texts = list(map(str, range(symbols))) if labels is None else labels
-    positions, found = factorise(values)
+    positions, found = coded(values)
     codes = look_up(positions, found, {text: code for code, text in enumerate(texts)}, -1)
     if codes.size and codes.min() < 0:
         row = int(np.argmax(codes < 0))
@@ -223,7 +223,7 @@ def reported_codes(
 
 def _unpack(where: str, name: str, values: pd.Series, n_bytes: int, offset: int) -> Any:
     rows = []
-    for row, value in enumerate(values):
+    for row, value in enumerate(values.astype(object).where(values.notna(), None)):
         try:
             packed = bytes.fromhex(value) if isinstance(value, str) else bytes(value)
         except (TypeError, ValueError):

@@ -16,8 +16,8 @@ from toy_works import Draws, make_cells
 
 from ppdm_dask.cluster.kinds import load_profile
 from ppdm_dask.cluster.runner import execute
+from ppdm_dask.engine.cells import Progress
 from ppdm_dask.engine.ledger import Ledger
-from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import RunFolderError, RunInterrupted
 
 

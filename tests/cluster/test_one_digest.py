@@ -31,9 +31,9 @@ from small_recipe import CONFIG, many, write_recipe
 
 from ppdm_dask.cli import main
 from ppdm_dask.cluster.kinds import SchedulerProfile, load_profile
-from ppdm_dask.cluster.peers import accepts_strangers, parts
 from ppdm_dask.cluster.security import make_certificates, write_certificates
-from ppdm_dask.engine.progress import Progress
+from ppdm_dask.cluster.worker import accepts_strangers, parts
+from ppdm_dask.engine.cells import Progress
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 from ppdm_dask.experiments.run import run
 

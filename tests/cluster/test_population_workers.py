@@ -20,8 +20,7 @@ from runs import check_gone
 import ppdm_dask as pp
 from ppdm_dask.cluster.population import population_map
 from ppdm_dask.errors import InputError, PPDMError
-from ppdm_dask.search.objectives import evaluate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import Problem, evaluate
 
 pytestmark = pytest.mark.cluster
 

@@ -19,7 +19,7 @@ from machines import environment, listening
 from runs import check_gone
 from toy_works import Draws, make_cells
 
-from ppdm_dask.cluster import foreign
+from ppdm_dask.cluster import client as foreign
 from ppdm_dask.cluster import session as dispatch
 from ppdm_dask.cluster.client import ENVIRONMENT, SETTINGS, Pool
 from ppdm_dask.cluster.kinds import load_profile

@@ -18,7 +18,7 @@ from ppdm_dask.cli import main
 from ppdm_dask.cluster import client
 from ppdm_dask.cluster.kinds import load_profile
 from ppdm_dask.cluster.runner import execute
-from ppdm_dask.engine.batches import Batch
+from ppdm_dask.engine.cells import Batch
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.experiments.folder import read_manifest
 

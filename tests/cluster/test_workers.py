@@ -25,10 +25,8 @@ from ppdm_dask.cluster.client import local_pool
 from ppdm_dask.cluster.losses import plugin_name
 from ppdm_dask.cluster.runner import execute
 from ppdm_dask.cluster.worker import WorkPlugin
-from ppdm_dask.engine.batches import Batch, TrialError
-from ppdm_dask.engine.cells import Cell
+from ppdm_dask.engine.cells import Batch, Cell, Progress, TrialError
 from ppdm_dask.engine.ledger import Ledger
-from ppdm_dask.engine.progress import Progress
 from ppdm_dask.errors import InputError, PPDMError
 
 pytestmark = pytest.mark.cluster

@@ -18,13 +18,12 @@ from ppdm_dask.designs import MultiGroup
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.experiments.kinds import load_recipe
 from ppdm_dask.experiments.run import run
-from ppdm_dask.experiments.sweep.trials import draw_test
+from ppdm_dask.experiments.samples import draw_test
 from ppdm_dask.perturb import AIBR, KCG, disclosure
 from ppdm_dask.privacy import hint_attack, map_privacy
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.methods import evolve, settings_for, warner_matrices
-from ppdm_dask.search.objectives import evaluate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import Problem, evaluate
 
 SMALL = 60
 """Repeats in place of the recipes' 1000; and another seed."""

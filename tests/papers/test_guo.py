@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ppdm_dask import datasets
-from ppdm_dask.experiments.sweep.trials import draw_test
+from ppdm_dask.experiments.samples import draw_test
 from ppdm_dask.perturb import AIBR, BSVD, KCG, SSVD, distortion
 from ppdm_dask.randomness import SimulationStream
 

@@ -13,8 +13,7 @@ from ppdm_dask import Attribute, Codebook, Records, RRMatrix, Stream, count, inv
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.limit import Limit, levels
 from ppdm_dask.search.methods import optimal_designs, refine, settings_for, warner_matrices
-from ppdm_dask.search.objectives import evaluate
-from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.problem import Problem, evaluate
 from ppdm_dask.search.spea2 import Evolution
 
 FAITHFUL = {"normal": 0.75, "gamma": 0.55, "uniform": 0.83}

@@ -26,8 +26,7 @@ from ppdm_dask.designs import Flip
 from ppdm_dask.designs.multigroup import coefficient_matrix
 from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.mine.classifier import score_disguised
-from ppdm_dask.mine.evidence import Evidence
-from ppdm_dask.mine.signed_cells import images
+from ppdm_dask.mine.evidence import Evidence, images
 
 # -- sections 4.2 to 4.4: the coefficient matrices -------------------------------------------------
 

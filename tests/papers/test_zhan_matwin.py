@@ -18,9 +18,10 @@ from ppdm_dask import (
     event_weights,
     privacy,
 )
-from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+from ppdm_dask.experiments.samples import Sample
+from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import choose_engine
-from ppdm_dask.experiments.sweep.trials import PlainEngine, Sample, Setting
+from ppdm_dask.experiments.sweep.trials import PlainEngine, Setting
 from ppdm_dask.mine import NaiveBayes
 
 # -- section 2.2: the scheme -----------------------------------------------------------------------

@@ -14,8 +14,8 @@ from strategies import codebook_of
 from ppdm_dask import design_from_config, invert
 from ppdm_dask.inference import bootstrap, event_interval, mle, profile_deviance
 from ppdm_dask.inference.evidence import WeightSums
-from ppdm_dask.inference.moments import normal_quantile
 from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.uncertainty import normal_quantile
 
 SETTINGS = tomllib.loads((Path(__file__).parent / "coverage.toml").read_text())
 LEVEL, REPEATS = SETTINGS["level"], SETTINGS["repeats"]

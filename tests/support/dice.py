@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from ppdm_dask.drawing import layout, style
-from ppdm_dask.drawing.tables import fixed, plain_table
-from ppdm_dask.drawing.words import course
+from ppdm_dask.drawing import style
+from ppdm_dask.drawing.texts import course, fixed, plain_table
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.kind import Finished, Kind
@@ -175,7 +174,7 @@ def undefined(ds: xr.Dataset) -> list[str]:
 
 
 def draw(ds: xr.Dataset, recipe: DiceRecipe, figure: Picture, folder: Path) -> list[Path]:
-    canvas, axes = layout.new_figure(figure.title, "throws of dice")
+    canvas, axes = style.new_figure(figure.title, "throws of dice")
     axes.plot(ds["faces"].to_numpy(), ds["mean"].to_numpy())
     return style.save(canvas, folder, figure.id)
 

@@ -14,8 +14,6 @@ from ppdm_dask.cluster.security import ROLES
 if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
 
-__all__ = ["LocalProfile"]
-
 
 @register
 @dataclass(frozen=True, kw_only=True)

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
-from ppdm_dask.cluster.foreign import foreign_pool
+from ppdm_dask.cluster.client import foreign_pool
 from ppdm_dask.cluster.kinds.base import OWN, Profile, register
-from ppdm_dask.cluster.peers import is_loopback, parts
+from ppdm_dask.cluster.worker import is_loopback, parts
 from ppdm_dask.files.values import Place, Text
 
 if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
-
-__all__ = ["SchedulerProfile"]
 
 
 ADDRESS = Text("tls://HOST:PORT is needed", r"(?:tls|tcp)://.+:\d{1,5}")

@@ -1,12 +1,10 @@
-"""Workers as jobs of SLURM, one job a worker.
+"""Workers as jobs of SLURM, one job per worker.
 
-A pool of batch jobs: dask-jobqueue's SLURMCluster, kept at one size and ended with its driver.
+The pool is dask-jobqueue's SLURMCluster, kept at one size and ended with its driver.
 
 Dask's adaptive scaling, the usual way to live with a walltime, compares what was asked for with
 what should be, so with a fixed size it replaces no job that ended. Here SLURM is asked which jobs
-there are, and what is missing is submitted anew.
-
-Beside it: new jobs in place of those that ended, until jobs turn out not to work.
+there are, and what is missing is submitted again, until jobs turn out not to work.
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ from typing import Annotated, Any, ClassVar, Self
 import dask
 from distributed import SchedulerPlugin
 
-from ppdm_dask.cluster.client import SETTINGS, Pool
-from ppdm_dask.cluster.foreign import NETWORK, connected
+from ppdm_dask.cluster.client import NETWORK, SETTINGS, Pool, connected
 from ppdm_dask.cluster.jobs import cancel_jobs, end_jobs, squeue_command
 from ppdm_dask.cluster.kinds.base import Beside, Profile, register
 from ppdm_dask.cluster.nanny import close_cluster
@@ -43,13 +40,10 @@ from ppdm_dask.cluster.security import (
     write_certificates,
 )
 from ppdm_dask.cluster.surroundings import interrupts_blocked, logging_to
-from ppdm_dask.engine.batches import summarise
+from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError
 from ppdm_dask.files.values import Many, Place, Schema, Text, Value
 from ppdm_dask.frozen import settle
-
-__all__ = ["Replacement", "SLURMProfile", "show_time", "slurm_pool"]
-
 
 LEAST_WALLTIME = 60
 # A job starts Python, and its last batch has to end, within its walltime.
@@ -154,7 +148,6 @@ class SLURMProfile(Profile):
         return f"{super().where}{queue}, jobs of {show_time(self.walltime)}"
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
-
         return slurm_pool(self, folder)
 
 
@@ -390,6 +383,7 @@ def slurm_pool(profile: SLURMProfile, folder: Path) -> Iterator[Pool]:
         except (RuntimeError, ValueError) as error:
             what = f"{profile.source}: the scheduler cannot be started: {summarise(error)}"
             raise ClusterError(what, profile) from error
+        # Undone in reverse: nothing more is submitted, the jobs are cancelled, the cluster closes.
         stack.callback(close_cluster, cluster)
         stack.callback(cancel_jobs, name)
         replacement = Replacement(cluster, name, profile.workers, profile.source, shared / "jobs")

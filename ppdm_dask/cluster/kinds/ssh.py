@@ -1,8 +1,6 @@
-"""Workers on machines that SSH reaches.
+"""Workers on machines that SSH reaches: Dask's SSHCluster with other processes.
 
-A pool over SSH: Dask's SSHCluster with processes of our own.
-
-Dask's own put the configuration on the command line, where everybody can read it, listen on all
+Dask's put the configuration on the command line, where everybody can read it, listen on all
 interfaces and outlive a driver that was killed; see :mod:`ppdm_dask.cluster.remote`.
 """
 
@@ -25,19 +23,23 @@ from distributed import SpecCluster
 from distributed.core import Status
 from distributed.deploy.ssh import Process
 
-from ppdm_dask.cluster.client import ENVIRONMENT, SETTINGS, Pool
-from ppdm_dask.cluster.foreign import CONNECT_SECONDS, NETWORK, WorkerCount, connected
+from ppdm_dask.cluster.client import (
+    CONNECT_SECONDS,
+    ENVIRONMENT,
+    NETWORK,
+    SETTINGS,
+    Pool,
+    WorkerCount,
+    connected,
+)
 from ppdm_dask.cluster.kinds.base import Beside, Profile, register
 from ppdm_dask.cluster.nanny import close_cluster, mend_cluster
 from ppdm_dask.cluster.security import ROLES
 from ppdm_dask.cluster.surroundings import interrupts_blocked, logging_to
-from ppdm_dask.engine.batches import summarise
+from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
 from ppdm_dask.files.values import Many, Text, Whole
 from ppdm_dask.frozen import settle
-
-__all__ = ["SSHProfile", "ssh_pool"]
-
 
 FILE = Beside("the path of a file is needed", there="file")
 
@@ -95,7 +97,6 @@ class SSHProfile(Profile):
         return {name: value for name, value in given.items() if value is not None}
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
-
         return ssh_pool(self, folder / "workers.log")
 
 

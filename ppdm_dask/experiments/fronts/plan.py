@@ -1,6 +1,6 @@
 """An experiment with searches: its cells, the work behind them, and the result from the ledger.
 
-Beside it: the iterative estimator of the distribution, and its error by simulation.
+The error of the iterative estimator has no closed form, so it is simulated here.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe, Prior
-from ppdm_dask.experiments.fronts.variables import FRONT_REGISTRY
+from ppdm_dask.experiments.fronts.results import FRONT_REGISTRY
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.search.checkpoints import DamagedCheckpoint
 from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
 from ppdm_dask.search.methods import Found, evolve, refine, warner_matrices
-from ppdm_dask.search.objectives import TOLERANCE, evaluate
-from ppdm_dask.search.problem import Problem, Settings, infeasible
+from ppdm_dask.search.problem import TOLERANCE, Problem, Settings, evaluate, infeasible
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from ppdm_dask.experiments.kind import Finished
 
-__all__ = ["FrontPlan", "FrontWork", "iterate", "iterative_mse"]
-
 
 STEPS = 1_000
+"""Most iterations; near a singular matrix they creep."""
+
 CLOSE = 1e-7
-"""Change of the estimate, as a sum of absolute values, below which it stops."""
+"""Change of the estimate, as a sum of absolute values, below which the iteration stops."""
 
 
 def iterate(P: Floats, observed: Floats) -> Floats:
@@ -61,8 +60,10 @@ def iterate(P: Floats, observed: Floats) -> Floats:
     transposed = np.ascontiguousarray(P.transpose(0, 2, 1))
     going = np.arange(m)
     for _ in range(STEPS):
+        # Of all matrices together; those whose samples have all settled drop out.
         current = found[going]
         reported = current @ transposed[going]
+        # A symbol that the estimate gives no probability does not occur among the reports either.
         ratio = np.divide(
             observed[going], reported, out=np.zeros_like(reported), where=reported > 0
         )
@@ -84,7 +85,7 @@ def iterative_mse(
     ----------
     P : array, shape (m, K, n)
     prior : array, shape (n,)
-        Each sample draws its records from it anew; all matrices get the same draws.
+        Each sample draws its own records from it; all matrices get the same draws.
     n_records, samples : int
     stream : SimulationStream
 
@@ -95,6 +96,7 @@ def iterative_mse(
     m, K, _ = P.shape
     observed = np.empty((m, samples, K))
     for i in range(samples):
+        # Common random numbers: matrices are compared, so their draws should differ in nothing.
         seeds = np.random.SeedSequence(stream.entropy, spawn_key=(*stream.key, i))
         for j in range(m):
             # The reports of a sample are one draw from the reports' distribution.
@@ -116,7 +118,7 @@ SEARCH, SAMPLES = 0, 1  # roles of the streams below a repeat
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A prior with a bound; `undefined` says why there is no front."""
+    """A prior with a bound on the posterior; `undefined` says why there is no front."""
 
     name: str
     prior: Prior
@@ -145,6 +147,7 @@ class FrontWork:
 
     def keeping(self, folder: Path) -> FrontWork:
         """The same work with checkpoints in a folder."""
+        # Absolute: a worker of the same machine may have another working folder.
         return FrontWork(self.seed, folder.resolve())
 
     def trials(self, cell: Cell, start: int, stop: int) -> Arrays:
@@ -172,6 +175,7 @@ class FrontWork:
     ) -> dict[str, Any]:
         stream = SimulationStream(self.seed, (key, repeat, SEARCH))
         if params["method"] == WARNER:
+            # No search: all of the family on a fine grid, of which those within the bound count.
             P = warner_matrices(problem.n)
             objectives = evaluate(problem, P)
             allowed = objectives.worst <= problem.delta + TOLERANCE
@@ -192,6 +196,7 @@ class FrontWork:
         at = levels(problem)
         row = {
             "mse": least_mse(1.0 - privacy, mse, at),
+            # A search that finds no matrix at all has an empty span.
             "privacy_min": privacy.min(initial=np.inf),
             "privacy_max": privacy.max(initial=-np.inf),
             "iterative_mse": np.full(len(at), np.nan),
@@ -200,8 +205,10 @@ class FrontWork:
             known = np.isfinite(row["mse"])
             # Of each level the matrix with the least MSE that keeps to it.
             use = np.array([int(np.flatnonzero(mse == value)[0]) for value in row["mse"][known]])
+            # Without the cell's key, so that all methods meet the same samples.
             samples = SimulationStream(self.seed, (repeat, SAMPLES))
             if use.size:
+                # One matrix may be the best at several levels.
                 matrices, back = np.unique(use, return_inverse=True)
                 errors = iterative_mse(
                     found.P[matrices],
@@ -216,14 +223,7 @@ class FrontWork:
 
 @dataclass(frozen=True, eq=False)
 class FrontPlan:
-    """The cells of a recipe.
-
-    Parameters
-    ----------
-    recipe : FrontRecipe
-    cases : sequence of Case
-        The priors with their bounds, in the recipe's order.
-    """
+    """The cells of a recipe; its cases are the priors with their bounds, in the recipe's order."""
 
     recipe: FrontRecipe
     cases: Sequence[Case]
@@ -245,7 +245,7 @@ class FrontPlan:
 
     @property
     def prepared(self) -> Sequence[Prepared]:
-        """No records: searches need proportions alone."""
+        """No records: searches need proportions only."""
         return ()
 
     @property
@@ -256,6 +256,7 @@ class FrontPlan:
     def cell(self, case: Case, method: str) -> Cell:
         """The cell of a method in a case."""
         search, sweep = self.recipe.search, self.recipe.sweep
+        # Only what the method depends on: other settings must not move its key, or its draws.
         settings: dict[str, Any] = {}
         if method not in (LIMIT, WARNER):
             names = ("population", "archive", "slots", "density", "rate", "scale")
@@ -345,7 +346,7 @@ class FrontPlan:
             for name, values in ledger.collect(cell).items():
                 arrays[name][i, m][done] = values
             if limit is None:
-                continue
+                continue  # its cell is still to be computed
             for repeat in done:
                 mse = arrays["mse"][i, m, repeat]
                 found = limit.summary(limit.loss, mse)

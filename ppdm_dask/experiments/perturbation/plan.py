@@ -1,7 +1,4 @@
-"""A perturbation experiment: its cells, the work behind them, and the result from the ledger.
-
-Beside it: the result of a perturbation experiment as an xarray dataset.
-"""
+"""A perturbation experiment: its cells, the work behind them, and the result from the ledger."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from ppdm_dask.experiments.grid import moments
 from ppdm_dask.experiments.inputs import Prepared, declared_codebook, encode_data, read_data
 from ppdm_dask.experiments.parts import DataEntry
 from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe, Setting
+from ppdm_dask.experiments.perturbation.results import METRICS, PERTURBATION_REGISTRY
 from ppdm_dask.experiments.perturbation.trials import (
     ORIGINAL,
     Material,
@@ -28,11 +26,10 @@ from ppdm_dask.experiments.perturbation.trials import (
     lift_ranges,
     split_key,
 )
-from ppdm_dask.experiments.perturbation.variables import METRICS, PERTURBATION_REGISTRY
-from ppdm_dask.experiments.sweep.trials import draw_sample
+from ppdm_dask.experiments.samples import DataPlan, draw_sample
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.perturb import perturbation_from_config
-from ppdm_dask.perturb.columns import ColumnSummary
+from ppdm_dask.perturb.base import ColumnSummary
 from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:
@@ -40,14 +37,13 @@ if TYPE_CHECKING:
 
     from ppdm_dask.experiments.kind import Finished
 
-__all__ = ["PerturbationPlan", "build_dataset", "check_perturbation", "empty_arrays"]
-
 
 Arrays = dict[str, npt.NDArray[Any]]
 Coordinates = Mapping[str, Sequence[str]]
 
 
-def _empty(coordinates: Coordinates, repeats: int, derived: bool) -> Arrays:
+def empty_arrays(coordinates: Coordinates, repeats: int, *, derived: bool = False) -> Arrays:
+    """Arrays of the measured or the derived variables, filled with missing numbers."""
     sizes = {name: len(values) for name, values in coordinates.items()} | {"repeat": repeats}
     return {
         v.name: v.empty(tuple(sizes[dim] for dim in v.dims))
@@ -56,36 +52,10 @@ def _empty(coordinates: Coordinates, repeats: int, derived: bool) -> Arrays:
     }
 
 
-def empty_arrays(coordinates: Coordinates, repeats: int) -> Arrays:
-    """Arrays of all measured variables that say everywhere that there is no number.
-
-    Parameters
-    ----------
-    coordinates : mapping of str to sequence
-        Axes ``data``, ``setting`` and ``classifier``.
-    repeats : int
-        Length of the axis ``repeat``.
-    """
-    return _empty(coordinates, repeats, derived=False)
-
-
 def build_dataset(
     measured: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe
 ) -> xr.Dataset:
-    """Assemble the result, and derive its statistics.
-
-    Parameters
-    ----------
-    measured : dict of str to array
-        As :func:`empty_arrays` makes them, filled.
-    coordinates : mapping of str to sequence
-    recipe : PerturbationRecipe
-
-    Returns
-    -------
-    xarray.Dataset
-        All variables in registry order, each with its units and a description.
-    """
+    """Assemble the result from arrays that :func:`empty_arrays` made, and derive its statistics."""
     arrays = {**measured, **_derive(measured, coordinates, recipe)}
     attributes = {
         "title": recipe.about.title,
@@ -100,7 +70,7 @@ def build_dataset(
 
 def _derive(arrays: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe) -> Arrays:
     repeats = arrays["correct"].shape[-1]
-    found = _empty(coordinates, repeats, derived=True)
+    found = empty_arrays(coordinates, repeats, derived=True)
 
     def put(name: str, index: Any, values: npt.ArrayLike, scale: int = 1) -> None:
         mean, error, *_ = moments(values, scale)
@@ -121,6 +91,7 @@ def _derive(arrays: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe
         for c, correct in enumerate(arrays["correct"][i, s]):
             before = arrays["benchmark_correct"][i, c]
             both = done & (before > 0)
+            # The release and the original share a repeat's split, so that r is a paired ratio.
             put("accuracy", (i, s, c), correct[done], sizes[i])
             put("r", (i, s, c), (before[both] - correct[both]) / before[both])
             put("delta_r", (i, s, c), (correct[both] - (1 - accept) * before[both]) / sizes[i])
@@ -139,9 +110,10 @@ def _choose(found: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe)
                 continue
             order = [labels.index(spec.label(spec.values[v])) for v in spec.by_privacy]
             if not (found["completed"][i, order] > 0).all():
-                continue
+                continue  # a more private setting that is still to come may be acceptable
             chosen[i, order] = 0
             for s in order:
+                # By the means, as the paper does; standard errors stand beside them.
                 if (found["r_mean"][i, s, judges] < recipe.usability.accept).all():
                     chosen[i, s] = 1
                     break
@@ -149,15 +121,7 @@ def _choose(found: Arrays, coordinates: Coordinates, recipe: PerturbationRecipe)
 
 
 def check_perturbation(recipe: PerturbationRecipe) -> None:
-    """Check what only the codebooks can tell; no data are read.
-
-    Raises
-    ------
-    RecipeError
-        If an attribute to perturb is not numeric.
-    CodebookError
-        If a codebook is wrong.
-    """
+    """Raise RecipeError where an attribute to perturb is not numeric; no data are read."""
     for i, entry in enumerate(recipe.data):
         codebook = declared_codebook(recipe, entry)
         for attribute in codebook.attributes:
@@ -170,16 +134,10 @@ def check_perturbation(recipe: PerturbationRecipe) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class PerturbationPlan:
-    """The cells of a recipe on its data.
+class PerturbationPlan(DataPlan):
+    """The cells of a recipe on its data entries, which are in the recipe's order.
 
-    Parameters
-    ----------
-    recipe : PerturbationRecipe
-    prepared : sequence of Prepared
-        The data entries, in the recipe's order.
-    values : sequence of array of float, shape (n, m)
-        Their columns to perturb, in the codebooks' order.
+    ``values`` are their columns to perturb, in the codebooks' order: arrays of shape (n, m).
     """
 
     recipe: PerturbationRecipe
@@ -188,29 +146,17 @@ class PerturbationPlan:
 
     @classmethod
     def make(cls, recipe: PerturbationRecipe) -> PerturbationPlan:
-        """Read the data of a recipe.
-
-        Raises
-        ------
-        InputError
-            One line on whatever is wrong with the data, or too small for a setting.
-        """
+        """Read the data; InputError where they are wrong, or too few for a setting."""
         found = [_read(recipe, entry) for entry in recipe.data]
         plan = cls(recipe, [prepared for prepared, _ in found], [values for _, values in found])
         plan._check_data()
         return plan
 
-    @property
-    def inputs(self) -> dict[str, dict[str, str]]:
-        """Digests of each data entry's file and codebook, for the manifest."""
-        return {each.entry.id: each.digests for each in self.prepared}
-
     def _params(self, prepared: Prepared, method: Mapping[str, Any]) -> dict[str, Any]:
-        entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
         recipe = self.recipe
         return {
             "experiment": "perturbation",
-            "data": {**entry, **prepared.digests},
+            "data": self.data_of(prepared),
             "perturb": dict(method),
             "train": recipe.sweep.train,
             "classifiers": list(recipe.usability.classifiers),
@@ -254,6 +200,7 @@ class PerturbationPlan:
         materials = {}
         for prepared, values, cell in zip(self.prepared, self.values, self.benchmarks, strict=True):
             key, source = split_key(cell.params), self.recipe.source
+            # True: each repeat draws its own split.
             sample = draw_sample(prepared, source, sweep.train, key, True, sweep.seed)
             materials[key] = Material(values, sample, lift_ranges(prepared.codebook))
         return PerturbationWork(materials, sweep.seed)
@@ -264,6 +211,7 @@ class PerturbationPlan:
             material = self.work.materials[split_key(cell.params)]
             n_train = material.sample.n_train
             names = tuple(n for n in prepared.codebook.names if n != prepared.codebook.target)
+            # The first records stand for any training part: what counts is how many there are.
             summary = ColumnSummary.of(material.values[:n_train], names)
             for setting, _ in self.points:
                 if self.prepared[setting.data] is prepared:
@@ -286,6 +234,7 @@ class PerturbationPlan:
             "classifier": list(recipe.usability.classifiers),
         }
         arrays = empty_arrays(coordinates, repeats)
+        # Entries may be meant for some of the data only, which leaves holes in the grid.
         arrays["undefined"][...] = "the recipe does not ask for it"
         for i, cell in enumerate(self.benchmarks):
             sample = self.work.materials[split_key(cell.params)].sample

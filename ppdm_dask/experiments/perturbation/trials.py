@@ -1,7 +1,6 @@
 """One repeat: split, fit the method on the training part, release it, measure, train and score.
 
-Classifiers that judge a release: trained on it, scored on the undisguised test part.
-
+Classifiers that judge a release are trained on it and scored on the undisguised test part.
 The first three stand for the paper's: 1-nearest-neighbour, a support vector machine as Weka's SMO
 has it (linear, on columns scaled to [0, 1]), and a decision tree that splits by entropy.  The tree
 stands for J48 and is not C4.5: it has binary splits, information gain in place of gain ratio, and
@@ -22,21 +21,10 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.designs import Identity
 from ppdm_dask.engine.cells import Cell
-from ppdm_dask.experiments.sweep.trials import Sample
-from ppdm_dask.mine import ID3, NaiveBayes
+from ppdm_dask.experiments.learners import LEARNERS
+from ppdm_dask.experiments.samples import Sample
 from ppdm_dask.perturb import disclosure, distortion, perturbation_from_config
 from ppdm_dask.randomness import SimulationStream
-
-__all__ = [
-    "CLASSIFIERS",
-    "ORIGINAL",
-    "Material",
-    "PerturbationWork",
-    "TrainTest",
-    "lift_ranges",
-    "split_key",
-    "stream_key",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +63,7 @@ class TrainTest:
         import pandas as pd
 
         book = self.codebook
+        # Columns of the release are the attributes but the target, in the codebook's order.
         values = iter(self.train.T)
         codes = [
             self.train_classes
@@ -116,6 +105,7 @@ def _support_vectors(parts: TrainTest) -> Any:
 def _entropy_tree(parts: TrainTest) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
+    # 31 bits, which is what scikit-learn takes for a seed.
     seed = int(parts.stream.source().words(1)[0] >> np.uint64(33))
     return DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2, random_state=seed)
 
@@ -131,10 +121,11 @@ def _fit_numbers(make: Callable[[TrainTest], Any]) -> Callable[[TrainTest], int]
 def _fit_categories(name: str) -> Callable[[TrainTest], int]:
     def count_correct(parts: TrainTest) -> int:
         book = parts.codebook
+        # Our learners as everybody uses them: undisguised records are reports of `Identity`.
         design = Identity(book.names, book.shape)
-        learner: Any = {"id3": ID3, "naive-bayes": NaiveBayes}[name]
+        learner = LEARNERS[name].build(design, str(book.target))
         reports = design.disguise(parts.train_records, parts.stream)
-        return int(learner(design, book.target).fit(reports).count_correct(parts.test_records))
+        return int(learner.fit(reports).count_correct(parts.test_records))
 
     return count_correct
 
@@ -143,8 +134,7 @@ CLASSIFIERS: Mapping[str, Callable[[TrainTest], int]] = {
     "1nn": _fit_numbers(_nearest_neighbour),
     "svm": _fit_numbers(_support_vectors),
     "entropy-tree": _fit_numbers(_entropy_tree),
-    "naive-bayes": _fit_categories("naive-bayes"),
-    "id3": _fit_categories("id3"),
+    **{name: _fit_categories(name) for name in LEARNERS},
 }
 """By name: how many test records are predicted correctly after training on the training part."""
 
@@ -157,7 +147,7 @@ FIT, RELEASE, CLASSIFY = 0, 1, 2
 
 
 def split_key(params: Mapping[str, Any]) -> int:
-    """Key of the splits: they depend on the data and the share alone."""
+    """Key of the splits: they depend only on the data and the share."""
     return Cell("split", {"data": params["data"], "train": params["train"]}, 1).key
 
 
@@ -188,12 +178,7 @@ class Material:
 class PerturbationWork:
     """The repeats of an experiment's cells; it goes to a worker once.
 
-    Parameters
-    ----------
-    materials : mapping of int to Material
-        By :func:`split_key`.
-    seed : int
-        Entropy of the run.
+    Data entries go by :func:`split_key`.
     """
 
     def __init__(self, materials: Mapping[int, Material], seed: int) -> None:
@@ -201,7 +186,7 @@ class PerturbationWork:
         self.seed = seed
 
     def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
-        """Results of repeats ``start .. stop - 1``; one column of ``correct`` a classifier."""
+        """Results of repeats ``start .. stop - 1``; ``correct`` has a column per classifier."""
         params = cell.params
         material = self.materials[split_key(params)]
         rows = [self._trial(params, material, repeat) for repeat in range(start, stop)]
@@ -218,6 +203,7 @@ class PerturbationWork:
         stream = SimulationStream(self.seed, (stream_key(params), repeat))
         original = released = material.values[train]
         metrics: dict[str, float] = {}
+        # Fitted on the training part, which is all that is released.
         if params["perturb"] != ORIGINAL:
             method = perturbation_from_config(params["perturb"])
             method.fit(original, stream=stream.child(FIT))
@@ -238,6 +224,6 @@ class PerturbationWork:
 def _scores(classifiers: Sequence[str], parts: TrainTest) -> list[int]:
     from sklearn import config_context
 
-    # What goes in was checked; scikit-learn's own checks would cost more than its work.
+    # The inputs were checked; scikit-learn's own checks would cost more than its work.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         return [CLASSIFIERS[name](parts) for name in classifiers]

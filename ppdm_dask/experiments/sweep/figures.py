@@ -1,4 +1,4 @@
-"""Figures of a sweep, drawn and told in words.
+"""Figures of a sweep, drawn and described.
 
 Mean and variance of the accuracy, or PSE, the privacy of a single entry, against an axis of the
 grid; accuracy over two axes, and against what is disclosed.
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.drawing import layout, style
-from ppdm_dask.drawing.words import course, span
+from ppdm_dask.drawing import style
+from ppdm_dask.drawing.texts import course, span
 from ppdm_dask.experiments.grid import grid_axes
 from ppdm_dask.experiments.sweep.recipe import Figure, Recipe
 
@@ -25,20 +25,12 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = ["draw", "words"]
-
 
 @dataclass(frozen=True)
 class Series:
-    """Cells of one data entry along an axis, its values rising.
+    """Cells of one data entry along an axis, its values rising, and how they are drawn.
 
-    Parameters
-    ----------
-    name, colour, marker : str
-        How the line is called and drawn.
-    axis : str
-    cells : xarray.Dataset
-        A result with this axis alone (and that of the repeats).
+    The cells are a result with only this axis and that of the repeats.
     """
 
     name: str
@@ -65,13 +57,14 @@ class Series:
 def series_of(ds: xr.Dataset, figure: Figure) -> list[Series]:
     """The lines that a figure draws.
 
-    They are told apart by the axis that the figure names: each of its data entries then has the
-    same lines.  Otherwise there is a line for each data entry and each combination of other axes.
+    The axis that the figure names tells them apart: each of its data entries then has the same
+    lines.  Otherwise there is a line for each data entry and each combination of other axes.
     """
     axes = grid_axes(ds)
     axis = figure.x_axis(axes)
     others = [other for other in axes if other != axis]
     known = [str(name) for name in ds["data"].to_numpy()]
+    # Numbered over all entries, so that a line looks alike in figures that show some of them.
     lines = [
         (entry, where)
         for entry in known
@@ -99,7 +92,7 @@ def _valued(cells: xr.Dataset, axis: str) -> str:
 
 
 def repeats_of(series: list[Series]) -> str:
-    """How many repeats the cells have, in words."""
+    """The number of repeats of the cells, as text."""
     done = np.concatenate([line.column("completed") for line in series])
     done = done[done > 0]
     if not done.size:
@@ -121,23 +114,25 @@ MEASURES = {
 
 
 def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
-    """Draw mean accuracy over two axes in numbers, shaded by what is lost; a panel a data entry."""
+    """Draw mean accuracy over two axes in numbers, shaded by the loss; a panel per data entry."""
     across = figure.x_axis(grid_axes(ds))
     down = str(figure.series)
     narrow = style.is_narrow()
     if narrow and ds.sizes[across] > ds.sizes[down]:
         across, down = down, across  # the longer axis runs down where there is no width for it
+    # The recipe's reader has seen to it that any other axis has one value.
     others = {axis: 0 for axis in grid_axes(ds) if axis not in (across, down)}
     grid = ds.isel(others).transpose(..., down, across, "repeat", "split").sortby([down, across])
     entries = [grid.sel(data=name) for name in figure.data]
     means = [entry["accuracy_mean"].to_numpy() for entry in entries]
     losses = [float(entry["benchmark"]) - mean for entry, mean in zip(entries, means, strict=True)]
     known = np.concatenate([loss[np.isfinite(loss)] for loss in losses])
+    # One scale for all panels; a loss below 0 is chance and shaded like none.
     top = max(float(known.max(initial=0.0)), 0.01)
     below = f"mean accuracy, {repeats_of(series_of(ds, figure))}; shade: lost by the disguise"
     rows, columns = means[0].shape
     heights = 0.33 * rows
-    canvas, panels = layout.new_panels(
+    canvas, panels = style.new_panels(
         figure.title,
         below,
         len(entries),
@@ -149,6 +144,7 @@ def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         head=1.05 if narrow else 0.92,
     )
     for (axes,), entry, mean, loss in zip(panels, entries, means, losses, strict=True):
+        # The darkest blues are left out, in which no number could be read.
         shades = axes.imshow(loss, cmap="Blues", vmin=0, vmax=1.25 * top, aspect="auto")
         for i, j in np.ndindex(rows, columns):
             there = np.isfinite(mean[i, j])
@@ -157,7 +153,7 @@ def _draw_grid(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             axes.text(j, i, text, ha="center", va="center_baseline", fontsize=8, color=colour)
         _label_grid(axes, entry, across, down)
     axes.set_xlabel(style.WORDS.get(across, across))
-    scale = canvas.add_axes(layout.beside(panels))
+    scale = canvas.add_axes(style.beside(panels))
     canvas.colorbar(shades, cax=scale)
     scale.set_ylim(0, top)
     scale.tick_params(labelsize=8.5)
@@ -184,7 +180,7 @@ def _label_grid(axes: Axes, entry: xr.Dataset, across: str, down: str) -> None:
 
 
 def _draw_tradeoffs(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
-    """Draw mean accuracy against what adversaries learn; a row a data entry, a column for each."""
+    """Draw mean accuracy against what adversaries learn: rows of entries, a column for each."""
     measure = figure.measure or "advantage"
     rows = [list(figure.data)] if figure.line_axis is None else [[name] for name in figure.data]
     lines = [series_of(ds, replace(figure, data=tuple(names))) for names in rows]
@@ -224,9 +220,9 @@ def _panels(title: str, below: str, rows: int) -> tuple[Any, list[list[Axes]]]:
     n = len(ADVERSARIES)
     if not style.is_narrow():
         sizes: dict[str, Any] = {"height": 1.75, "gap": (0.18, 0.38), "left": 0.9, "right": 0.14}
-        return layout.new_panels(title, below, rows, n, head=1.05, **sizes)
+        return style.new_panels(title, below, rows, n, head=1.05, **sizes)
     sizes = {"height": 1.7, "gap": (0.0, 0.72), "left": 0.62, "right": 0.14}
-    canvas, column = layout.new_panels(title, below, rows * n, 1, head=1.12, **sizes)
+    canvas, column = style.new_panels(title, below, rows * n, 1, head=1.12, **sizes)
     panels = [axes for (axes,) in column]
     return canvas, [panels[i * n : (i + 1) * n] for i in range(rows)]
 
@@ -267,7 +263,7 @@ def _draw_tradeoff(axes: Axes, series: list[Series], name: str) -> None:
 
 
 def _limits_of_grid(series: list[Series], measure: str) -> tuple[float, float]:
-    """Limits that serve all adversaries, so that their panels compare."""
+    """Limits that serve all adversaries, so that their panels can be compared."""
     values = [line.column(f"{measure}_{adversary}") for line in series for adversary in ADVERSARIES]
     known = np.concatenate([column[np.isfinite(column)] for column in values])
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
@@ -276,7 +272,7 @@ def _limits_of_grid(series: list[Series], measure: str) -> tuple[float, float]:
 
 
 LABELS = 0.42
-"""Room for labels at the left of the curves, in widths of the axis."""
+"""Room for labels at the left of the curves, as a share of the axis's width."""
 
 
 def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
@@ -288,10 +284,11 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
         "grey: one binary attribute, 1 with probability $W_a$; "
         "colour: each data set's least private"
     )
-    canvas, axes = layout.new_figure(figure.title, below)
+    canvas, axes = style.new_figure(figure.title, below)
     labels: list[tuple[float, str, Any]] = []
     axis = figure.x_axis(grid_axes(ds))
     others = [other for other in grid_axes(ds) if other != axis]
+    # Of other axes the first value stands for all: groups do not matter to a single attribute.
     first = ds.isel(dict.fromkeys(others, 0)).sortby(axis)
     x = np.asarray(first[axis].to_numpy(), dtype=float)
     ramp = mpl.colormaps["Greys"]
@@ -314,7 +311,7 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     axes.set_xlabel(style.WORDS.get(axis, axis))
     axes.set_ylabel("PSE: chance that a guess from one answer is wrong")
     if style.is_narrow():
-        layout.legend(
+        style.legend(
             axes,
             [
                 Line2D([], [], color=colour, label=text, marker=marker, markersize=4.5)
@@ -322,9 +319,9 @@ def _draw_privacy(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             ],
         )
         return style.save(canvas, folder, figure.id)
-    # The curves meet at the right; they are told apart, and labelled, at the left.
+    # The curves meet at the right; they can be told apart at the left, where their labels are.
     width = float(np.ptp(x)) or 1.0
-    inside = 1e-9 * width
+    inside = 1e-9 * width  # a tick may miss an end by rounding
     ticks = [t for t in axes.get_xticks() if x.min() - inside <= t <= x.max() + inside]
     axes.set_xlim(x.min() - LABELS * width, x.max() + 0.02 * width)
     axes.set_xticks(ticks)
@@ -366,7 +363,7 @@ def words(ds: xr.Dataset, recipe: Recipe, figure: Figure) -> list[str]:
 def _draw_mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the mean"
-    canvas, axes = layout.new_figure(figure.title, below, right=0.79)
+    canvas, axes = style.new_figure(figure.title, below, right=0.79)
     shown: list[npt.NDArray[np.float64]] = []
     for line in series:
         for part in figure.parts:
@@ -380,6 +377,7 @@ def _draw_mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             shown += [mean - bar, mean + bar]
     references = _references(series, figure)
     values = np.concatenate([*shown, [height for height, *_ in references]])
+    # Estimates from a disguised test part may leave [0, 1] far; they must not flatten the rest.
     _limits(axes, values[np.isfinite(values) & (values > -0.05) & (values < 1.05)])
     for height, _, colour, dashes in references:
         axes.axhline(height, color=colour, linewidth=1.1, linestyle=dashes, zorder=1)
@@ -392,19 +390,20 @@ def _draw_mean(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
 
 
 def _what(series: list[Series], figure: Figure) -> str:
-    """How much is shown of what, in words; a legend says it where both test parts are."""
+    """The test part and the number of repeats; of both parts, a legend tells them apart."""
     part = f"{PARTS[figure.parts[0]][0]}, " if len(figure.parts) == 1 else ""
     return f"{part}{repeats_of(series)}"
 
 
 def _references(series: list[Series], figure: Figure) -> list[tuple[float, str, str, Any]]:
     """Return level lines: each entry's undisguised benchmark, and its majority class."""
+    # An entry may have several lines; the first one's colour stands for it.
     entries = {line.entry: line for line in reversed(series)}
     found = []
     levels: dict[str, tuple[float, str]] = {}
     for line in entries.values():
         benchmark, majority = float(line.cells["benchmark"]), float(line.cells["majority"])
-        # Where the lines are told apart by an axis, the entry has no colour of its own.
+        # Where an axis has the colours, the entry has none.
         colour = line.colour if figure.line_axis is None else style.GREY
         found.append((benchmark, f"undisguised {benchmark:.3f}", colour, (0, (6, 2, 1, 2))))
         text = f"majority class {majority:.3f}"
@@ -417,7 +416,7 @@ def _references(series: list[Series], figure: Figure) -> list[tuple[float, str, 
 def _draw_variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
     series = series_of(ds, figure)
     below = f"{_what(series, figure)}, with 95 % intervals of the variance; logarithmic scale"
-    canvas, axes = layout.new_figure(figure.title, below)
+    canvas, axes = style.new_figure(figure.title, below)
     axes.set_yscale("log", nonpositive="mask")
     zero: set[float] = set()
     for line in series:
@@ -429,7 +428,7 @@ def _draw_variance(ds: xr.Dataset, figure: Figure, folder: Path) -> list[Path]:
             # On a logarithmic scale a bar cannot reach zero.
             _draw(axes, line, part, positive, np.stack([np.minimum(bar, 0.9 * positive), bar]))
     _finish(axes, series, figure, "variance of the accuracy")
-    for x in sorted(zero):
+    for x in sorted(zero):  # which a logarithmic scale does not have
         _note(axes, x, "zero")
     return style.save(canvas, folder, figure.id)
 
@@ -473,14 +472,8 @@ def _finish(
     for _, text, colour, dashes in levels:
         handles.append(Line2D([], [], color=colour, linewidth=1.1, linestyle=dashes, label=text))
     if handles:
-        layout.legend(axes, handles)
-    undefined = {
-        float(x)
-        for line in series
-        for x, why in zip(line.x, line.cells["undefined"].to_numpy(), strict=True)
-        if why
-    }
-    for x in sorted(undefined):
+        style.legend(axes, handles)
+    for x in _undefined(series):
         _note(axes, x, "undefined")
 
 
@@ -525,13 +518,15 @@ def _tell_variance(ds: xr.Dataset, figure: Figure) -> list[str]:
 
 
 def _tell_undefined(series: list[Series]) -> list[str]:
-    at = {
-        f"{float(x):g}"
-        for line in series
-        for x, why in zip(line.x, line.cells["undefined"].to_numpy(), strict=True)
-        if why
-    }
-    return [f"Undefined at {series[0].axis} = {', '.join(sorted(at))}."] if at else []
+    at = sorted({f"{x:g}" for x in _undefined(series)})
+    return [f"Undefined at {series[0].axis} = {', '.join(at)}."] if at else []
+
+
+def _undefined(series: list[Series]) -> list[float]:
+    """Places at which a line is undefined, rising."""
+    return sorted(
+        {float(x) for line in series for x in line.x[line.cells["undefined"].to_numpy() != ""]}
+    )
 
 
 def _tell_privacy(ds: xr.Dataset, figure: Figure) -> list[str]:
@@ -595,4 +590,4 @@ FIGURES: dict[str, tuple[Callable[..., list[Path]], Callable[..., list[str]]]] =
     "grid": (_draw_grid, _tell_grid),
     "tradeoff": (_draw_tradeoffs, _tell_tradeoff),
 }
-"""What draws a kind of figure, and what tells it in words."""
+"""What draws a kind of figure, and what describes it."""

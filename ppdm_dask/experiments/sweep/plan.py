@@ -1,7 +1,7 @@
 """A sweep over designs: its cells, the work behind them, and the result made from the ledger.
 
-Beside it: the deeper check of a recipe: its files, its codebooks, and the design at every grid
-point; the privacy of a sweep's cells: no repeat is needed for it, only the design and the data.
+What needs no repeat is done here too: the check of a recipe's designs against its codebooks, and
+the privacy of the cells, which follows from design and data.
 """
 
 from __future__ import annotations
@@ -25,42 +25,25 @@ from ppdm_dask.engine.cells import Cell
 from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.inputs import Prepared, declared_codebook, prepare_all
 from ppdm_dask.experiments.kind import Finished
+from ppdm_dask.experiments.learners import LEARNERS
+from ppdm_dask.experiments.samples import DataPlan, Sample, draw_sample
 from ppdm_dask.experiments.sweep.recipe import GridPoint, Recipe
-from ppdm_dask.experiments.sweep.results import build_dataset, empty_arrays
-from ppdm_dask.experiments.sweep.trials import (
-    Engine,
-    PlainEngine,
-    Results,
-    Sample,
-    Setting,
-    draw_sample,
+from ppdm_dask.experiments.sweep.results import (
+    ADVERSARIES,
+    DISCLOSURES,
+    SPLITS_AVERAGED,
+    build_dataset,
+    empty_arrays,
 )
-from ppdm_dask.experiments.sweep.variables import ADVERSARIES, DISCLOSURES, SPLITS_AVERAGED
+from ppdm_dask.experiments.sweep.trials import Engine, PlainEngine, Results, Setting
 from ppdm_dask.files.fields import show
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = [
-    "SweepPlan",
-    "SweepWork",
-    "check_recipe",
-    "choose_engine",
-    "fill_privacy",
-    "single_attribute",
-]
-
-
 def fill_privacy(arrays: dict[str, npt.NDArray[Any]], plan: SweepPlan) -> None:
-    """Fill what the result says on privacy: PSE, its curves, and what adversaries learn.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        As ``empty_arrays`` makes them, with the variables ``DISCLOSURES``.
-    plan : SweepPlan
-    """
+    """Fill what the result says on privacy: PSE, its curves, and what adversaries learn."""
     populations = [Population.of(prepared.records) for prepared in plan.prepared]
     starts = np.cumsum([0, *(len(population.names) for population in populations)])
     for point, cell, _ in plan.points:
@@ -68,6 +51,7 @@ def fill_privacy(arrays: dict[str, npt.NDArray[Any]], plan: SweepPlan) -> None:
         entry, *where = point.index
         population = populations[entry]
         for i, name in enumerate(population.names, int(starts[entry])):
+            # None where the design is not lumpable to the attribute: no law of its own report.
             channel = setting.design.marginal([name])
             if channel is not None:
                 pse = privacy.pse(channel, population.laws[name])
@@ -87,6 +71,7 @@ def _disclosures(setting: Setting, population: Population) -> dict[str, float]:
     scheme = setting.design
     repeats = 1
     if isinstance(scheme, RandomGroups) and scheme.redrawn and scheme.groups > 1:
+        # What leaks depends on who shares a group; a mean over all repeats would take too long.
         repeats = SPLITS_AVERAGED
     designs = [setting.design_for(repeat) for repeat in range(repeats)]
     found = {}
@@ -101,13 +86,7 @@ def _disclosures(setting: Setting, population: Population) -> dict[str, float]:
 
 
 def single_attribute(config: Mapping[str, Any]) -> Design | None:
-    """The design of one binary attribute alone, None where a configuration is for several.
-
-    Parameters
-    ----------
-    config : mapping
-        Of a grid point, as ``Recipe.design_at`` gives it.
-    """
+    """The design of a single binary attribute; None where a configuration needs several."""
     alone = {**config, "attributes": ["A"], "shape": [2]}
     if isinstance(config.get("groups"), int):
         # However many groups there are, a single attribute is in one.
@@ -128,12 +107,7 @@ _PARAMETER = re.compile(r"(?P<name>\w+)(?:\[\d+\]| of '[^']*')?: (?P<rest>.*)", 
 def check_recipe(recipe: Recipe) -> None:
     """Check what only the codebooks and the design can tell; no data are read.
 
-    Raises
-    ------
-    RecipeError
-        One line: file, dotted path such as ``sweep.grid.q[3]``, value, and what would be right.
-    CodebookError
-        If a codebook is wrong.
+    A RecipeError names the dotted path of the parameter, such as ``sweep.grid.q[3]``.
     """
     shapes, books = {}, {}
     for entry in recipe.data:
@@ -169,7 +143,7 @@ def _located(recipe: Recipe, point: GridPoint, error: DesignError) -> RecipeErro
     name, rest = (match["name"], match["rest"]) if match else ("", message)
     path, value = _place(recipe, point, name)
     if path == "design":
-        rest = message
+        rest = message  # what looked like a parameter's name was the beginning of a sentence
     if not rest.startswith("got "):
         rest = f"got {show(value)}; {rest}" if value is not None else rest
     return RecipeError(f"{recipe.source}: {path}: {rest}", error.subject)
@@ -187,8 +161,8 @@ def _place(recipe: Recipe, point: GridPoint, name: str) -> tuple[str, Any]:
 
 def choose_engine(setting: Setting) -> Engine:
     """The fastest engine that serves a cell; the plain one serves all."""
-    from ppdm_dask.experiments.sweep.id3 import BinaryID3
-    from ppdm_dask.experiments.sweep.naive_bayes import BinaryNaiveBayes
+    # Not at the top: numba and the compiled loops, which checking a recipe does without.
+    from ppdm_dask.experiments.sweep.engines import BinaryID3, BinaryNaiveBayes
 
     for engine in (BinaryNaiveBayes, BinaryID3):
         if engine.serves(setting):
@@ -209,26 +183,19 @@ def build_design(config: Mapping[str, Any], records: Records) -> Design | Random
 
 
 def split_key(params: Mapping[str, Any]) -> int:
-    """Key of a cell's split: it depends on the data and the share alone."""
+    """Key of a cell's split: it depends only on the data and the share."""
     return Cell("split", {k: params[k] for k in ("data", "train", "split")}, 1).key
 
 
 class SweepWork:
-    """The repeats of a sweep's cells; it goes to a worker once.
-
-    Parameters
-    ----------
-    samples : mapping of int to Sample
-        Split records by :func:`split_key`.
-    seed : int
-        Entropy of the run.
-    """
+    """The repeats of a sweep's cells, on samples by :func:`split_key`; it goes to a worker once."""
 
     def __init__(self, samples: Mapping[int, Sample], seed: int) -> None:
         self.samples = samples
         self.seed = seed
         self._engines: dict[int, Engine] = {}
 
+    # Engines stay behind: each process makes its own, of what only it needs.
     def __getstate__(self) -> tuple[Mapping[int, Sample], int]:
         return self.samples, self.seed
 
@@ -249,15 +216,8 @@ class SweepWork:
 
 
 @dataclass(frozen=True, eq=False)
-class SweepPlan:
-    """The cells of a recipe on its data.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    prepared : sequence of Prepared
-        The data entries, in the recipe's order.
-    """
+class SweepPlan(DataPlan):
+    """The cells of a recipe on its data entries, which are in the recipe's order."""
 
     recipe: Recipe
     prepared: Sequence[Prepared]
@@ -268,10 +228,9 @@ class SweepPlan:
         return cls(recipe, prepare_all(recipe))
 
     def _params(self, prepared: Prepared, design: Mapping[str, Any]) -> dict[str, Any]:
-        entry = {key: value for key, value in prepared.entry.config().items() if key != "id"}
         sweep = self.recipe.sweep
         return {
-            "data": {**entry, **prepared.digests},
+            "data": self.data_of(prepared),
             "design": dict(design),
             "mine": self.recipe.mine.config(),
             "train": sweep.train,
@@ -302,16 +261,12 @@ class SweepPlan:
     @cached_property
     def benchmarks(self) -> list[Cell]:
         """One cell a data entry: the same learner on undisguised records."""
+        # Undisguised records are the same in every repeat unless the split is another.
         repeats = self.recipe.sweep.repeats if self.redrawn else 1
         return [
             Cell(f"{p.entry.id} undisguised", self._params(p, {"id": Identity.id}), repeats)
             for p in self.prepared
         ]
-
-    @property
-    def inputs(self) -> dict[str, dict[str, str]]:
-        """Digests of each data entry's file and codebook, for the manifest."""
-        return {each.entry.id: each.digests for each in self.prepared}
 
     @property
     def listed(self) -> list[tuple[Cell, str]]:
@@ -335,9 +290,6 @@ class SweepPlan:
             )
         return SweepWork(samples, sweep.seed)
 
-    def _sample(self, index: int) -> Sample:
-        return self.work.samples[split_key(self.benchmarks[index].params)]
-
     def collect(self, ledger: Finished) -> xr.Dataset:
         """The result from the finished repeats of all cells."""
         recipe, sweep = self.recipe, self.recipe.sweep
@@ -347,10 +299,10 @@ class SweepPlan:
         if recipe.w_a:
             coordinates["w_a"] = recipe.w_a
         splits = sweep.repeats if self.redrawn else 1
-        optional = [*DISCLOSURES, *(["nodes"] if recipe.mine.learner == "id3" else [])]
+        optional = [*DISCLOSURES, *(["nodes"] if LEARNERS[recipe.mine.learner].tree else [])]
         arrays = empty_arrays(coordinates, sweep.repeats, splits, optional)
         for i, cell in enumerate(self.benchmarks):
-            sample = self._sample(i)
+            sample = self.work.samples[split_key(cell.params)]
             arrays["n_train"][i], arrays["n_test"][i] = sample.n_train, sample.n_test
             if (repeats := ledger.finished(cell)).size:
                 arrays["benchmark_correct"][i, repeats] = ledger.collect(cell)["correct"]

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 
 from ppdm_dask import designs
 from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups
+from ppdm_dask.experiments.learners import LEARNERS
 from ppdm_dask.experiments.parts import (
     About,
     DataEntry,
@@ -27,7 +28,6 @@ from ppdm_dask.files.declared import By, Declared, Rest, schema_of
 from ppdm_dask.files.fields import Scalar, read_toml
 from ppdm_dask.files.values import (
     Choice,
-    Either,
     Many,
     Named,
     Number,
@@ -36,10 +36,8 @@ from ppdm_dask.files.values import (
     Schema,
     Text,
     When,
-    Whole,
     is_number,
 )
-from ppdm_dask.frozen import settle
 from ppdm_dask.resources import recipe_path
 from ppdm_dask.shown import shown
 
@@ -117,54 +115,6 @@ class DesignSpec(Declared):
             if name in self.parameters:
                 raise at[name].wrong(self.parameters[name], "leave it out: the data say this")
         return self
-
-
-@dataclass(frozen=True)
-class NaiveBayesSpec(Declared):
-    """Parameters of naive Bayes.
-
-    Parameters
-    ----------
-    floor : "1/n" or float
-        Least probability that takes the place of estimates below it.
-    """
-
-    floor: Annotated[
-        str | float,
-        Either(
-            'the text "1/n" or a proportion between 0 and 1, both excluded, is needed',
-            (Choice(("1/n",), "a text"), Number("", above=0, below=1)),
-        ),
-    ] = "1/n"
-
-
-NOT_NEGATIVE = Number("a number of 0 or more is needed", 0, canonical=True)
-
-
-@dataclass(frozen=True)
-class ID3Spec(Declared):
-    """Only what changes the paper's algorithm, so that writing out a default changes no key.
-
-    Parameters
-    ----------
-    max_depth : int, optional
-        Tests on the way from the root to a leaf at the most.
-    min_weight : float, optional
-        Estimated records that a node needs to be split.
-    min_z : float, optional
-        Standard errors by which a split has to gain.
-    """
-
-    max_depth: Annotated[int, Whole(0)] | None = None
-    min_weight: Annotated[float, NOT_NEGATIVE] | None = None
-    min_z: Annotated[float, NOT_NEGATIVE] | None = None
-
-    def __post_init__(self) -> None:
-        settle(self, min_weight=self.min_weight or None)
-
-
-LEARNERS: dict[str, type[Declared]] = {"naive-bayes": NaiveBayesSpec, "id3": ID3Spec}
-"""What declares the parameters of each learner."""
 
 
 @dataclass(frozen=True)

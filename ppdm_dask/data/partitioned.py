@@ -1,0 +1,147 @@
+"""What a design disguises beside coded records: tables, and collections of them by plug-ins.
+
+Rooms above this one may know kinds of answers that the designs do not: a collection of Dask, or
+files in partitions.  `PLUGINS` names a function for each, and what calls it imports it by its name,
+as an entry point of another package would be; so no room imports one above it.
+
+Beside it: what consumers of partitioned reports may rely on; and which answers this process has
+disguised already.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from ppdm_dask.errors import CodebookError, DisguisedAgain
+from ppdm_dask.shown import quoted
+
+if TYPE_CHECKING:
+    from ppdm_dask.data.codebook import Codebook, Reports
+
+__all__ = ["PLUGINS", "PartitionedReports", "notice", "plugin", "plugin_for", "table_of"]
+
+PLUGINS: dict[str, str] = {"dask": "ppdm_dask.cluster.reports:disguise"}
+"""Module and function by name; see :func:`plugin`."""
+
+_DASK = ("dask", "distributed")
+
+
+@runtime_checkable
+class PartitionedReports(Protocol):
+    """Reports in partitions, which are summed up where they are made.
+
+    ``count``, ``estimate`` and learners take what has these.
+    """
+
+    @property
+    def codebook(self) -> Codebook:
+        """Declares the attributes and categories of the truth."""
+        ...  # pragma: no cover
+
+    @property
+    def npartitions(self) -> int:
+        """How many partitions there are, 1 or more."""
+        ...  # pragma: no cover
+
+    def reduce(
+        self, part: Callable[[Reports], Any], add: Callable[[list[Any]], Any] | None = None
+    ) -> Any:
+        """Apply a function to the reports of each partition, and add up what it returns.
+
+        Parameters
+        ----------
+        part : callable
+            Can be pickled; returns what has a ``+``, which is small beside the reports.
+        add : callable, optional
+            Adds up a list of results, in order; by default their ``+``.
+
+        Raises
+        ------
+        PPDMError
+            What `part` or the disguise raises; from a cluster without the value at fault.
+        """
+        ...  # pragma: no cover
+
+
+def plugin(name: str) -> Callable[..., Any]:
+    """The function that `PLUGINS` has under a name."""
+    module, _, function = PLUGINS[name].partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+def plugin_for(answers: object) -> Callable[..., Any] | None:
+    """What disguises answers that are no table in memory; None for those that are one.
+
+    These are collections of Dask, lists of its delayed values, paths, and lists of paths.
+    """
+    several = isinstance(answers, list | tuple) and len(answers) > 0
+    for each in answers if several else [answers]:  # type: ignore[attr-defined]
+        package = type(each).__module__.partition(".")[0]
+        if not (isinstance(each, str | os.PathLike) or package in _DASK):
+            return None
+    return plugin("dask")
+
+
+def table_of(answers: object) -> Any:
+    """A table that :meth:`Codebook.encode` takes: a mapping of columns becomes a frame."""
+    if not isinstance(answers, Mapping):
+        return answers
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(dict(answers))
+    except (TypeError, ValueError):
+        raise CodebookError("got a mapping that is no table of equally long columns") from None
+
+
+# -- the same answers again ------------------------------------------------------------------------
+
+_disguised: dict[tuple[Hashable, str], int] = {}
+
+
+def notice(source: object, attributes: Iterable[str]) -> None:
+    """Remember that answers were disguised for real; warn where they were before.
+
+    Parameters
+    ----------
+    source : object
+        A hashable name that says what the answers are, such as Dask's token of a collection; or a
+        table, which is known again as long as it exists, and only as the same object.
+    attributes : iterable of str
+        Attributes that are disguised.
+    """
+    if isinstance(source, str | tuple):
+        key: Hashable = source
+    else:
+        key = id(source)
+        try:
+            weakref.finalize(source, partial(_forget, key)).atexit = False
+        except TypeError:  # a dict, which could be another one under the same number later
+            return
+    again = []
+    for name in attributes:
+        before = _disguised.get((key, name), 0)
+        _disguised[key, name] = before + 1
+        if before:
+            again.append(name)
+    if again:
+        warnings.warn(
+            DisguisedAgain(
+                f"the answers to {quoted(again)} were disguised before in this process; several "
+                "reports of one answer add up and give it away: use the first reports again, and "
+                "delete the others"
+            ),
+            stacklevel=4,
+        )
+
+
+def _forget(key: Hashable) -> None:
+    for each in [each for each in _disguised if each[0] == key]:
+        del _disguised[each]

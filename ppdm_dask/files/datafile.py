@@ -1,0 +1,210 @@
+"""The contract of a format of data: a file whose columns are known, read a block at a time.
+
+A format is a class below :class:`DataFile` in a module of its own, and one entry of ``FORMATS`` in
+:mod:`ppdm_dask.files.reader`.
+"""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
+
+from ppdm_dask.errors import DataError
+from ppdm_dask.files.columns import read_number
+from ppdm_dask.shown import listed, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["BLOCK", "Block", "DataFile"]
+
+
+BLOCK = 65_536
+"""Records that are held at a time."""
+
+LARGEST_BLOCK = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive records of a file.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The columns asked for.
+    offset : int
+        Position of the first record in the file.
+    lines : sequence of int
+        Line of the file on which each record begins; empty where a format has no lines.
+    """
+
+    frame: pd.DataFrame
+    offset: int
+    lines: Sequence[int]
+
+    def place(self, row: int | None) -> str:
+        """Where a record, counted over the whole file from 0, is in a file of lines."""
+        known = row is not None and 0 <= row - self.offset < len(self.lines)
+        return f" (line {self.lines[row - self.offset]} of the file)" if known else ""  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class DataFile(ABC):
+    """A file of records whose columns are known.
+
+    Parameters
+    ----------
+    path : Path
+    columns : tuple of str
+        Distinct names, none of them empty.
+    types : dict of str to pyarrow.DataType
+        Where the format declares them; a CSV file holds texts.
+    content : bytes, optional
+        What the file holds, where it was read already.
+    metadata : mapping of bytes to bytes
+        What the file says of itself beside its columns.
+    """
+
+    format: ClassVar[str]
+    """Name of the format, for messages."""
+
+    endings: ClassVar[tuple[str, ...]]
+    """How names of its files end, in small letters."""
+
+    path: Path
+    columns: tuple[str, ...]
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    content: bytes | None = field(default=None, repr=False)
+    metadata: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    @abstractmethod
+    def open(cls, path: Path, content: bytes | None = None) -> Self:
+        """Read the names of the columns of a file that is there, or of its content.
+
+        Raises
+        ------
+        DataError
+            One line that names the file, if it is not of the format.
+        """
+
+    @abstractmethod
+    def _blocks(self, columns: list[str], size: int, kept: Collection[str]) -> Iterator[Block]:
+        """Blocks of columns that are there and readable; see :meth:`blocks`."""
+
+    def require(self, names: Sequence[str], what: str = "column") -> None:
+        """Raise DataError unless all the columns are there."""
+        there = frozenset(self.columns)
+        for name in names:
+            if name not in there:
+                # A file without a header has a record, not names, in its first line.
+                known = (
+                    "does the first line hold the names of the columns?"
+                    if any(read_number(column) == read_number(column) for column in self.columns)
+                    else f"the columns are {listed(self.columns)}"
+                )
+                raise DataError(f"{self.path}: {what} {shown(name)} is absent; {known}", name)
+
+    def refusal(self, name: str) -> str:
+        """Why the values of a column cannot be read; empty if they can."""
+        return ""
+
+    def blocks(
+        self,
+        columns: Sequence[str],
+        size: int = BLOCK,
+        *,
+        kept: Collection[str] = (),
+        sets: Collection[str] = (),
+    ) -> Iterator[Block]:
+        """Read some columns, `size` records at a time; nothing of the file's order changes.
+
+        Parameters
+        ----------
+        columns : sequence of str
+        size : int
+            Most records of a block.
+        kept : collection of str
+            Columns of whatever type that are passed on as they are; see
+            :func:`ppdm_dask.files.arrow.arrow_frame`.
+        sets : collection of str
+            Columns of packed bits, which are read as bytes.
+
+        Raises
+        ------
+        DataError
+            If a column is absent or not to be read, or the file is damaged.
+        """
+        if size < 1:
+            raise DataError(f"block: got {size}; 1 or more records are needed", size)
+        self._check(columns, {*kept, *sets})
+        return self._blocks(list(columns), min(size, LARGEST_BLOCK), kept)
+
+    def read(self, columns: Sequence[str], *, kept: Collection[str] = ()) -> Block:
+        """All records of some columns as one block; see :meth:`blocks`."""
+        import pandas as pd
+
+        frames: list[pd.DataFrame] = []
+        lines: list[int] = []
+        for block in self.blocks(columns, kept=kept):
+            frames.append(block.frame)
+            lines += block.lines
+        empty = pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
+        frame = pd.concat(frames, ignore_index=True) if frames else empty
+        return Block(frame, 0, lines)
+
+    def row_groups(self) -> list[int]:
+        """Records of each group that can be read by itself.
+
+        Raises
+        ------
+        DataError
+            If the format has no such groups.
+        """
+        raise self._groupless()
+
+    def row_group(
+        self, group: int, columns: Sequence[str], *, kept: Collection[str] = ()
+    ) -> pd.DataFrame:
+        """Records of a row group: `columns` and those kept as they are, in the file's order.
+
+        Raises
+        ------
+        DataError
+            If the format has no such groups, or as :meth:`blocks`.
+        """
+        raise self._groupless()
+
+    def levels(self, name: str) -> tuple[tuple[str, ...], bool] | None:
+        """Declared texts of a column and whether their order is declared; None if it has none."""
+        return None
+
+    def _groupless(self) -> DataError:
+        return DataError(
+            f"{self.path}: a {self.format} file cannot be read from its middle; write it as "
+            "Parquet",
+            self.path,
+        )
+
+    def _check(self, columns: Sequence[str], as_they_are: Collection[str]) -> None:
+        """Refuse columns that are absent, or of a type whose values are not read."""
+        self.require(columns)
+        for name in columns:
+            if name not in as_they_are and (why := self.refusal(name)):
+                raise DataError(f"{self.path}: column {shown(name)} {why}", name)
+
+
+def open_bytes(path: Path, content: bytes | None) -> BinaryIO:
+    """A file opened to be read, or its content; DataError where it cannot be."""
+    if content is not None:
+        return io.BytesIO(content)
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None

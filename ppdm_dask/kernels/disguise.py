@@ -1,0 +1,140 @@
+"""Reports of whole blocks of records in one pass, each beside a plain statement of the same.
+
+A record keeps its answer where its bit of a plane says so, and gives another by one uniform word
+where it does not; or it draws its report by one word from the law of its answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.arrays import Words
+from ppdm_dask.kernels import kernel
+
+__all__ = [
+    "draw_reports",
+    "draw_reports_plain",
+    "keep_or_draw",
+    "keep_or_draw_plain",
+    "keep_or_step",
+    "keep_or_step_plain",
+]
+
+Codes = npt.NDArray[Any]
+
+
+@kernel
+def _drawn(u: np.uint64, cuts: Words, last: int) -> int:
+    """The number of cuts up to u, `last` at most: symbol of a law by its rising cuts."""
+    low, high = 0, last
+    # Few cuts are counted without a branch that the processor would have to guess.
+    while high - low > 16:
+        middle = (low + high) >> 1
+        if cuts[middle] <= u:
+            low = middle + 1
+        else:
+            high = middle
+    found = low
+    for j in range(low, high):
+        found += cuts[j] <= u
+    return found
+
+
+@kernel
+def draw_reports(
+    true: npt.NDArray[np.int64],
+    words: Words,
+    cuts: npt.NDArray[np.uint64],
+    last: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int64],
+) -> None:
+    """Draw a symbol for each record from the law of its true category.
+
+    Parameters
+    ----------
+    true : int64, shape (n,)
+    words : uint64, shape (n,)
+        Of which the upper 62 bits are used.
+    cuts : uint64, shape (categories, symbols)
+        Cumulative probabilities in units of 2**-62.
+    last : int64, shape (categories,)
+        Last symbol that each category can give.
+    out : int64, shape (n,)
+    """
+    for i in range(true.size):
+        x = true[i]
+        out[i] = _drawn(words[i] >> np.uint64(2), cuts[x], last[x])
+
+
+def draw_reports_plain(
+    true: npt.NDArray[np.int64],
+    words: Words,
+    cuts: npt.NDArray[np.uint64],
+    last: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int64],
+) -> None:
+    """Plain statement of :func:`draw_reports`."""
+    for i, (x, word) in enumerate(zip(true, words, strict=True)):
+        out[i] = min(int(np.searchsorted(cuts[x], word >> np.uint64(2), "right")), int(last[x]))
+
+
+@kernel
+def keep_or_draw(
+    codes: Codes, plane: Words, start: int, words: Words, cuts: Words, last: int, out: Codes
+) -> None:
+    """Keep each code, or draw one from a law that is the same for all.
+
+    Parameters
+    ----------
+    codes : integers, shape (n,)
+    plane : uint64
+        Record i is kept if bit ``start + i`` is 1.
+    words, cuts, last
+        As for :func:`draw_reports`; `cuts` of one law.
+    out : integers, shape (n,)
+    """
+    for i in range(codes.size):
+        bit = start + i
+        kept = plane[bit >> 6] >> np.uint64(bit & 63) & np.uint64(1)
+        other = _drawn(words[i] >> np.uint64(2), cuts, last)
+        out[i] = codes[i] if kept else other
+
+
+def keep_or_draw_plain(
+    codes: Codes, plane: Words, start: int, words: Words, cuts: Words, last: int, out: Codes
+) -> None:
+    """Plain statement of :func:`keep_or_draw`."""
+    for i, (code, word) in enumerate(zip(codes, words, strict=True)):
+        kept = int(plane[(start + i) // 64]) >> (start + i) % 64 & 1
+        out[i] = code if kept else min(int(np.searchsorted(cuts, word >> 2, "right")), last)
+
+
+@kernel
+def keep_or_step(codes: Codes, plane: Words, start: int, words: Words, n: int, out: Codes) -> None:
+    """Keep each code, or give one of the n - 1 others, all alike; see :func:`keep_or_draw`.
+
+    A word is scaled to a step of 1 to n - 1 around the circle of codes (bias under n / 2**64).
+    """
+    half, low_half = np.uint64(32), np.uint64(0xFFFFFFFF)
+    others = np.uint64(n - 1)
+    for i in range(codes.size):
+        bit = start + i
+        kept = plane[bit >> 6] >> np.uint64(bit & 63) & np.uint64(1)
+        high, low = words[i] >> half, words[i] & low_half
+        step = 1 + np.int64((high * others + ((low * others) >> half)) >> half)
+        other = np.int64(codes[i]) + step
+        other -= n if other >= n else 0
+        out[i] = codes[i] if kept else other
+
+
+def keep_or_step_plain(
+    codes: Codes, plane: Words, start: int, words: Words, n: int, out: Codes
+) -> None:
+    """Plain statement of :func:`keep_or_step`."""
+    for i, (code, word) in enumerate(zip(codes, words, strict=True)):
+        kept = int(plane[(start + i) // 64]) >> (start + i) % 64 & 1
+        step = 1 + (int(word) * (n - 1) >> 64)
+        out[i] = code if kept else (int(code) + step) % n
