@@ -28,4 +28,5 @@ def test_from_parquet_to_an_interval(
             exec(compile(block, "docs/dask.md", "exec"), names)
     # .2 of 100,000 people by Warner's design at .8: SE .0026.
     assert abs(names["share"] - 0.2) < 0.011  # type: ignore[operator]
+    assert names["low"] < names["share"] < names["high"]  # type: ignore[operator]
     assert len(list((tmp_path / "reports").glob("*.parquet"))) == 8

@@ -103,13 +103,16 @@ def test_the_key_is_there_only_where_it_is_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"missing_codes": "999"}, "attribute.a.missing_codes: '999' must be a list of texts"),
-        ({"missing_codes": []}, "attribute.a.missing_codes: [] must be a list of texts"),
-        ({"missing_codes": [True]}, "attribute.a.missing_codes: True must be a text or a finite"),
-        ({"missing_codes": [math.inf]}, "attribute.a.missing_codes: inf must be a text or a fin"),
-        ({"missing_codes": [10**400]}, "a whole number of 1329 bits must be a text or a finite"),
-        ({"missing_codes": ["y"]}, "attribute.a.missing_codes: 'y' is a declared label too"),
-        ({"missing_codes": [9], "missing": None}, "needs `missing`, which says where"),
+        ({"missing_codes": "999"}, "attribute.a.missing_codes: got '999'; a list of texts"),
+        ({"missing_codes": []}, "attribute.a.missing_codes: got []; a list of texts"),
+        ({"missing_codes": [True]}, "attribute.a.missing_codes[0]: got True; a text or a finite"),
+        ({"missing_codes": [math.inf]}, "attribute.a.missing_codes[0]: got inf; a text or a fin"),
+        ({"missing_codes": [10**400]}, "a whole number of 1329 bits; a text or a finite"),
+        (
+            {"missing_codes": ["y"]},
+            "attribute.a.missing_codes: got 'y'; it is a declared label too",
+        ),
+        ({"missing_codes": [9], "missing": None}, "`missing`, which says where"),
     ],
 )
 def test_codes_that_cannot_be(fields: Any, message: str) -> None:

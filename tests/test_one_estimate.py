@@ -297,6 +297,18 @@ def test_reports_in_partitions_are_estimated_where_they_are(over: Any, by: Any, 
     np.testing.assert_allclose(likely.values, expected.values, rtol=1e-12)
 
 
+def test_kept_columns_of_partitions_are_weights_and_strata() -> None:
+    frame, rng = BOOK.decode(RECORDS), np.random.default_rng(9)
+    frame["w"] = rng.uniform(0.5, 3, len(frame))
+    frame["h"] = rng.choice(["north", "south"], len(frame))
+    seed = pp.Stream.from_seed(3)
+    lazy = EACH.disguise(dd.from_pandas(frame, npartitions=5), seed, codebook=BOOK, keep=["w", "h"])
+    whole = EACH.disguise(frame, seed, codebook=BOOK, keep=["w", "h"])
+    for over in (["a"], {"b": "1"}):
+        one = pp.estimate(lazy, over, "g", weights="w", strata="h")
+        close(one, pp.estimate(whole, over, "g", weights="w", strata="h"))
+
+
 def test_what_reports_in_partitions_do_not_answer() -> None:
     frame = dd.from_pandas(BOOK.decode(RECORDS), npartitions=2)
     lazy = EACH.disguise(frame, pp.Stream.from_seed(3), codebook=BOOK)

@@ -91,10 +91,10 @@ def test_ssh_profile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (SSH.replace('["node1", "node2"]', "[]"), "hosts: got nothing; a list of one machine or"),
-        (SSH.replace('"node2"', '""'), 'hosts: got ["node1", ""]; a list of one machine or more'),
+        (SSH.replace('["node1", "node2"]', "[]"), "hosts: got []; a list of one machine or"),
+        (SSH.replace('"node2"', '""'), 'hosts[1]: got ""; a text is needed'),
         (SSH + 'key = "none"\n', 'key: got "none"; there is no file '),
-        (SSH + "port = 70000\n", "port: got 70000; a port is 65535 at most"),
+        (SSH + "port = 70000\n", "port: got 70000; a whole number from 1 to 65,535 is needed"),
         (SSH + 'pyhton = "/usr/bin/python3"\n', 'no such key, did you mean "python"?'),
         (LOCAL.replace("local", "lokal"), 'kind: got "lokal"; did you mean "local"?'),
         ("workers = 2\n", "kind: got nothing; a kind of cluster is needed: "),

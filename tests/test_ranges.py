@@ -366,7 +366,9 @@ INTERNAL = (
 )
 """Steps that take what the package has checked, element by element."""
 
-NUMERIC = re.compile(r"\b(int|float|ArrayLike|NDArray|Floats|Fraction|Personal)\b")
+NUMERIC = re.compile(
+    r"\b(int|float|ArrayLike|NDArray|Floats|Fraction|Personal|Probability|Nonnegative|Size)\b"
+)
 
 
 def public() -> dict[str, Any]:

@@ -64,11 +64,14 @@ def test_what_a_profile_says(tmp_path: Path) -> None:
         (PLAIN.replace('walltime = "1-00:30:00"', ""), "walltime: got nothing; a time is needed"),
         (
             PLAIN + 'lifetime = "24:29:59"\n',
-            'lifetime: got "24:29:59"; above 0, at most 20:49:30 with this walltime',
+            'lifetime: got "24:29:59"; at most 20:49:30 with this walltime',
         ),
-        (PLAIN + 'lifetime = "00:00:00"\n', 'lifetime: got "00:00:00"; above 0, at most 20:49:30'),
-        (PLAIN + 'directives = ["nice=5"]\n', 'directives: got "nice=5"; options of sbatch begin'),
-        (PLAIN + 'directives = ["-a\\nrm"]\n', "directives: got "),
+        (PLAIN + 'lifetime = "00:00:00"\n', 'lifetime: got "00:00:00"; a time above 0 is needed'),
+        (
+            PLAIN + 'directives = ["nice=5"]\n',
+            'directives[0]: got "nice=5"; options of sbatch begin',
+        ),
+        (PLAIN + 'directives = ["-a\\nrm"]\n', "directives[0]: got "),
         (PLAIN + 'shared = "elsewhere"\n', 'shared: got "elsewhere"; there is no folder '),
         (PLAIN + 'partition = "long"\n', 'partition: got "long"; there is no such key'),
         (PLAIN + 'account = "a b"\n', 'account: got "a b"; one word is needed'),

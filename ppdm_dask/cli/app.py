@@ -16,6 +16,7 @@ from ppdm_dask.cli import (
     perturb,
     reproduce,
     runs,
+    schema,
 )
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
@@ -54,6 +55,7 @@ def _root(
 
 app.command("list")(inputs.list_)
 app.command()(inputs.check)
+app.command()(schema.schema)
 app.command()(runs.run)
 app.command()(runs.show)
 app.command()(runs.figures)

@@ -1,17 +1,13 @@
-"""One attribute of a codebook: its declared categories, and values to codes and back.
-
-Beside it: fields of a codebook's attribute, checked one by one.
-"""
+"""One attribute of a codebook: its declared categories, and values to codes and back."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import isnan
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,158 +25,28 @@ from ppdm_dask.files.columns import (
     plain_number,
     read_numbers,
 )
+from ppdm_dask.files.declared import Declared, fields_of
+from ppdm_dask.files.values import Either, Many, Number, Place, Text
 from ppdm_dask.frozen import settle
-from ppdm_dask.shown import cut, printable, quoted, shown
+from ppdm_dask.shown import given, quoted, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["Attribute", "check_fields"]
+__all__ = ["Attribute"]
 
 
-def check_fields(attribute: Attribute) -> dict[str, Any]:
-    """Check the fields of an attribute; those whose form changes, as tuples of texts and floats.
-
-    Raises
-    ------
-    CodebookError
-        If the fields contradict each other; the message gives the dotted path.
-    """
-    name, missing = attribute.name, attribute.missing
-    for field in ("name", "missing", "rule"):
-        value = getattr(attribute, field)
-        if not isinstance(value, str) and (value is not None or field == "name"):
-            raise _wrong(name, field, value, "must be a text")
-    found: dict[str, Any] = {"categories": _labels(name, "categories", attribute.categories)}
-    if not found["categories"]:
-        raise _wrong(name, "categories", (), "must declare at least one label")
-    if attribute.missing_codes is not None:
-        found["missing_codes"] = _codes(name, attribute.missing_codes)
-        if missing is None:
-            need = "needs `missing`, which says where these values go"
-            raise _wrong(name, "missing_codes", attribute.missing_codes, need)
-    return found | (_nominal if attribute.cuts is None else _numeric)(attribute, **found)
-
-
-def _nominal(
-    attribute: Attribute,
-    categories: tuple[str, ...],
-    missing_codes: tuple[str | float, ...] = (),
-) -> dict[str, Any]:
-    name, missing, found = attribute.name, attribute.missing, {}
-    labels = categories
-    if attribute.range is not None:
-        need = "is for numeric attributes, which have `cuts`"
-        raise _wrong(name, "range", attribute.range, need)
-    given: Any = attribute.groups
-    if given is not None:
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise _wrong(name, "groups", given, "must be a list of lists of labels")
-        groups = tuple(_labels(name, "groups", group) for group in given)
-        labels = _labels(name, "groups", [label for group in groups for label in group])
-        found["groups"] = groups
-        if len(groups) != len(categories):
-            need = f"must have one group for each of the {len(categories)} categories"
-            raise _wrong(name, "groups", groups, need)
-    if missing is not None and missing not in labels:
-        raise _wrong(name, "missing", missing, "must be one of the declared labels")
-    declared = frozenset(labels)
-    for code in missing_codes:
-        if (text := canonical_text(code)) != missing and text in declared:
-            raise _wrong(name, "missing_codes", code, "is a declared label too")
-    return found
-
-
-def _numeric(
-    attribute: Attribute,
-    categories: tuple[str, ...],
-    missing_codes: tuple[str | float, ...] = (),
-) -> dict[str, Any]:
-    name = attribute.name
-    if attribute.groups is not None:
-        need = "is for nominal attributes, without `cuts`"
-        raise _wrong(name, "groups", attribute.groups, need)
-    cuts = _numbers(name, "cuts", attribute.cuts)
-    found: dict[str, Any] = {"cuts": cuts}
-    if not cuts or any(low >= high for low, high in pairwise(cuts)):
-        raise _wrong(name, "cuts", cuts, "must hold at least one number and rise strictly")
-    extra = len(categories) - len(cuts) - 1
-    if extra not in (0, 1):
-        raise _wrong(
-            name,
-            "categories",
-            categories,
-            f"has {len(categories)} labels; {len(cuts)} cuts need {len(cuts) + 1}, "
-            f"or {len(cuts) + 2} with one for missing values",
-        )
-    if attribute.missing not in categories and (extra or attribute.missing is not None):
-        raise _wrong(name, "missing", attribute.missing, "must be one of the categories")
-    if attribute.range is not None:
-        limits = _numbers(name, "range", attribute.range)
-        if len(limits) != 2 or limits[0] > limits[1]:
-            raise _wrong(name, "range", attribute.range, "must be [smallest, largest]")
-        found["range"] = limits
-    return found
-
-
-def _wrong(name: object, field: str, value: object, need: str) -> CodebookError:
-    """Error of a field, with its dotted path."""
-    # Lists are those of the codebook, not of the data.
-    text = cut(repr(value)) if isinstance(value, tuple | list) else shown(value)
-    where = f"attribute.{printable(cut(name)) if isinstance(name, str) else shown(name)}.{field}"
-    return CodebookError(f"{where}: {text} {need}", value)
-
-
-def _labels(name: str, field: str, labels: Iterable[Any]) -> tuple[str, ...]:
-    """Labels, which must be distinct texts that are not empty."""
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise _wrong(name, field, labels, "must be a list of labels")
-    seen: set[str] = set()
-    labels = tuple(labels)
-    for label in labels:
-        if not isinstance(label, str) or not label:
-            raise _wrong(name, field, label, "must be a text that is not empty")
-        if label in seen:
-            raise _wrong(name, field, label, "is declared twice")
-        seen.add(label)
-    return labels
-
-
-def _numbers(name: str, field: str, values: Any) -> tuple[float, ...]:
-    """Finite numbers."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise _wrong(name, field, values, "must be a list of numbers")
-    values = tuple(values)
-    for value in values:
-        if not _is_number(value):
-            raise _wrong(name, field, value, "must be a finite number")
-    return tuple(float(value) + 0.0 for value in values)  # -0.0 is 0
-
-
-def _codes(name: str, codes: Any) -> tuple[str | float, ...]:
-    """Texts, which may be empty ones, and finite numbers."""
-    right = 'must be a list of texts and numbers, such as [-99, "Refused"]'
-    if isinstance(codes, str) or not isinstance(codes, Iterable) or not tuple(codes):
-        raise _wrong(name, "missing_codes", codes, right)
-    for code in codes:
-        if not isinstance(code, str) and not _is_number(code):
-            raise _wrong(name, "missing_codes", code, "must be a text or a finite number")
-    return tuple(code if isinstance(code, str) else float(code) + 0.0 for code in codes)
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number, and finite as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
-        return False
+LABEL = Text("a text that is not empty is needed", r"[\s\S]+")
+LABELS = Many(LABEL, "a list of at least one label is needed", 1, distinct=True)
+NUMBER = Number("a finite number is needed")
+LIMITS = Many(NUMBER, "[smallest, largest] is needed", 2)
+CODE = Either("a text or a finite number is needed", (Text(pattern=r"[\s\S]*"), NUMBER))
+CODES = Many(CODE, 'a list of texts and numbers, such as [-99, "Refused"], is needed', 1)
 
 
 @dataclass(frozen=True)
-class Attribute:
+class Attribute(Declared):
     """A question with its declared categories.
 
     A *nominal* attribute has no `cuts`: the code of a label is its position in `categories` or,
@@ -217,17 +83,71 @@ class Attribute:
         If the fields contradict each other; the message gives the dotted path.
     """
 
-    name: str
-    categories: tuple[str, ...]
-    cuts: tuple[float, ...] | None = None
-    groups: tuple[tuple[str, ...], ...] | None = None
-    missing: str | None = None
-    range: tuple[float, float] | None = None
+    named_by = "name"
+
+    name: Annotated[str, LABEL]
+    categories: Annotated[tuple[str, ...], LABELS]
+    cuts: Annotated[tuple[float, ...], Many(NUMBER, "a list of numbers is needed", 1)] | None = None
+    groups: (
+        Annotated[
+            tuple[tuple[str, ...], ...],
+            Many(Many(LABEL, "a list of labels is needed"), "a list of lists of labels is needed"),
+        ]
+        | None
+    ) = None
+    missing: Annotated[str, LABEL] | None = None
+    range: (
+        Annotated[tuple[float, float], Many(NUMBER, "[smallest, largest] is needed", 2)] | None
+    ) = None
     rule: str | None = None
-    missing_codes: tuple[str | float, ...] | None = None
+    missing_codes: Annotated[tuple[str | float, ...], CODES] | None = None
 
     def __post_init__(self) -> None:
-        settle(self, **check_fields(self))
+        at = Place("attribute", error=CodebookError, show=given)
+        name: Any = self.name
+        at = at[name if isinstance(name, str) else "name"]
+        for field in fields_of(type(self)):
+            value: Any = getattr(self, field.name)
+            if value is not None or field.needed:
+                settle(self, **{field.name: field.value.read(value, at[field.key])})
+        if self.missing_codes is not None and self.missing is None:
+            need = "`missing`, which says where these values go, is needed"
+            raise at["missing_codes"].wrong(self.missing_codes, need)
+        (self._check_nominal if self.cuts is None else self._check_numeric)(at)
+
+    def _check_nominal(self, at: Place) -> None:
+        if self.range is not None:
+            raise at["range"].wrong(self.range, "it is for numeric attributes, which have `cuts`")
+        if self.groups is not None:
+            LABELS.read(self.labels, at["groups"])
+            if len(self.groups) != len(self.categories):
+                need = f"one group for each of the {len(self.categories)} categories is needed"
+                raise at["groups"].wrong(self.groups, need)
+        if self.missing is not None and self.missing not in self.labels:
+            raise at["missing"].wrong(self.missing, "one of the declared labels is needed")
+        declared = frozenset(self.labels)
+        for code in self.missing_codes or ():
+            if (text := canonical_text(code)) != self.missing and text in declared:
+                raise at["missing_codes"].wrong(code, "it is a declared label too")
+
+    def _check_numeric(self, at: Place) -> None:
+        cuts = self.cuts or ()
+        if self.groups is not None:
+            raise at["groups"].wrong(self.groups, "it is for nominal attributes, without `cuts`")
+        if any(low >= high for low, high in pairwise(cuts)):
+            raise at["cuts"].wrong(cuts, "numbers that rise strictly are needed")
+        extra = len(self.categories) - len(cuts) - 1
+        if extra not in (0, 1):
+            raise at["categories"].wrong(
+                self.categories,
+                f"{len(self.categories)} labels; {len(cuts)} cuts need {len(cuts) + 1}, "
+                f"or {len(cuts) + 2} with one for missing values",
+            )
+        if self.missing not in self.categories and (extra or self.missing is not None):
+            raise at["missing"].wrong(self.missing, "one of the categories is needed")
+        limits: tuple[float, ...] = self.range or (0, 0)
+        if len(limits) != 2 or limits[0] > limits[1]:
+            raise at["range"].wrong(self.range, LIMITS.right)
 
     def __len__(self) -> int:
         """Return the number of categories."""
@@ -376,32 +296,3 @@ class Attribute:
                     label,
                 )
         return np.array([label in chosen for label in self.categories])
-
-    def config(self) -> dict[str, Any]:
-        """Return the fields as lists, texts and numbers; `from_config` reads them back."""
-        config: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "groups" and value is not None:
-                value = [list(group) for group in value]
-            elif isinstance(value, tuple):
-                value = list(value)
-            if value is not None:
-                config[field.name] = value
-        return config
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Read what `config` wrote; unknown and absent keys are errors."""
-        name = config.get("name")
-        known = [field.name for field in fields(cls)]
-        for key in config:
-            if key not in known:
-                path = f"attribute.{printable(cut(str(name)))}.{printable(cut(key))}"
-                raise CodebookError(f"{path}: unknown key; known are {', '.join(known)}", key)
-        for key in ("name", "categories"):
-            if key not in config:
-                raise CodebookError(
-                    f"attribute.{printable(cut(str(name)))}: the key `{key}` is absent", name
-                )
-        return cls(**config)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.arrow import as_frame
+from ppdm_dask.files.declared import Declared, document
+from ppdm_dask.files.fields import Table
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.frozen import settle
 from ppdm_dask.ranges import whole
@@ -294,7 +296,7 @@ def require_categories(records: Records, names: Iterable[str], what: str) -> Non
 
 
 @dataclass(frozen=True)
-class Codebook:
+class Codebook(Declared):
     """Attributes with all their categories, declared once and never inferred from a partition.
 
     Parameters
@@ -318,6 +320,8 @@ class Codebook:
     >>> book.encode(frame).codes.tolist()
     [[0, 2], [1, 0]]
     """
+
+    keys: ClassVar[Mapping[str, str]] = {"attributes": "attribute"}
 
     attributes: tuple[Attribute, ...]
     target: str | None = None
@@ -485,18 +489,11 @@ class Codebook:
         CodebookError
             On an unknown key or an impossible value; names `source` and the dotted path.
         """
-        try:
-            for key in config:
-                if key not in ("target", "attribute"):
-                    raise CodebookError(
-                        f"{printable(cut(key))}: unknown key; known are target, attribute", key
-                    )
-            entries = config.get("attribute", [])
-            if not isinstance(entries, list) or not all(isinstance(e, Mapping) for e in entries):
-                raise CodebookError("attribute: must be an array of tables, [[attribute]]")
-            return cls(tuple(map(Attribute.from_config, entries)), config.get("target"))
-        except CodebookError as error:
-            raise CodebookError(f"{source}: {error}", error.subject) from None
+        return cls.from_table(Table(config, source, error=CodebookError))
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return document("A codebook of ppdm_dask", super().schema())
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ppdm_dask._moved import moved_attribute
-from ppdm_dask.designs.base import Design, design_from_config, families, register
+from ppdm_dask.designs.base import Design, design_from_config, design_schema, families, register
 from ppdm_dask.designs.files import read_design, write_design
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.forced import ForcedResponse
@@ -41,6 +41,7 @@ __all__ = [
     "UnrelatedQuestion",
     "Warner",
     "design_from_config",
+    "design_schema",
     "families",
     "read_design",
     "register",

@@ -32,6 +32,7 @@ from ppdm_dask.data.partitioned import notice, plugin_for, table_of
 from ppdm_dask.designs.binding import Binding, check_fit, require_labels
 from ppdm_dask.designs.labels import Orders
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
+from ppdm_dask.files.declared import document_of_kinds
 from ppdm_dask.files.toml import read_toml
 from ppdm_dask.privacy import PosteriorSummary, Prior
 from ppdm_dask.randomness import LOGICAL_BLOCK, Stream
@@ -48,6 +49,7 @@ __all__ = [
     "all_thresholds",
     "condition",
     "design_from_config",
+    "design_schema",
     "draw_signed",
     "drawn",
     "families",
@@ -721,6 +723,12 @@ def register(family: Family) -> Family:
 def families() -> dict[str, type[Design]]:
     """Registered families by id, in alphabetical order."""
     return dict(sorted(_FAMILIES.items()))
+
+
+def design_schema() -> dict[str, Any]:
+    """JSON Schema of a design file of any family."""
+    kinds = {name: family.schema() for name, family in families().items()}
+    return document_of_kinds("A design file of ppdm_dask", "id", kinds)
 
 
 def design_from_config(config: Mapping[str, Any]) -> Design:

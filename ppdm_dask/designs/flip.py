@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import Codes, Design, register
-from ppdm_dask.designs.parameters import attribute_names, probability, shape_of
+from ppdm_dask.designs.parameters import (
+    NAMES,
+    SHAPE,
+    Probability,
+    attribute_names,
+    probability,
+    shape_of,
+)
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact, unpack_plane
@@ -63,7 +70,10 @@ class Flip(Design):
     left_out = ("shape",)
 
     def __init__(
-        self, attributes: str | Iterable[str], theta: float, shape: Sequence[int] | None = None
+        self,
+        attributes: Annotated[str | Iterable[str], NAMES],
+        theta: Probability,
+        shape: Annotated[Sequence[int] | None, SHAPE] = None,
     ) -> None:
         names = attribute_names(attributes)
         if shape is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy.typing as npt
 
@@ -15,6 +15,10 @@ from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, Orders, read_categories
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
+    LABELS,
+    LAW,
+    PROBABILITY,
+    OneName,
     labelled,
     noted_distribution,
     one_attribute,
@@ -69,12 +73,12 @@ class ForcedResponse(Labelled, Mixture):
 
     def __init__(
         self,
-        attribute: str,
-        truth: float | str | None = None,
-        forced: npt.ArrayLike | Mapping[str, float | str] | None = None,
+        attribute: OneName,
+        truth: Annotated[float | str | None, PROBABILITY] = None,
+        forced: Annotated[npt.ArrayLike | Mapping[str, float | str] | None, LAW] = None,
         *,
-        forced_probability: npt.ArrayLike | Mapping[str, float | str] | None = None,
-        categories: Sequence[str] | None = None,
+        forced_probability: Annotated[npt.ArrayLike | Mapping[str, float | str] | None, LAW] = None,
+        categories: Annotated[Sequence[str] | None, LABELS] = None,
     ) -> None:
         if (forced_probability is None) == (truth is None and forced is None):
             raise DesignError(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import Codes, register
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import attribute_names, shape_of
+from ppdm_dask.designs.parameters import (
+    NAMES,
+    SHAPE,
+    attribute_names,
+    shape_of,
+)
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -31,7 +36,11 @@ class Identity(Mixture):
 
     id = "identity"
 
-    def __init__(self, attributes: str | Iterable[str], shape: Sequence[int]) -> None:
+    def __init__(
+        self,
+        attributes: Annotated[str | Iterable[str], NAMES],
+        shape: Annotated[Sequence[int], SHAPE],
+    ) -> None:
         names = attribute_names(attributes)
         self.attributes = names
         self.shape = shape_of(shape, len(names))

@@ -14,7 +14,16 @@ import numpy as np
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import Codes, register
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import nonnegative, one_attribute, probability, whole
+from ppdm_dask.designs.parameters import (
+    Nonnegative,
+    OneName,
+    Probability,
+    Size,
+    nonnegative,
+    one_attribute,
+    probability,
+    whole,
+)
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane
 
@@ -61,16 +70,17 @@ class KaryResponse(Mixture):
     id = "kary"
     keys: ClassVar[Mapping[str, str]] = {"lambda_": "lambda"}
     left_out = ("q", "lambda_", "epsilon")
+    either: ClassVar[tuple[str, ...]] = ("p", "q", "lambda", "epsilon")
 
     def __init__(
         self,
-        attribute: str,
-        n: int,
-        p: float | None = None,
+        attribute: OneName,
+        n: Size,
+        p: Probability | None = None,
         *,
-        q: float | None = None,
-        lambda_: float | None = None,
-        epsilon: float | None = None,
+        q: Probability | None = None,
+        lambda_: Nonnegative | None = None,
+        epsilon: Nonnegative | None = None,
     ) -> None:
         names = one_attribute(attribute)
         size = whole("n", n, 2)
@@ -131,8 +141,9 @@ class Warner(KaryResponse):
     """
 
     id = "warner"
+    either = ()
 
-    def __init__(self, attribute: str, theta: float) -> None:
+    def __init__(self, attribute: OneName, theta: Probability) -> None:
         super().__init__(attribute, 2, probability("theta", theta))
 
     @property
@@ -156,6 +167,7 @@ class Crosswise(KaryResponse):
     """
 
     id = "crosswise"
+    either = ()
 
-    def __init__(self, attribute: str, p: float) -> None:
+    def __init__(self, attribute: OneName, p: Probability) -> None:
         super().__init__(attribute, 2, probability("p", p))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -14,11 +14,16 @@ from ppdm_dask.data.codebook import code_dtype
 from ppdm_dask.designs.base import MAX_CONDITION, Codes, condition, register
 from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.parameters import (
+    LABELS,
+    Inverse,
+    OneName,
+    Probability,
     inverse_name,
     one_attribute,
     probability,
     whole,
 )
+from ppdm_dask.files.values import Whole
 from ppdm_dask.randomness import exact, unpack_plane
 
 if TYPE_CHECKING:
@@ -63,13 +68,13 @@ class Kuk(Trait):
 
     def __init__(
         self,
-        attribute: str,
-        p1: float,
-        p2: float,
-        repeats: int = 1,
-        inverse: str = "weighted",
+        attribute: OneName,
+        p1: Probability,
+        p2: Probability,
+        repeats: Annotated[int, Whole(1, MOST_CARDS)] = 1,
+        inverse: Inverse = "weighted",
         trait: str | None = None,
-        categories: Sequence[str] | None = None,
+        categories: Annotated[Sequence[str] | None, LABELS] = None,
     ) -> None:
         self.attributes = one_attribute(attribute)
         self.shape = (2,)

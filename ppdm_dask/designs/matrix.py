@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,11 @@ from ppdm_dask.designs.base import (
 from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, joint_order, read_categories, same_law
 from ppdm_dask.designs.parameters import (
+    LABELS,
+    LAW,
+    MATRIX,
+    NAMES,
+    SHAPE,
     attribute_names,
     noted_distribution,
     numbers,
@@ -77,12 +82,12 @@ class RRMatrix(Labelled):
 
     def __init__(
         self,
-        attributes: str | Iterable[str],
-        P: npt.ArrayLike,
-        shape: Sequence[int] | None = None,
-        reported_shape: Sequence[int] | None = None,
-        p0: npt.ArrayLike | None = None,
-        categories: Sequence[Any] | None = None,
+        attributes: Annotated[str | Iterable[str], NAMES],
+        P: Annotated[npt.ArrayLike, MATRIX],
+        shape: Annotated[Sequence[int] | None, SHAPE] = None,
+        reported_shape: Annotated[Sequence[int] | None, SHAPE] = None,
+        p0: Annotated[npt.ArrayLike | None, LAW] = None,
+        categories: Annotated[Sequence[Any] | None, LABELS] = None,
     ) -> None:
         names = attribute_names(attributes)
         matrix = numbers("P", P)

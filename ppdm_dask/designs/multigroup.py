@@ -7,16 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import MAX_DENSE, Design, design_from_config, register
 from ppdm_dask.designs.flip import Flip
-from ppdm_dask.designs.parameters import arguments, attribute_names, probability, shape_of
+from ppdm_dask.designs.parameters import (
+    CHANCES,
+    GROUPS,
+    NAMES,
+    SHAPE,
+    arguments,
+    attribute_names,
+    probability,
+    shape_of,
+)
 from ppdm_dask.designs.product import Product
 from ppdm_dask.errors import DesignError, NotInvertible
+from ppdm_dask.files.values import Choice, Whole
 from ppdm_dask.frozen import settle
 from ppdm_dask.privacy import PosteriorSummary
 from ppdm_dask.randomness import exact
@@ -77,10 +87,10 @@ class MultiGroup(Product):
 
     def __init__(
         self,
-        groups: Iterable[Iterable[str]],
-        theta: float | Iterable[float],
-        attributes: Sequence[str] | None = None,
-        shape: Sequence[int] | None = None,
+        groups: Annotated[Iterable[Iterable[str]], GROUPS],
+        theta: Annotated[float | Iterable[float], CHANCES],
+        attributes: Annotated[Sequence[str] | None, NAMES] = None,
+        shape: Annotated[Sequence[int] | None, SHAPE] = None,
     ) -> None:
         checked = check_groups(groups, attributes, shape)
         thetas = read_thetas(theta, len(checked))
@@ -174,7 +184,7 @@ def check_groups(
         sizes = dict(zip(names, known, strict=True))
     group_of: dict[str, int] = {}
     for j, group in enumerate(found, 1):
-        if isinstance(group, str) or not isinstance(group, Iterable):
+        if isinstance(group, str | Mapping) or not isinstance(group, Iterable):
             raise DesignError(
                 f"groups: group {j} is {shown(group)}; a list of attribute names is needed", groups
             )
@@ -310,11 +320,11 @@ class RandomGroups:
 
     def __init__(
         self,
-        attributes: Sequence[str],
-        groups: int,
-        theta: float | Sequence[float],
-        split: str = "redrawn",
-        shape: Sequence[int] | None = None,
+        attributes: Annotated[Sequence[str], NAMES],
+        groups: Annotated[int, Whole(1)],
+        theta: Annotated[float | Sequence[float], CHANCES],
+        split: Annotated[str, Choice(SPLITS, "a way to deal")] = "redrawn",
+        shape: Annotated[Sequence[int] | None, SHAPE] = None,
     ) -> None:
         names = attribute_names(attributes)
         g = read_number(groups, len(names))

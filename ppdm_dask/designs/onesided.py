@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
@@ -10,7 +11,13 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import register
 from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.mixture import Mixture
-from ppdm_dask.designs.parameters import one_attribute, probability
+from ppdm_dask.designs.parameters import (
+    LABELS,
+    OneName,
+    Probability,
+    one_attribute,
+    probability,
+)
 from ppdm_dask.randomness import exact
 
 __all__ = ["Mangat", "Triangular"]
@@ -27,10 +34,10 @@ class _OneSided(Trait, Mixture):
 
     def __init__(
         self,
-        attribute: str,
-        p: float,
+        attribute: OneName,
+        p: Probability,
         trait: str | None = None,
-        categories: Sequence[str] | None = None,
+        categories: Annotated[Sequence[str] | None, LABELS] = None,
     ) -> None:
         self.attributes = one_attribute(attribute)
         self.shape = (2,)

@@ -5,20 +5,19 @@ Readers of single values: each complaint names the parameter, the value and what
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.labels import written
 from ppdm_dask.errors import DesignError
+from ppdm_dask.files.declared import Anything, fields_of, schema_of
+from ppdm_dask.files.values import Choice, Many, Place, Schema, Value, Whole, is_number
 from ppdm_dask.frozen import Frozen
 from ppdm_dask.shown import given, listed, quoted
 
@@ -26,10 +25,24 @@ if TYPE_CHECKING:
     from ppdm_dask.designs.labels import Categories
 
 __all__ = [
+    "BLOCKS",
+    "CHANCES",
+    "GROUPS",
+    "LABELS",
+    "LAW",
+    "LAWS",
+    "MATRIX",
+    "NAMES",
+    "PROBABILITY",
+    "SHAPE",
+    "Inverse",
+    "Nonnegative",
+    "OneName",
     "Parameters",
+    "Probability",
+    "Size",
     "arguments",
     "attribute_names",
-    "check_keys",
     "distribution",
     "inverse_name",
     "labelled",
@@ -76,13 +89,24 @@ def _unfold(values: Any) -> Any:
         return float(found) if isinstance(found, Fraction) else found
     if isinstance(values, Iterable) and not isinstance(values, np.ndarray | Mapping):
         return [_unfold(value) for value in values]
+    if isinstance(values, bool):
+        raise TypeError("a truth value is no number")
     return values
+
+
+def _holds_truth(values: Any) -> bool:
+    """Whether a truth value stands in nested lists, which NumPy takes for 0 or 1."""
+    if isinstance(values, list | tuple):
+        return any(map(_holds_truth, values))
+    return isinstance(values, bool)
 
 
 def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     """A new array of floats from nested sequences of numbers, or ratios as text."""
     try:
-        return np.array(values, dtype=float)
+        found = np.array(values, dtype=float)
+        if not _holds_truth(values):
+            return found
     except (TypeError, ValueError, OverflowError):
         pass
     try:
@@ -91,33 +115,96 @@ def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
         raise DesignError(f"{name}: got {given(values)}; numbers are needed", values) from None
 
 
+class Ratio(Value):
+    """A number from 0 to a largest, or a ratio as text: then the nearest float.
+
+    Parameters
+    ----------
+    right : str
+    most : float
+    """
+
+    def __init__(self, right: str, most: float) -> None:
+        self.right, self.most = right, most
+
+    def read(self, value: Any, at: Place) -> float:
+        number = ratio(value)
+        if not is_number(number) or not 0 <= number <= self.most:
+            raise at.wrong(number, self.right)
+        return float(number)
+
+    def schema(self) -> Schema:
+        number: Schema = {"type": "number", "minimum": 0}
+        if math.isfinite(self.most):
+            number["maximum"] = self.most
+        return {"anyOf": [number, {"type": "string", "pattern": f"^ *{_RATIO.pattern} *$"}]}
+
+
+PROBABILITY = Ratio("a probability in [0, 1] is needed", 1)
+NONNEGATIVE = Ratio("a number of 0 or more is needed", math.inf)
+
+Probability = Annotated[float, PROBABILITY]
+Nonnegative = Annotated[float, NONNEGATIVE]
+Size = Annotated[int, Whole(2, MOST_CATEGORIES)]
+"""Number of categories."""
+
+INVERSE = Choice(("weighted", "textbook"), "the name of a left inverse")
+Inverse = Annotated[str, INVERSE]
+
+_TEXT: Schema = {"type": "string", "minLength": 1}
+_TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
+_LAW: Schema = {"type": "array", "items": PROBABILITY.schema(), "minItems": 1}
+_LABELLED: Schema = {
+    "type": "object",
+    "additionalProperties": PROBABILITY.schema(),
+    "minProperties": 1,
+}
+
+OneName = Annotated[str, Anything({"anyOf": [_TEXT, {**_TEXTS, "maxItems": 1}]})]
+NAMES = Anything({"anyOf": [_TEXT, {**_TEXTS, "uniqueItems": True}]})
+SHAPE = Many(Whole(1, MOST_CATEGORIES))
+LABELS = Anything(
+    {"type": "array", "items": {"anyOf": [{"type": "string"}, {**_TEXTS, "minItems": 0}]}}
+)
+LAW = Anything({"anyOf": [_LAW, _LABELLED]})
+MATRIX = Anything({"type": "array", "items": _LAW, "minItems": 1})
+CHANCES = Anything({"anyOf": [PROBABILITY.schema(), _LAW]})
+"""One probability, or one for each of several."""
+
+LAWS = Anything(
+    {
+        "anyOf": [
+            PROBABILITY.schema(),
+            {**_LAW, "items": {"anyOf": [PROBABILITY.schema(), _LAW, _LABELLED]}},
+            _LABELLED,
+            {**_LABELLED, "additionalProperties": {"anyOf": [_LAW, _LABELLED]}},
+        ]
+    }
+)
+"""A law for all attributes, or of each."""
+
+GROUPS = Anything({"type": "array", "items": _TEXTS, "minItems": 1})
+BLOCKS = Anything({"type": "array", "items": {"$ref": "#"}, "minItems": 1})
+
+
+def argument(name: str) -> Place:
+    """Place of an argument of a design."""
+    return Place(name, error=DesignError, show=given)
+
+
 def probability(name: str, value: Any) -> float:
     """A number in [0, 1], or a ratio as text: then the nearest float."""
-    value = ratio(value)
-    number = isinstance(value, int | float | Fraction | np.floating | np.integer)
-    if not number or isinstance(value, bool) or not 0 <= value <= 1:
-        raise DesignError(f"{name}: got {given(value)}; a probability in [0, 1] is needed", value)
-    return float(value)
+    return PROBABILITY.read(value, argument(name))
 
 
 def nonnegative(name: str, value: Any) -> float:
     """A finite number of 0 or more, or a ratio as text."""
-    value = ratio(value)
-    number = isinstance(value, int | float | Fraction | np.floating | np.integer)
-    if not number or isinstance(value, bool) or not 0 <= value <= sys.float_info.max:
-        raise DesignError(f"{name}: got {given(value)}; a number of 0 or more is needed", value)
-    return float(value)
+    return NONNEGATIVE.read(value, argument(name))
 
 
 def whole(name: str, value: Any, least: int, most: int = MOST_CATEGORIES) -> int:
     """A whole number, neither below the least allowed nor above the most."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise DesignError(
-            f"{name}: got {given(value)}; a whole number of {least} or more is needed", value
-        )
-    if value > most:
-        raise DesignError(f"{name}: got {given(value)}; at most {most:,} is possible", value)
-    return int(value)
+    return Whole(least, most).read(value, argument(name))
 
 
 def sums_to_one(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -192,7 +279,7 @@ def stated_once(name: str, labels: tuple[str, ...] | None, categories: Any) -> A
 def attribute_names(value: Any) -> tuple[str, ...]:
     """One name or several, distinct and not empty."""
     names: tuple[str, ...] = ()
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
         names = (value,) if isinstance(value, str) else tuple(value)
     if not names or "" in names or any(not isinstance(name, str) for name in names):
         raise DesignError(f"attributes: got {given(value)}; one or more names are needed", value)
@@ -203,9 +290,7 @@ def attribute_names(value: Any) -> tuple[str, ...]:
 
 def inverse_name(value: Any) -> str:
     """Which of a family's left inverses estimates use."""
-    if value not in ("weighted", "textbook"):
-        raise DesignError(f"inverse: got {given(value)}; 'weighted' or 'textbook' is needed", value)
-    return str(value)
+    return INVERSE.read(value, argument("inverse"))
 
 
 def one_attribute(value: Any) -> tuple[str]:
@@ -234,46 +319,6 @@ def shape_of(value: Any, n_attributes: int) -> tuple[int, ...]:
     return tuple(int(k) for k in sizes)
 
 
-def check_keys(
-    family: str,
-    parameters: Mapping[str, Any],
-    required: Set[str],
-    optional: Set[str] = frozenset(),
-) -> None:
-    """Raise DesignError for a parameter that is unknown or missing."""
-    for key in parameters:
-        if key not in required | optional:
-            known = ", ".join(sorted(required | optional))
-            raise DesignError(
-                f"{listed([key])}: not a parameter of {family!r}; it has: {known}", key
-            )
-    for key in sorted(required - set(parameters)):
-        raise DesignError(f"{key}: missing; {family!r} needs it", key)
-
-
-class _Signature(NamedTuple):
-    """Parameters of a constructor, in their order."""
-
-    names: dict[str, str]
-    """Parameter of each key of a configuration."""
-
-    required: frozenset[str]
-    optional: frozenset[str]
-    kept: tuple[tuple[str, str], ...]
-    """Parameters that a configuration has, and their keys."""
-
-
-@cache
-def _signature(cls: type) -> _Signature:
-    keys, left_out = getattr(cls, "keys", {}), getattr(cls, "left_out", ())
-    parameters = inspect.signature(cls).parameters.values()
-    names = {keys.get(each.name, each.name): each.name for each in parameters}
-    without = {each.name for each in parameters if each.default is each.empty}
-    required = frozenset(key for key, name in names.items() if name in without)
-    kept = tuple((name, key) for key, name in names.items() if name not in left_out)
-    return _Signature(names, required, frozenset(names) - required, kept)
-
-
 def arguments(cls: type, family: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a constructor from a table: those without a default are needed.
 
@@ -282,9 +327,17 @@ def arguments(cls: type, family: str, parameters: Mapping[str, Any]) -> dict[str
     DesignError
         For a parameter that is unknown or missing, as one of the family.
     """
-    signature = _signature(cls)
-    check_keys(family, parameters, signature.required, signature.optional)
-    return {signature.names[key]: value for key, value in parameters.items()}
+    known = {field.key: field for field in fields_of(cls)}
+    needed = {key for key, field in known.items() if field.needed}
+    for key in parameters:
+        if key not in known:
+            have = ", ".join(sorted(known))
+            raise DesignError(
+                f"{listed([key])}: not a parameter of {family!r}; it has: {have}", key
+            )
+    for key in sorted(needed - set(parameters)):
+        raise DesignError(f"{key}: missing; {family!r} needs it", key)
+    return {known[key].name: value for key, value in parameters.items()}
 
 
 class Parameters(Frozen):
@@ -305,6 +358,9 @@ class Parameters(Frozen):
     keys: ClassVar[Mapping[str, str]] = {}
     """Keys of parameters that a configuration calls otherwise."""
 
+    either: ClassVar[tuple[str, ...]] = ()
+    """Keys of which exactly one is needed."""
+
     if TYPE_CHECKING:
         # What the contract has beside these methods.
         @property
@@ -324,10 +380,10 @@ class Parameters(Frozen):
     def _stated(self) -> Iterator[tuple[str, str, Any]]:
         """Each parameter that has to be said for an equal design, its key, and its value."""
         kind: type = type(self)
-        for name, key in _signature(kind).kept:
-            value = self._parameter(name)
-            if value is not None and not (name == "inverse" and value == "weighted"):
-                yield name, key, value
+        for field in fields_of(kind):
+            value = None if field.name in self.left_out else self._parameter(field.name)
+            if value is not None and not (field.name == "inverse" and value == "weighted"):
+                yield field.name, field.key, value
 
     def config(self) -> dict[str, Any]:
         """Parameters as JSON values, from which ``design_from_config`` builds an equal one."""
@@ -343,6 +399,13 @@ class Parameters(Frozen):
             For a parameter that is unknown or missing, or an impossible value.
         """
         return cls(**arguments(cls, cls.id, parameters))
+
+    @classmethod
+    def schema(cls) -> Schema:
+        """JSON Schema of a design file of the family."""
+        found = schema_of(cls)
+        properties = {"id": {"const": cls.id}, **found["properties"]}
+        return {**found, "properties": properties, "required": ["id", *found.get("required", ())]}
 
     def __repr__(self) -> str:
         stated = (f"{name}={_short(value)}" for name, _, value in self._stated())

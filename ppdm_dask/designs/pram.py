@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,10 @@ from ppdm_dask.designs.labels import Categories, Orders, read_categories
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
+    LABELS,
+    LAW,
+    OneName,
+    Probability,
     distribution,
     labelled,
     noted_distribution,
@@ -53,10 +57,10 @@ class InvariantPRAM(Labelled, Mixture):
 
     def __init__(
         self,
-        attribute: str,
-        prior: npt.ArrayLike | Mapping[str, float | str],
-        q: float,
-        categories: Sequence[str] | None = None,
+        attribute: OneName,
+        prior: Annotated[npt.ArrayLike | Mapping[str, float | str], LAW],
+        q: Probability,
+        categories: Annotated[Sequence[str] | None, LABELS] = None,
     ) -> None:
         values, named = labelled(prior)
         law, notes = noted_distribution("prior", values)

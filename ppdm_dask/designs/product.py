@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,11 @@ from ppdm_dask.data.codebook import code_dtype
 from ppdm_dask.designs.base import Codes, Design, design_from_config, register
 from ppdm_dask.designs.labels import Categories, Orders
 from ppdm_dask.designs.mixture import MAX_JOINT
-from ppdm_dask.designs.parameters import arguments, attribute_names
+from ppdm_dask.designs.parameters import (
+    BLOCKS,
+    arguments,
+    attribute_names,
+)
 from ppdm_dask.errors import DesignError
 from ppdm_dask.shown import amount, given, shown
 
@@ -55,7 +59,7 @@ class Product(Design):
     id = "product"
     keys: ClassVar[Mapping[str, str]] = {"designs": "blocks"}
 
-    def __init__(self, designs: Iterable[Design]) -> None:
+    def __init__(self, designs: Annotated[Iterable[Design], BLOCKS]) -> None:
         designs = tuple(designs)
         for design in designs:
             if not isinstance(design, Design):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,10 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import register
 from ppdm_dask.designs.parameters import (
+    Nonnegative,
+    OneName,
+    Probability,
+    Size,
     nonnegative,
     one_attribute,
     probability,
@@ -18,6 +22,7 @@ from ppdm_dask.designs.parameters import (
 )
 from ppdm_dask.designs.sets import CHUNK, Bits, SetDesign, check_size
 from ppdm_dask.errors import DesignError
+from ppdm_dask.files.values import Whole
 from ppdm_dask.randomness import exact, unpack_plane
 
 if TYPE_CHECKING:
@@ -57,15 +62,16 @@ class SubsetSelection(SetDesign):
 
     id = "subset"
     left_out = ("epsilon",)
+    either = ("p", "epsilon")
 
     def __init__(
         self,
-        attribute: str,
-        n: int,
-        size: int | None = None,
-        p: float | None = None,
+        attribute: OneName,
+        n: Size,
+        size: Annotated[int | None, Whole(1)] = None,
+        p: Probability | None = None,
         *,
-        epsilon: float | None = None,
+        epsilon: Nonnegative | None = None,
     ) -> None:
         names, k = one_attribute(attribute), whole("n", n, 2)
         if (p is None) == (epsilon is None):

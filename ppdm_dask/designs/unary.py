@@ -12,6 +12,11 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import register
 from ppdm_dask.designs.parameters import (
+    Inverse,
+    Nonnegative,
+    OneName,
+    Probability,
+    Size,
     inverse_name,
     nonnegative,
     one_attribute,
@@ -65,13 +70,13 @@ class UnaryEncoding(SetDesign):
 
     def __init__(
         self,
-        attribute: str,
-        n: int,
-        p: float | None = None,
-        q: float | None = None,
+        attribute: OneName,
+        n: Size,
+        p: Probability | None = None,
+        q: Probability | None = None,
         *,
-        epsilon: float | None = None,
-        inverse: str = "weighted",
+        epsilon: Nonnegative | None = None,
+        inverse: Inverse = "weighted",
     ) -> None:
         names, k = one_attribute(attribute), whole("n", n, 2)
         if (epsilon is None) == (p is None and q is None) or (p is None) != (q is None):

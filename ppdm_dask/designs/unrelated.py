@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,11 @@ from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, Labels, Orders, read_categories
 from ppdm_dask.designs.mixture import COIN, PERSONAL, Mixture, uniform
 from ppdm_dask.designs.parameters import (
+    LABELS,
+    LAWS,
+    NAMES,
+    SHAPE,
+    Probability,
     attribute_names,
     labelled,
     noted_distribution,
@@ -69,11 +74,11 @@ class UnrelatedQuestion(Labelled, Mixture):
 
     def __init__(
         self,
-        attributes: str | Iterable[str],
-        q: float,
-        w_y: Personal | Sequence[Personal] = 0.5,
-        shape: Sequence[int] | None = None,
-        categories: Sequence[Any] | None = None,
+        attributes: Annotated[str | Iterable[str], NAMES],
+        q: Probability,
+        w_y: Annotated[Personal | Sequence[Personal], LAWS] = 0.5,
+        shape: Annotated[Sequence[int] | None, SHAPE] = None,
+        categories: Annotated[Sequence[Any] | None, LABELS] = None,
     ) -> None:
         names = attribute_names(attributes)
         entries = _entries(names, w_y)

@@ -94,6 +94,8 @@ class Kind(Generic[Recipe]):
         Axes of its results in the order of the digest; ``GRID`` stands for those of the grid.
     variables : tuple of Variable
         What its results may hold, in the order of the digest.
+    schema : callable
+        JSON Schema of its recipes.
     read : callable
         Makes a recipe of plain tables, the file as messages call it, and the recipe's name; raises
         RecipeError.
@@ -122,6 +124,7 @@ class Kind(Generic[Recipe]):
     tells: tuple[str, ...]
     axes: tuple[str, ...]
     variables: tuple[Variable, ...]
+    schema: Callable[[], dict[str, Any]]
     read: Callable[[Mapping[str, Any], str, str | None], Recipe]
     plan: Callable[[Recipe], Plan]
     tables: Callable[[xr.Dataset], Iterable[tuple[str, RenderableType]]]

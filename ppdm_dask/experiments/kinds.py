@@ -12,6 +12,7 @@ from ppdm_dask.experiments.kind import Kind, Plan
 from ppdm_dask.experiments.parts import RecipeBase
 from ppdm_dask.experiments.perturbation import PERTURBATION
 from ppdm_dask.experiments.sweep import SWEEP
+from ppdm_dask.files.declared import document
 from ppdm_dask.files.fields import read_toml
 from ppdm_dask.resources import recipe_path
 
@@ -26,6 +27,7 @@ __all__ = [
     "kind_of_result",
     "load_recipe",
     "make_plan",
+    "recipe_schema",
     "telling_tables",
 ]
 
@@ -92,6 +94,17 @@ def load_recipe(recipe: str | Path) -> AnyRecipe:
     path = recipe_path(recipe)
     loaded = recipe_from_config(read_toml(path), source=str(path), name=path.stem)
     return replace(loaded, base=path.parent)
+
+
+def recipe_schema() -> dict[str, Any]:
+    """JSON Schema of a recipe of any kind."""
+    *others, last = KINDS.values()
+    chosen: dict[str, Any] = {"$ref": f"#/$defs/{last.name}"}
+    for kind in reversed(others):
+        told = {"anyOf": [{"required": [table]} for table in kind.tells]}
+        chosen = {"if": told, "then": {"$ref": f"#/$defs/{kind.name}"}, "else": chosen}
+    kinds = {kind.name: kind.schema() for kind in KINDS.values()}
+    return document("A recipe of ppdm_dask", {"type": "object", **chosen, "$defs": kinds})
 
 
 def check_recipe(recipe: AnyRecipe) -> None:

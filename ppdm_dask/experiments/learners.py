@@ -1,13 +1,15 @@
-"""The learners that recipes name: where each one is, and how its parameters are read."""
+"""The learners that recipes name: where each one is, and what its parameters may be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from ppdm_dask.files.fields import Table, is_number, scalar
+from ppdm_dask.files.declared import Declared
+from ppdm_dask.files.values import Choice, Either, Number, Whole
+from ppdm_dask.frozen import settle
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Records, Reports
@@ -31,31 +33,53 @@ class Learner(Protocol):
     def score_disguised(self, reports: Reports, stream: Stream | None = None) -> Estimate: ...
 
 
-def _no_parameters(table: Table) -> dict[str, Any]:
-    return {}
+@dataclass(frozen=True)
+class NoParameters(Declared):
+    """No parameters."""
 
 
-def _naive_bayes(table: Table) -> dict[str, Any]:
-    floor = table.take("floor")
-    if floor is None:
-        floor = "1/n"
-    if floor != "1/n" and not (is_number(floor) and 0 < floor < 1):
-        right = 'the text "1/n" or a proportion between 0 and 1, both excluded, is needed'
-        raise table.error("floor", floor, right)
-    return {"floor": floor}
+@dataclass(frozen=True)
+class NaiveBayesSpec(Declared):
+    """Parameters of naive Bayes.
+
+    Parameters
+    ----------
+    floor : "1/n" or float
+        Least probability that takes the place of estimates below it.
+    """
+
+    floor: Annotated[
+        str | float,
+        Either(
+            'the text "1/n" or a proportion between 0 and 1, both excluded, is needed',
+            (Choice(("1/n",), "a text"), Number("", above=0, below=1)),
+        ),
+    ] = "1/n"
 
 
-def _id3(table: Table) -> dict[str, Any]:
-    """Only what changes the paper's algorithm, so that writing out a default changes no key."""
-    found: dict[str, Any] = {"max_depth": table.optional_integer("max_depth", 0)}
-    for name in ("min_weight", "min_z"):
-        value = table.take(name)
-        found[name] = scalar(value)
-        if value is not None and not (is_number(found[name]) and found[name] >= 0):
-            raise table.error(name, value, "a number of 0 or more is needed")
-    if found["min_weight"] == 0:
-        found["min_weight"] = None
-    return {name: value for name, value in found.items() if value is not None}
+NOT_NEGATIVE = Number("a number of 0 or more is needed", 0, canonical=True)
+
+
+@dataclass(frozen=True)
+class ID3Spec(Declared):
+    """Only what changes the paper's algorithm, so that writing out a default changes no key.
+
+    Parameters
+    ----------
+    max_depth : int, optional
+        Tests on the way from the root to a leaf at the most.
+    min_weight : float, optional
+        Estimated records that a node needs to be split.
+    min_z : float, optional
+        Standard errors by which a split has to gain.
+    """
+
+    max_depth: Annotated[int, Whole(0)] | None = None
+    min_weight: Annotated[float, NOT_NEGATIVE] | None = None
+    min_z: Annotated[float, NOT_NEGATIVE] | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, min_weight=self.min_weight or None)
 
 
 @dataclass(frozen=True)
@@ -67,16 +91,15 @@ class Entry:
     path : str
         Module below ``ppdm_dask.mine``, a colon, and the class, which is made of a design, a target
         and the parameters by name.
-    read : callable
-        Takes the parameters from the table that names the learner, and returns them as the cell's
-        key has them; by default there are none.
+    declared : type
+        What declares the parameters in the table that names the learner; by default there are none.
     tree : bool
         Whether its size is a result.
     """
 
     # A path and no class: reading a recipe must not wait for scikit-learn, which takes a second.
     path: str
-    read: Callable[[Table], dict[str, Any]] = _no_parameters
+    declared: type[Declared] = NoParameters
     tree: bool = False
 
     def build(self, design: Design, target: str, **parameters: Any) -> Learner:
@@ -86,8 +109,8 @@ class Entry:
 
 
 LEARNERS: dict[str, Entry] = {
-    "naive-bayes": Entry("naive_bayes:NaiveBayes", _naive_bayes),
-    "id3": Entry("id3:ID3", _id3, tree=True),
+    "naive-bayes": Entry("naive_bayes:NaiveBayes", NaiveBayesSpec),
+    "id3": Entry("id3:ID3", ID3Spec, tree=True),
 }
 """By the name in ``[mine]``, and among the classifiers of ``[usability]``."""
 

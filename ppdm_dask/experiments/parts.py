@@ -1,4 +1,4 @@
-"""The tables of a recipe, each a frozen dataclass that reads itself.
+"""The tables of a recipe, each a frozen dataclass that declares its keys.
 
 Beside it: what recipes of all kinds have in common: where they come from, their digest, their
 changes.
@@ -10,38 +10,31 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 from ppdm_dask import datasets
+from ppdm_dask.files.declared import Declared, fields_of, plain
 from ppdm_dask.files.fields import Table
-from ppdm_dask.files.reader import endings, format_of
+from ppdm_dask.files.reader import FORMATS, endings
+from ppdm_dask.files.values import Choice, Many, Number, Text, Whole
+from ppdm_dask.frozen import settle
 
-__all__ = [
-    "About",
-    "DataEntry",
-    "Part",
-    "RecipeBase",
-    "read_each",
-    "read_id",
-]
+__all__ = ["About", "DataEntry", "Id", "RecipeBase", "Repeats", "Seed", "Share", "Some"]
 
 
-class _Named(Protocol):
-    @property
-    def id(self) -> str: ...  # pragma: no cover
-
-
-class Drawn(_Named, Protocol):
+class Drawn(Protocol):
     """A table ``[[figure]]``."""
 
+    @property
+    def id(self) -> str: ...  # pragma: no cover
     @property
     def title(self) -> str: ...  # pragma: no cover
 
 
-class Repeats(Protocol):
+class Repeated(Protocol):
     """The table ``[sweep]``."""
 
     @property
@@ -50,11 +43,24 @@ class Repeats(Protocol):
     def seed(self) -> int: ...  # pragma: no cover
 
 
-Entry = TypeVar("Entry", bound=_Named)
+Id = Annotated[
+    str,
+    Text(
+        "an id of letters, digits, '.', '_' and '-' is needed, a letter or digit first",
+        "[A-Za-z0-9][A-Za-z0-9._-]*",
+    ),
+]
+Repeats = Annotated[int, Whole(1)]
+Seed = Annotated[int, Whole(0)]
+Share = Annotated[
+    float, Number("a share between 0 and 1, both excluded, is needed", above=0, below=1)
+]
+Some = Annotated[tuple[str, ...], Many(Text(), distinct=True)]
+"""Texts, each once."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeBase(ABC):
+class RecipeBase(Declared, ABC):
     """An experiment: what is computed; never where or how fast.
 
     Parameters
@@ -70,9 +76,11 @@ class RecipeBase(ABC):
     """
 
     kind: ClassVar[str]
+    keys: ClassVar[Mapping[str, str]] = {"figures": "figure"}
+    apart = ("name", "source", "base")
 
     about: About
-    sweep: Repeats
+    sweep: Repeated
     figures: tuple[Drawn, ...] = ()
     name: str = field(default="recipe", compare=False)
     source: str = field(default="recipe", compare=False)
@@ -89,20 +97,12 @@ class RecipeBase(ABC):
         RecipeError
             One line: `source`, dotted path, value, and what would be right.
         """
-        root = Table(config, source)
-        about = About.read(root.table("about", "a table [about] with a title is needed"))
-        own = cls._read(root)
-        root.done()
-        return cls(about=about, **own, name=name or Path(source).stem, source=source)
+        recipe = cls.from_table(Table(config, source))
+        return replace(recipe, name=name or Path(source).stem, source=source)
 
-    @classmethod
-    @abstractmethod
-    def _read(cls, root: Table) -> dict[str, Any]:
-        """Read the tables besides ``[about]``, by the fields that keep them."""
-
-    @abstractmethod
     def config(self) -> dict[str, Any]:
         """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""
+        return {each.key: plain(getattr(self, each.name)) for each in fields_of(type(self))}
 
     def _content(self) -> dict[str, Any]:
         """What the digest is taken of: all that a number depends on."""
@@ -137,74 +137,35 @@ class RecipeBase(ABC):
         return self.base / name
 
 
-def read_each(
-    root: Table, key: str, need: str, read: Callable[[Table], Entry], least: int = 0
-) -> tuple[Entry, ...]:
-    """Read a list of tables whose ids differ.
-
-    Raises
-    ------
-    RecipeError
-        If two have the same id, one cannot be read, or there are fewer than `least`.
-    """
-    found: dict[str, Entry] = {}
-    for table in root.tables(key, need):
-        entry = read(table)
-        if entry.id in found:
-            raise table.error("id", entry.id, "another entry has this id; ids must differ")
-        found[entry.id] = entry
-    if len(found) < least:
-        raise root.error(key, None, need)
-    return tuple(found.values())
-
-
-BINARISE = ("midrange", "median")
-INCOMPLETE = ("keep", "drop")
-DUPLICATES = ("keep", "drop")
-
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_ID_NEEDED = "an id of letters, digits, '.', '_' and '-' is needed, a letter or digit first"
-
-
-def read_id(table: Table) -> str:
-    """Return the id of a table."""
-    name = table.text("id", _ID_NEEDED)
-    if not _ID.fullmatch(name):
-        raise table.error("id", name, _ID_NEEDED)
-    return name
-
-
-class Part:
-    """What the tables have in common: back to plain values."""
-
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values, without the keys that say nothing."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in found.items()
-            if value is not None and value != ()
-        }
-
-
 @dataclass(frozen=True)
-class About(Part):
-    """Title, references and notes; no number depends on them."""
+class About(Declared):
+    """Title, references and notes; no number depends on them.
+
+    Parameters
+    ----------
+    title : str
+    references : tuple of str
+        Keys of the bibliography, or whole references.
+    notes : str, optional
+    """
 
     title: str
     references: tuple[str, ...] = ()
     notes: str | None = None
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[about]``."""
-        about = cls(table.text("title"), table.texts("references"), table.optional_text("notes"))
-        table.done()
-        return about
+
+# Small or capital letters, as far as a JSON Schema can say so.
+_ENDINGS = "|".join(
+    re.sub("[a-z]", lambda letter: f"[{letter[0]}{letter[0].upper()}]", re.escape(each))
+    for form in FORMATS
+    for each in form.endings
+)
+DATA_FILE = Text(f"a file that ends in {endings()} is needed", rf".*(?:{_ENDINGS})")
+KEEP_OR_DROP = Choice(("keep", "drop"), "a way")
 
 
 @dataclass(frozen=True)
-class DataEntry(Part):
+class DataEntry(Declared):
     """One variant of the data: a set, its codebook, and how it is prepared.
 
     Parameters
@@ -221,36 +182,22 @@ class DataEntry(Part):
         Use only the first so many records, 2 or more.
     incomplete : {"keep", "drop"}
         What to do with records that miss a value.
-    duplicates : {"drop"}, optional
-        Leave out records that are equal, over all attributes of the codebook, to an earlier one.
+    duplicates : {"keep", "drop"}, optional
+        "drop" leaves out records that are equal, over all attributes of the codebook, to an earlier
+        one.
     """
 
-    id: str
-    codebook: str
-    set: str | None = None
-    file: str | None = None
-    binarise: str | None = None
-    records: int | None = None
-    incomplete: str = "keep"
-    duplicates: str | None = None
+    either = ("set", "file")
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read a table ``[[data]]``."""
-        name = read_id(table)
-        codebook = table.text("codebook", "a path relative to the recipe is needed")
-        bundled = table.optional_choice("set", datasets.names(), "a bundled data set")
-        file = table.optional_text("file", "a path relative to the recipe is needed")
-        if (bundled is None) == (file is None):
-            right = "either a bundled `set` or a `file` is needed, and not both"
-            raise table.error("file", file, right)
-        if file is not None and format_of(Path(file)) is None:
-            raise table.error("file", file, f"a file that ends in {endings()} is needed")
-        binarise = table.optional_choice("binarise", BINARISE, "a rule")
-        records = table.optional_integer("records", 2)
-        incomplete = table.optional_choice("incomplete", INCOMPLETE, "a way") or "keep"
-        duplicates = table.optional_choice("duplicates", DUPLICATES, "a way")
-        table.done()
+    id: Id
+    codebook: Annotated[str, Text("a path relative to the recipe is needed")]
+    set: Annotated[str, Choice(datasets.names, "a bundled data set")] | None = None
+    file: Annotated[str, DATA_FILE] | None = None
+    binarise: Annotated[str, Choice(("midrange", "median"), "a rule")] | None = None
+    records: Annotated[int, Whole(2)] | None = None
+    incomplete: Annotated[str, KEEP_OR_DROP] = "keep"
+    duplicates: Annotated[str, KEEP_OR_DROP] | None = None
+
+    def __post_init__(self) -> None:
         # Only what changes the records, so that writing out the default changes no key.
-        duplicates = None if duplicates == "keep" else duplicates
-        return cls(name, codebook, bundled, file, binarise, records, incomplete, duplicates)
+        settle(self, duplicates=None if self.duplicates == "keep" else self.duplicates)

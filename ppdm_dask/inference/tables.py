@@ -283,13 +283,13 @@ def count(
     CodebookError
         If there is no attribute of a name.
     """
-    design = getattr(records, "design", None) if design is None else design
-    if design is None:
-        raise RecordsError("design: got none; the design that made the reports is needed", records)
     if isinstance(records, PartitionedReports):
         names = None if over is None else tuple(over)
         table: ContingencyTable = records.reduce(partial(count, design=design, over=names))
         return table
+    design = getattr(records, "design", None) if design is None else design
+    if design is None:
+        raise RecordsError("design: got none; the design that made the reports is needed", records)
     design = bound_to(records, design)
     digest, simulated = require_design(records, design)
     if records.weights is not None or records.strata is not None:

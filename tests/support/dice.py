@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from ppdm_dask.drawing.texts import course, fixed, plain_table
 from ppdm_dask.engine.cells import Cell
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.kind import Finished, Kind
-from ppdm_dask.experiments.parts import Part, RecipeBase, read_each, read_id
+from ppdm_dask.experiments.parts import Id, RecipeBase, Repeats, Seed
 from ppdm_dask.experiments.variables import GRID, Variable, assemble
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.declared import Declared
+from ppdm_dask.files.values import Many, Whole
 from ppdm_dask.randomness import SimulationStream
 
 if TYPE_CHECKING:
@@ -31,55 +32,69 @@ VARIABLES = (
 
 
 @dataclass(frozen=True)
-class Throws(Part):
-    repeats: int
-    seed: int
+class Throws(Declared):
+    """Throws of each die.
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        throws = cls(table.integer("repeats", 1), table.integer("seed", 0))
-        table.done()
-        return throws
+    Parameters
+    ----------
+    repeats : int
+        How many.
+    seed : int
+        Of all of them.
+    """
+
+    repeats: Repeats
+    seed: Seed
 
 
 @dataclass(frozen=True)
-class Picture(Part):
-    id: str
+class Picture(Declared):
+    """A picture of the means.
+
+    Parameters
+    ----------
+    id : str
+        Name of its files.
+    title : str
+        Above it.
+    """
+
+    id: Id
     title: str
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        picture = cls(read_id(table), table.text("title"))
-        table.done()
-        return picture
+
+@dataclass(frozen=True)
+class Dice(Declared):
+    """Which dice are thrown.
+
+    Parameters
+    ----------
+    faces : tuple of int
+        How many each has.
+    """
+
+    faces: Annotated[tuple[int, ...], Many(Whole(0), "numbers of faces are needed", 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiceRecipe(RecipeBase):
+    """Dice that are thrown.
+
+    Parameters
+    ----------
+    dice, sweep, figures
+        Tables.
+    """
+
     kind = "dice"
 
-    faces: tuple[int, ...]
+    dice: Dice
     sweep: Throws
     figures: tuple[Picture, ...] = ()
 
-    @classmethod
-    def _read(cls, root: Table) -> dict[str, Any]:
-        dice = root.table("dice", "a table [dice] is needed")
-        faces = tuple(int(n) for n in dice.scalars("faces", "numbers of faces are needed"))
-        dice.done()
-        return {
-            "faces": faces,
-            "sweep": Throws.read(root.table("sweep", "a table [sweep] is needed")),
-            "figures": read_each(root, "figure", "figures are tables [[figure]]", Picture.read),
-        }
-
-    def config(self) -> dict[str, Any]:
-        return {
-            "about": self.about.config(),
-            "dice": {"faces": list(self.faces)},
-            "sweep": self.sweep.config(),
-            "figure": [figure.config() for figure in self.figures],
-        }
+    @property
+    def faces(self) -> tuple[int, ...]:
+        return self.dice.faces
 
     def points(self) -> tuple[int, ...]:
         return self.faces
@@ -174,6 +189,7 @@ DICE = Kind(
     tells=("dice",),
     axes=(GRID,),
     variables=VARIABLES,
+    schema=DiceRecipe.schema,
     read=DiceRecipe.from_config,
     plan=DicePlan,
     findings=findings,

@@ -5,7 +5,14 @@ Nothing here loads Dask before a pool is asked for.
 
 from __future__ import annotations
 
-from ppdm_dask.cluster.kinds.base import KINDS, Profile, load_profile, register
+from ppdm_dask.cluster.kinds.base import (
+    KINDS,
+    Profile,
+    load_profile,
+    profile_from_config,
+    profile_schema,
+    register,
+)
 from ppdm_dask.cluster.kinds.local import LocalProfile
 from ppdm_dask.cluster.kinds.scheduler import SchedulerProfile
 from ppdm_dask.cluster.kinds.slurm import SLURMProfile
@@ -19,5 +26,7 @@ __all__ = [
     "SSHProfile",
     "SchedulerProfile",
     "load_profile",
+    "profile_from_config",
+    "profile_schema",
     "register",
 ]

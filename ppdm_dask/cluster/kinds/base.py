@@ -8,19 +8,33 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from ppdm_dask.cluster.security import make_certificates, read_certificates
 from ppdm_dask.cluster.sizes import UNITS, parse_size, show_size
-from ppdm_dask.errors import ProfileError, RecipeError
-from ppdm_dask.files.fields import Table, read_toml
+from ppdm_dask.errors import ProfileError
+from ppdm_dask.files.declared import Declared, document_of_kinds
+from ppdm_dask.files.fields import Table
+from ppdm_dask.files.toml import read_toml
+from ppdm_dask.files.values import Place, Schema, Text, Value, Whole
+from ppdm_dask.frozen import settle
 from ppdm_dask.resources import profile_path
 
 if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
     from ppdm_dask.cluster.security import Certificates
 
-__all__ = ["KINDS", "Profile", "load_profile", "register"]
+__all__ = [
+    "KINDS",
+    "OWN",
+    "Beside",
+    "Profile",
+    "Size",
+    "load_profile",
+    "profile_from_config",
+    "profile_schema",
+    "register",
+]
 
 
 KINDS: dict[str, type[Profile]] = {}
@@ -30,8 +44,48 @@ KINDS: dict[str, type[Profile]] = {}
 OWN = "run"
 
 
+class Size(Value):
+    """Memory of a worker, in bytes."""
+
+    right = 'the memory that one worker may use is needed, such as "4 GiB"'
+
+    def read(self, value: Any, at: Place) -> int:
+        size = parse_size(Text(self.right).read(value, at))
+        if size is None:
+            raise at.wrong(value, f"{self.right}; units are {', '.join(UNITS)}")
+        if size < 64 * 2**20:
+            raise at.wrong(value, "a worker needs 64 MiB at the very least, in practice 500")
+        return size
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": rf"^\d+(?:\.\d+)? *(?:{'|'.join(UNITS)})$"}
+
+
+@dataclass(frozen=True)
+class Beside(Text):
+    """Path of a file or a folder; a relative one starts from the folder of the profile.
+
+    Parameters
+    ----------
+    there : {"", "file", "folder"}
+        What has to be there.
+    kept : str
+        A word that is no path.
+    """
+
+    there: str = ""
+    kept: str = ""
+
+    def read(self, value: Any, at: Place) -> str:
+        text = super().read(value, at)
+        path = Path(at.source).parent / Path(text).expanduser()
+        if self.there and not (path.is_file() if self.there == "file" else path.is_dir()):
+            raise at.wrong(value, f"there is no {self.there} {path}")
+        return text if text == self.kept else str(path)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Profile(ABC):
+class Profile(Declared, ABC):
     """Where a run computes; read from a TOML file, never written.
 
     Parameters
@@ -49,22 +103,28 @@ class Profile(ABC):
 
     kind: ClassVar[str]
     needs_security: ClassVar[bool] = False
+    apart = ("source",)
 
     source: str
-    workers: int
-    memory: int
-    security: str | None = None
+    workers: Annotated[int, Whole(1)]
+    memory: Annotated[int, Size()]
+    security: (
+        Annotated[str, Beside('a folder of certificates, or "run", is needed', kept=OWN)] | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.security is None and self.needs_security:
+            settle(self, security=OWN)
 
     @classmethod
-    @abstractmethod
-    def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
-        """Build the profile from its own keys and the common ones, which are read already.
+    def take(cls, table: Table) -> dict[str, Any]:
+        return {"source": table.source, **super().take(table)}
 
-        Raises
-        ------
-        RecipeError
-            One line: file, dotted path, value, and what would be right.
-        """
+    @classmethod
+    def schema(cls) -> Schema:
+        found = super().schema()
+        found["properties"] = {"kind": {"const": cls.kind}, **found["properties"]}
+        return found | {"required": ["kind", *found["required"]]}
 
     @abstractmethod
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
@@ -120,6 +180,12 @@ def register(cls: Kind) -> Kind:
     return cls
 
 
+def profile_schema() -> Schema:
+    """JSON Schema of a cluster profile of any kind."""
+    kinds = {name: cls.schema() for name, cls in sorted(KINDS.items())}
+    return document_of_kinds("A cluster profile of ppdm_dask", "kind", kinds)
+
+
 def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
     """Read a cluster profile from a file, or by the name of one of the package.
 
@@ -129,33 +195,16 @@ def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
         One line: file, dotted path, value, and what would be right.
     """
     path = profile_path(name_or_path)
-    try:
-        return _read(Table(read_toml(path), str(path)), path.parent)
-    except RecipeError as error:
-        raise ProfileError(str(error), error.subject) from None
+    return profile_from_config(read_toml(path, ProfileError), str(path))
 
 
-def _read(table: Table, base: Path) -> Profile:
-    cls = KINDS[table.choice("kind", KINDS, "a kind of cluster")]
-    workers = table.integer("workers", 1)
-    memory = _size(table, "memory")
-    security = table.optional_text("security", 'a folder of certificates, or "run", is needed')
-    if security is not None and security != OWN:
-        security = str(base / security)
-    if security is None and cls.needs_security:
-        security = OWN
-    common = {"source": table.source, "workers": workers, "memory": memory, "security": security}
-    profile = cls.read(table, common)
-    table.done()
-    return profile
+def profile_from_config(config: Mapping[str, Any], source: str) -> Profile:
+    """Build a cluster profile from plain tables; paths in it start from the folder of `source`.
 
-
-def _size(table: Table, key: str) -> int:
-    right = 'the memory that one worker may use is needed, such as "4 GiB"'
-    text = table.text(key, right)
-    size = parse_size(text)
-    if size is None:
-        raise table.error(key, text, f"{right}; units are {', '.join(UNITS)}")
-    if size < 64 * 2**20:
-        raise table.error(key, text, "a worker needs 64 MiB at the very least, in practice 500")
-    return size
+    Raises
+    ------
+    ProfileError
+        One line: `source`, dotted path, value, and what would be right.
+    """
+    table = Table(config, source, error=ProfileError)
+    return KINDS[table.choice("kind", KINDS, "a kind of cluster")].from_table(table)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from ppdm_dask.cluster.client import local_pool
 from ppdm_dask.cluster.kinds.base import Profile, register
 from ppdm_dask.cluster.security import ROLES
-from ppdm_dask.files.fields import Table
 
 if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
@@ -24,11 +22,6 @@ class LocalProfile(Profile):
 
     kind: ClassVar[str] = "local"
     needs_security: ClassVar[bool] = True
-
-    @classmethod
-    def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
-        """No keys but the common ones."""
-        return cls(**common)
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
         return local_pool(

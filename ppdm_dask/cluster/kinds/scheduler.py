@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from ppdm_dask.cluster.client import foreign_pool
 from ppdm_dask.cluster.kinds.base import OWN, Profile, register
 from ppdm_dask.cluster.worker import is_loopback, parts
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.values import Place, Text
 
 if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
+
+
+ADDRESS = Text("tls://HOST:PORT is needed", r"(?:tls|tcp)://.+:\d{1,5}")
 
 
 @register
@@ -30,26 +32,21 @@ class SchedulerProfile(Profile):
 
     kind: ClassVar[str] = "scheduler"
 
-    address: str
+    address: Annotated[str, ADDRESS]
 
-    @classmethod
-    def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
-        right = "tls://HOST:PORT is needed"
-        address = table.text("address", right)
-        found = parts(address)
-        if found is None:
-            raise table.error("address", address, right)
-        scheme, host, _ = found
-        security = common["security"]
+    def checked(self, at: Place) -> Self:
+        scheme, host, _ = parts(self.address) or ("", "", 0)
+        if not scheme:
+            raise at["address"].wrong(self.address, ADDRESS.right)
         if scheme == "tcp" and not is_loopback(host):
             what = "beyond the loopback interface a scheduler needs TLS: tls://HOST:PORT"
-            raise table.error("address", address, what)
-        if scheme == "tcp" and security is not None:
-            raise table.error("address", address, "with certificates it is tls://HOST:PORT")
-        if scheme == "tls" and security in (None, OWN):
+            raise at["address"].wrong(self.address, what)
+        if scheme == "tcp" and self.security is not None:
+            raise at["address"].wrong(self.address, "with certificates it is tls://HOST:PORT")
+        if scheme == "tls" and self.security in (None, OWN):
             what = "the folder of the certificates that the scheduler trusts is needed"
-            raise table.error("security", security, what)
-        return cls(**common, address=address)
+            raise at["security"].wrong(self.security, what)
+        return self
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
         return foreign_pool(

@@ -18,19 +18,19 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import dask
 from distributed import SchedulerPlugin
 
 from ppdm_dask.cluster.client import NETWORK, SETTINGS, Pool, connected
 from ppdm_dask.cluster.jobs import cancel_jobs, end_jobs, squeue_command
-from ppdm_dask.cluster.kinds.base import Profile, register
+from ppdm_dask.cluster.kinds.base import Beside, Profile, register
 from ppdm_dask.cluster.nanny import close_cluster
 from ppdm_dask.cluster.security import (
     ROLES,
@@ -42,16 +42,49 @@ from ppdm_dask.cluster.security import (
 from ppdm_dask.cluster.surroundings import interrupts_blocked, logging_to
 from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.values import Many, Place, Schema, Text, Value
+from ppdm_dask.frozen import settle
 
 LEAST_WALLTIME = 60
 # A job starts Python, and its last batch has to end, within its walltime.
 LIFETIME_SHARE = 0.85
 MARGIN_SECONDS = 20
 
-FORM = 'a time is needed, "HH:MM:SS" or "D-HH:MM:SS"'
-
 _TIME = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
+
+
+class Time(Value):
+    """A time as SLURM writes it, in seconds.
+
+    Parameters
+    ----------
+    least : int
+        Seconds that it lasts at the least.
+    more : str
+        What is needed where it lasts less.
+    """
+
+    right = 'a time is needed, "HH:MM:SS" or "D-HH:MM:SS"'
+
+    def __init__(self, least: int, more: str) -> None:
+        self.least, self.more = least, more
+
+    def read(self, value: Any, at: Place) -> int:
+        match = _TIME.fullmatch(Text(self.right).read(value, at))
+        if match is None:
+            raise at.wrong(value, self.right)
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        found = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        if found < self.least:
+            raise at.wrong(value, self.more)
+        return found
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": f"^{_TIME.pattern}$"}
+
+
+WORD = Text("one word is needed", r"[^\s\x00-\x1f\x7f-\x9f]+")
+DIRECTIVE = Text("options of sbatch begin with a hyphen", r"-[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")
 
 
 @register
@@ -63,10 +96,10 @@ class SLURMProfile(Profile):
     ----------
     interface : str
         Network interface of the nodes on which workers listen, and the scheduler as well.
+    walltime : int
+        Seconds after which SLURM ends a job; a file has "HH:MM:SS" or "D-HH:MM:SS".
     scheduler_interface : str
         The one of this machine, where it has another name.
-    walltime : int
-        Seconds after which SLURM ends a job.
     lifetime : int
         Seconds after which a worker leaves by itself, at the latest; a new job takes its place.
     queue, account : str or None
@@ -83,54 +116,31 @@ class SLURMProfile(Profile):
     kind: ClassVar[str] = "slurm"
     needs_security: ClassVar[bool] = True
 
-    interface: str
-    scheduler_interface: str
-    walltime: int
-    lifetime: int
-    queue: str | None = None
-    account: str | None = None
-    directives: tuple[str, ...] = ()
+    interface: Annotated[str, Text("the nodes' network interface is needed, such as ib0 or eth0")]
+    walltime: Annotated[int, Time(LEAST_WALLTIME, "a minute or more is needed")]
+    scheduler_interface: str = ""
+    lifetime: Annotated[int, Time(1, "a time above 0 is needed")] = 0
+    queue: Annotated[str, WORD] | None = None
+    account: Annotated[str, WORD] | None = None
+    directives: Annotated[tuple[str, ...], Many(DIRECTIVE)] = ()
     python: str = sys.executable
-    shared: str | None = None
+    shared: Annotated[str, Beside("the path of a folder is needed", there="folder")] | None = None
 
-    @classmethod
-    def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
-        right = "the nodes' network interface is needed, such as ib0 or eth0"
-        interface = table.text("interface", right)
-        walltime = _seconds(table, "walltime")
-        if walltime is None:
-            raise table.error("walltime", None, FORM)
-        if walltime < LEAST_WALLTIME:
-            raise table.error("walltime", show_time(walltime), "a minute or more is needed")
-        lifetime = _seconds(table, "lifetime")
-        latest = min(int(walltime * LIFETIME_SHARE), walltime - MARGIN_SECONDS)
-        if lifetime is not None and not 0 < lifetime <= latest:
-            limit = (
-                f"above 0, at most {show_time(latest)} with this walltime, so that a batch can end"
-            )
-            raise table.error("lifetime", show_time(lifetime), limit)
-        directives = table.texts("directives")
-        for directive in directives:
-            if not directive.startswith("-") or not directive.isprintable():
-                raise table.error("directives", directive, "options of sbatch begin with a hyphen")
-        shared = table.optional_text("shared", "the path of a folder is needed")
-        if shared is not None:
-            folder = Path(table.source).parent / Path(shared).expanduser()
-            if not folder.is_dir():
-                raise table.error("shared", shared, f"there is no folder {folder}")
-            shared = str(folder)
-        return cls(
-            **common,
-            interface=interface,
-            scheduler_interface=table.optional_text("scheduler_interface") or interface,
-            walltime=walltime,
-            lifetime=lifetime or latest,
-            queue=_word(table, "queue"),
-            account=_word(table, "account"),
-            directives=directives,
-            python=table.optional_text("python") or sys.executable,
-            shared=shared,
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        interface = self.scheduler_interface or self.interface
+        settle(self, scheduler_interface=interface, lifetime=self.lifetime or self.latest)
+
+    @property
+    def latest(self) -> int:
+        """Seconds after which a worker has to leave, so that a batch can end."""
+        return min(int(self.walltime * LIFETIME_SHARE), self.walltime - MARGIN_SECONDS)
+
+    def checked(self, at: Place) -> Self:
+        if self.lifetime > self.latest:
+            limit = f"at most {show_time(self.latest)} with this walltime, so that a batch can end"
+            raise at["lifetime"].wrong(show_time(self.lifetime), limit)
+        return self
 
     @property
     def where(self) -> str:
@@ -139,24 +149,6 @@ class SLURMProfile(Profile):
 
     def pool(self, folder: Path) -> AbstractContextManager[Pool]:
         return slurm_pool(self, folder)
-
-
-def _seconds(table: Table, key: str) -> int | None:
-    text = table.optional_text(key, FORM)
-    if text is None:
-        return None
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise table.error(key, text, FORM)
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def _word(table: Table, key: str) -> str | None:
-    text = table.optional_text(key)
-    if text is not None and (not text.isprintable() or len(text.split()) != 1):
-        raise table.error(key, text, "one word is needed")
-    return text
 
 
 def show_time(seconds: int) -> str:

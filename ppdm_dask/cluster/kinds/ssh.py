@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import dask
 from distributed import SpecCluster
@@ -32,13 +32,16 @@ from ppdm_dask.cluster.client import (
     WorkerCount,
     connected,
 )
-from ppdm_dask.cluster.kinds.base import Profile, register
+from ppdm_dask.cluster.kinds.base import Beside, Profile, register
 from ppdm_dask.cluster.nanny import close_cluster, mend_cluster
 from ppdm_dask.cluster.security import ROLES
 from ppdm_dask.cluster.surroundings import interrupts_blocked, logging_to
 from ppdm_dask.engine.cells import summarise
 from ppdm_dask.errors import ClusterError, ClusterUnreachable
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.values import Many, Text, Whole
+from ppdm_dask.frozen import settle
+
+FILE = Beside("the path of a file is needed", there="file")
 
 
 @register
@@ -51,7 +54,8 @@ class SSHProfile(Profile):
     hosts : tuple of str
         Machines; workers are dealt out in turn, and a machine may be named twice.
     scheduler : str
-        Machine of the scheduler; this process and all workers have to reach it.
+        Machine of the scheduler, by default the first; this process and all workers have to reach
+        it.
     python : str
         Path of the Python with this package, on all machines.
     user, port, key, known_hosts : optional
@@ -64,43 +68,18 @@ class SSHProfile(Profile):
     kind: ClassVar[str] = "ssh"
     needs_security: ClassVar[bool] = True
 
-    hosts: tuple[str, ...]
-    scheduler: str
+    hosts: Annotated[tuple[str, ...], Many(Text(), "a list of one machine or more is needed", 1)]
+    scheduler: str = ""
     python: str = sys.executable
     user: str | None = None
-    port: int | None = None
-    key: str | None = None
-    known_hosts: str | None = None
+    port: Annotated[int, Whole(1, 65535)] | None = None
+    key: Annotated[str, FILE] | None = None
+    known_hosts: Annotated[str, FILE] | None = None
     interface: str | None = None
 
-    @classmethod
-    def read(cls, table: Table, common: Mapping[str, Any]) -> Self:
-        right = "a list of one machine or more is needed"
-        hosts = table.texts("hosts")
-        if not hosts or not all(host.strip() for host in hosts):
-            raise table.error("hosts", list(hosts) or None, right)
-        base = Path(table.source).parent
-        files: dict[str, str | None] = {}
-        for name in ("key", "known_hosts"):
-            text = table.optional_text(name, "the path of a file is needed")
-            path = None if text is None else base / Path(text).expanduser()
-            if path is not None and not path.is_file():
-                raise table.error(name, text, f"there is no file {path}")
-            files[name] = None if path is None else str(path)
-        port = table.optional_integer("port", 1)
-        if port is not None and port > 65535:
-            raise table.error("port", port, "a port is 65535 at most")
-        return cls(
-            **common,
-            key=files["key"],
-            known_hosts=files["known_hosts"],
-            hosts=hosts,
-            scheduler=table.optional_text("scheduler") or hosts[0],
-            python=table.optional_text("python") or sys.executable,
-            user=table.optional_text("user"),
-            port=port,
-            interface=table.optional_text("interface"),
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        settle(self, scheduler=self.scheduler or self.hosts[0])
 
     @property
     def where(self) -> str:

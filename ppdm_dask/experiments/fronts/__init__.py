@@ -20,6 +20,7 @@ FRONT = Kind(
     tells=("search", "prior"),
     axes=("case", GRID, "level"),
     variables=results.FRONT_REGISTRY,
+    schema=FrontRecipe.schema,
     read=FrontRecipe.from_config,
     plan=_plan,
     findings=results.findings,

@@ -5,25 +5,28 @@ Beside it: priors of a search: a distribution cut into bins, or an attribute of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from ppdm_dask import datasets
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError
-from ppdm_dask.experiments.parts import Part, RecipeBase, read_each, read_id
-from ppdm_dask.files.fields import Table, is_number
-from ppdm_dask.shown import listed, shown
+from ppdm_dask.experiments.parts import Id, RecipeBase, Repeats, Seed
+from ppdm_dask.files.declared import Declared
+from ppdm_dask.files.values import Choice, Many, Number, Place, Text, When, Whole
+from ppdm_dask.shown import shown
 
 __all__ = ["FrontFigure", "FrontRecipe", "FrontSweep", "Prior", "PriorSpec", "SearchSpec"]
 
 
 LAWS = ("normal", "gamma", "uniform")
+METHODS = ("spea2", "memetic")
+KINDS = ("front", "iterative")
+
+POSITIVE = Number("a number above 0 is needed", above=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class PriorSpec(Part):
+class PriorSpec(Declared):
     """A table ``[[prior]]``.
 
     Parameters
@@ -66,66 +69,42 @@ class PriorSpec(Part):
         Only these of the recipe's methods; all of them by default.
     """
 
-    id: str
-    delta: tuple[float, ...]
-    bins: int = 10
-    law: str | None = None
-    reach: float | None = None
-    shape: float | None = None
-    scale: float | None = None
-    upper: float | None = None
-    set: str | None = None
-    attributes: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
+    either = ("law", "set")
 
-    @classmethod
-    def read(cls, table: Table, methods: tuple[str, ...]) -> Self:
-        """Read a table ``[[prior]]``; `methods` are the recipe's."""
-        name = read_id(table)
-        law = table.optional_choice("law", LAWS, "a law")
-        bundled = table.optional_choice("set", datasets.names(), "a bundled data set")
-        if (law is None) == (bundled is None):
-            raise table.error("law", law, "either a `law` or a `set` is needed, and not both")
-        delta = []
-        for i, value in enumerate(table.scalars("delta", "a list of bounds is needed")):
-            if not is_number(value) or not 0 < value <= 1:
-                raise table.error(f"delta[{i}]", value, "a number in (0, 1] is needed")
-            delta.append(float(value))
-        bins = table.optional_integer("bins", 2) or 10
-        numbers: dict[str, float | None] = {}
-        for key in {"normal": ("reach",), "gamma": ("shape", "scale", "upper")}.get(law or "", ()):
-            most = 1.0 if key == "upper" else math.inf
-            right = "a proportion in (0, 1)" if key == "upper" else "a number above 0"
-            right += " is needed"
-            number = table.optional_number(key, right, partial(_inside, most=most))
-            if number is None:
-                raise table.error(key, None, right)
-            numbers[key] = number
-        attributes = table.texts("attributes")
-        if bundled is not None:
-            columns = list(datasets.load(bundled).columns)
-            for i, attribute in enumerate(attributes):
-                if attribute not in columns or attribute in attributes[:i]:
-                    right = f"an attribute of {bundled!r} is needed, each once: "
-                    raise table.error(f"attributes[{i}]", attribute, right + listed(columns))
-        if bool(attributes) != (bundled is not None):
-            raise table.error("attributes", list(attributes), "attributes of a `set` are needed")
-        own = table.texts("methods")
-        for i, method in enumerate(own):
-            if method not in methods:
-                right = f"one of the search's methods is needed: {', '.join(methods)}"
-                raise table.error(f"methods[{i}]", method, right)
-        table.done()
-        return cls(
-            name,
-            tuple(delta),
-            bins,
-            law,
-            set=bundled,
-            attributes=attributes,
-            methods=own,
-            **numbers,
-        )
+    id: Id
+    delta: Annotated[
+        tuple[float, ...],
+        Many(
+            Number("a number in (0, 1] is needed", above=0, most=1),
+            "a list of bounds is needed",
+            1,
+            distinct=True,
+        ),
+    ]
+    bins: Annotated[int, Whole(2)] = 10
+    law: Annotated[str, Choice(LAWS, "a law")] | None = None
+    reach: Annotated[float | None, POSITIVE, When("law", ("normal",))] = None
+    shape: Annotated[float | None, POSITIVE, When("law", ("gamma",))] = None
+    scale: Annotated[float | None, POSITIVE, When("law", ("gamma",))] = None
+    upper: Annotated[
+        float | None,
+        Number("a proportion in (0, 1) is needed", above=0, below=1),
+        When("law", ("gamma",)),
+    ] = None
+    set: Annotated[str, Choice(datasets.names, "a bundled data set")] | None = None
+    attributes: Annotated[
+        tuple[str, ...],
+        Many(Text(), "attributes of the `set` are needed", 1, distinct=True),
+        When("set"),
+    ] = ()
+    methods: Annotated[tuple[str, ...], Many(Choice(METHODS, "a method"))] = ()
+
+    def checked(self, at: Place) -> Self:
+        if self.set is not None:
+            columns = list(datasets.load(self.set).columns)
+            attribute = Choice(columns, f"an attribute of {self.set!r}")
+            Many(attribute).read(self.attributes, at["attributes"])
+        return self
 
     def priors(self) -> list[Prior]:
         """The priors that the entry stands for."""
@@ -154,10 +133,6 @@ class PriorSpec(Part):
         return found
 
 
-def _inside(value: float, most: float) -> bool:
-    return 0 < value < most
-
-
 def _proportions(column: Any, bins: int, sha256: str) -> tuple[Floats, str, int]:
     """Proportions of the categories or bins that occur, in their order."""
     import pandas as pd
@@ -174,12 +149,11 @@ def _proportions(column: Any, bins: int, sha256: str) -> tuple[Floats, str, int]
     return occurring / occurring.sum(), sha256, int((counts == 0).sum())
 
 
-METHODS = ("spea2", "memetic")
-KINDS = ("front", "iterative")
+UpToOne = Annotated[float, Number("a number in (0, 1] is needed", above=0, most=1)]
 
 
 @dataclass(frozen=True)
-class SearchSpec(Part):
+class SearchSpec(Declared):
     """The table ``[search]``.
 
     Parameters
@@ -195,89 +169,77 @@ class SearchSpec(Part):
         Samples that the MSE of the iterative estimator is averaged over; 0 leaves it out.
     """
 
-    methods: tuple[str, ...]
-    n_records: int
-    generations: int = 20_000
-    memetic_generations: int = 3_000
-    population: int = 200
-    archive: int = 100
-    slots: int = 1_000
-    density: int = 1
-    rate: float = 1.0
-    scale: float = 0.1
-    simulations: int = 0
-
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[search]``."""
-        methods = table.texts("methods")
-        for i, method in enumerate(methods):
-            if method not in METHODS or method in methods[:i]:
-                right = f"a method is needed, each once: {', '.join(METHODS)}"
-                raise table.error(f"methods[{i}]", method, right)
-        if not methods:
-            raise table.error("methods", None, f"at least one is needed of {', '.join(METHODS)}")
-        given: dict[str, Any] = {}
-        least = {"generations": 1, "memetic_generations": 1, "population": 2, "archive": 2}
-        for key, smallest in {**least, "slots": 1, "density": 1, "simulations": 0}.items():
-            value = table.optional_integer(key, smallest)
-            if value is not None:
-                given[key] = value
-        n_records = table.integer("n_records", 1)
-        for key in ("rate", "scale"):
-            number = table.optional_number(
-                key, "a number in (0, 1] is needed", lambda found: 0 < found <= 1
-            )
-            if number is not None:
-                given[key] = number
-        table.done()
-        return cls(methods, n_records, **given)
+    methods: Annotated[
+        tuple[str, ...],
+        Many(
+            Choice(METHODS, "a method"),
+            f"a list of at least one of {', '.join(METHODS)} is needed",
+            1,
+            distinct=True,
+        ),
+    ]
+    n_records: Annotated[int, Whole(1)]
+    generations: Annotated[int, Whole(1)] = 20_000
+    memetic_generations: Annotated[int, Whole(1)] = 3_000
+    population: Annotated[int, Whole(2)] = 200
+    archive: Annotated[int, Whole(2)] = 100
+    slots: Annotated[int, Whole(1)] = 1_000
+    density: Annotated[int, Whole(1)] = 1
+    rate: UpToOne = 1.0
+    scale: UpToOne = 0.1
+    simulations: Annotated[int, Whole(0)] = 0
 
 
 @dataclass(frozen=True)
-class FrontSweep(Part):
-    """The table ``[sweep]``: searches with different draws, and the seed of all of them."""
+class FrontSweep(Declared):
+    """The table ``[sweep]``: searches with different draws, and the seed of all of them.
 
-    repeats: int
-    seed: int
+    Parameters
+    ----------
+    repeats : int
+        Searches of each case, 1 or more.
+    seed : int
+        Entropy of all random streams, 0 or more.
+    """
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[sweep]``."""
-        sweep = cls(table.integer("repeats", 1), table.integer("seed", 0))
-        table.done()
-        return sweep
+    repeats: Repeats
+    seed: Seed
 
 
 @dataclass(frozen=True)
-class FrontFigure(Part):
-    """A figure of fronts: MSE against privacy, by the inversion or by the iterative estimator."""
+class FrontFigure(Declared):
+    """A figure of fronts: MSE against privacy, by the inversion or by the iterative estimator.
 
-    id: str
-    kind: str
+    Parameters
+    ----------
+    id : str
+        Name of its files.
+    kind : {"front", "iterative"}
+    title : str
+    prior : str
+        Id of a prior, with the attribute for one of a data set: ``id/attribute``.
+    delta : tuple of float
+        Some of the prior's bounds; all of them by default.
+    """
+
+    id: Id
+    kind: Annotated[str, Choice(KINDS, "a kind of figure")]
     title: str
     prior: str
-    delta: tuple[float, ...] = ()
+    delta: Annotated[
+        tuple[float, ...],
+        Many(Number("a number in (0, 1] is needed", above=0, most=1), "a list is needed", 1),
+    ] = ()
 
-    @classmethod
-    def read(cls, table: Table, priors: Mapping[str, PriorSpec]) -> Self:
-        """Read a table ``[[figure]]``; `priors` are the recipe's, by name of their cases."""
-        name = read_id(table)
-        kind = table.choice("kind", KINDS, "a kind of figure")
-        title = table.text("title")
-        prior = table.choice("prior", priors, "a prior of the recipe")
-        known = priors[prior].delta
-        delta = (
-            tuple(table.scalars("delta", "a list is needed"))
-            if "delta" in (table.remaining())
-            else known
-        )
-        for i, value in enumerate(delta):
+    def of(self, at: Place, priors: Mapping[str, PriorSpec]) -> Self:
+        """Return the figure with its bounds filled in; `priors` are by name of their cases."""
+        Choice(priors, "a prior of the recipe").read(self.prior, at["prior"])
+        known = priors[self.prior].delta
+        for i, value in enumerate(self.delta):
             if value not in known:
                 right = f"a delta of this prior is needed: {', '.join(map(str, known))}"
-                raise table.error(f"delta[{i}]", value, right)
-        table.done()
-        return cls(name, kind, title, prior, tuple(float(value) for value in delta))
+                raise at["delta"][i].wrong(value, right)
+        return replace(self, delta=self.delta or known)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,28 +261,13 @@ class FrontRecipe(RecipeBase):
     sweep: FrontSweep
     figures: tuple[FrontFigure, ...] = ()
 
-    @classmethod
-    def _read(cls, root: Table) -> dict[str, Any]:
-        search = SearchSpec.read(root.table("search", "a table [search] is needed"))
-        sweep = FrontSweep.read(root.table("sweep", "a table [sweep] is needed"))
-        need = "at least one table [[prior]] is needed"
-        priors = read_each(
-            root, "prior", need, lambda table: PriorSpec.read(table, search.methods), least=1
-        )
-        named = {name: spec for spec in priors for name in _cases(spec)}
-        need = "figures are tables [[figure]]"
-        figures = read_each(root, "figure", need, lambda table: FrontFigure.read(table, named))
-        return {"prior": priors, "search": search, "sweep": sweep, "figures": figures}
-
-    def config(self) -> dict[str, Any]:
-        """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""
-        return {
-            "about": self.about.config(),
-            "prior": [spec.config() for spec in self.prior],
-            "search": self.search.config(),
-            "sweep": self.sweep.config(),
-            "figure": [figure.config() for figure in self.figures],
-        }
+    def checked(self, at: Place) -> Self:
+        for i, spec in enumerate(self.prior):
+            methods = Choice(self.search.methods, "one of the search's methods")
+            Many(methods).read(spec.methods, at["prior"][i]["methods"])
+        named = {name: spec for spec in self.prior for name in _cases(spec)}
+        drawn = enumerate(self.figures)
+        return replace(self, figures=tuple(each.of(at["figure"][i], named) for i, each in drawn))
 
     def points(self) -> tuple[str, ...]:
         """Names of the cases: a prior with a delta."""

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
 
 
+def _schema() -> dict[str, Any]:
+    from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
+
+    return PerturbationRecipe.schema()
+
+
 def _read(config: Mapping[str, Any], source: str, name: str | None) -> PerturbationRecipe:
     # Not at the top, here and below: the methods bring scikit-learn with them.
     from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
@@ -37,6 +43,7 @@ PERTURBATION = Kind(
     tells=("perturb",),
     axes=("data", GRID, "classifier"),
     variables=results.PERTURBATION_REGISTRY,
+    schema=_schema,
     read=_read,
     check=_check,
     plan=_plan,

@@ -6,16 +6,18 @@ Beside it: the tables of a perturbation recipe, each a frozen dataclass that rea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Self
 
-from ppdm_dask.errors import InputError, RecipeError
-from ppdm_dask.experiments.parts import DataEntry, Part, RecipeBase, read_each, read_id
+from ppdm_dask.errors import InputError
+from ppdm_dask.experiments.parts import DataEntry, Id, RecipeBase, Repeats, Seed, Share, Some
 from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
-from ppdm_dask.files.fields import Scalar, Table, scalar
+from ppdm_dask.files.declared import Declared, Rest, schema_of
+from ppdm_dask.files.values import Choice, Many, Named, Place, Plain, Scalar, Schema, Text, When
+from ppdm_dask.frozen import settle
 from ppdm_dask.perturb import methods, perturbation_from_config
 from ppdm_dask.perturb.metrics import INTERVAL
-from ppdm_dask.shown import listed, shown
+from ppdm_dask.shown import shown
 
 __all__ = [
     "Metrics",
@@ -28,28 +30,8 @@ __all__ = [
 ]
 
 
-FIGURES = ("usability",)
-
-
-def _names(table: Table, key: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """Some of the known names, each once; all of them where the key is absent."""
-    names = table.texts(key)
-    for i, name in enumerate(names):
-        if name not in known or name in names[:i]:
-            right = f"{what} is needed, each once: {listed(known)}"
-            raise table.error(f"{key}[{i}]", name, right)
-    return names or known
-
-
-def _optional_scalar(table: Table, key: str) -> Scalar | None:
-    value = table.take(key)
-    if value is not None and scalar(value) is None:
-        raise table.error(key, value, "a text or a finite number is needed")
-    return scalar(value)
-
-
 @dataclass(frozen=True)
-class PerturbSpec(Part):
+class PerturbSpec(Declared):
     """A perturbation method with one parameter that runs over some values.
 
     Parameters
@@ -57,63 +39,91 @@ class PerturbSpec(Part):
     id : str
     method : str
         Id of a registered method.
+    sweep : mapping of str to tuple
+        Values of the one parameter that is swept.
     data : tuple of str
         Ids of the data entries it is run on; all of them unless the recipe names some.
-    parameters : mapping
-        The method's fixed parameters.
-    axis : str
-        The parameter that is swept.
-    values : tuple of scalar
     published : scalar, optional
         The value that the paper takes.
+    parameters : mapping
+        The method's fixed parameters.
     """
 
-    id: str
-    method: str
-    data: tuple[str, ...]
-    parameters: Mapping[str, Any]
-    axis: str
-    values: tuple[Scalar, ...]
-    published: Scalar | None = None
+    id: Id
+    method: Annotated[str, Choice(methods, "a perturbation method")]
+    sweep: Annotated[
+        Mapping[str, tuple[Scalar, ...]],
+        Named(
+            Many(Plain(), "a list of at least one value is needed", 1, distinct=True),
+            Text("the name of a parameter is needed", r"\w+"),
+            "a table [perturb.sweep] with the values of one parameter is needed",
+        ),
+    ]
+    data: Some = ()
+    published: Annotated[Scalar, Plain()] | None = None
+    parameters: Annotated[Mapping[str, Any], Rest()] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, table: Table, known: tuple[str, ...]) -> Self:
-        """Read a table ``[[perturb]]``; `known` are the ids of the data entries."""
-        name = read_id(table)
-        method = table.choice("method", methods(), "a perturbation method")
-        data = _names(table, "data", known, "the id of a data entry")
-        published = _optional_scalar(table, "published")
-        need = "a table [perturb.sweep] with the values of one parameter is needed"
-        sweep = table.table("sweep", need)
-        axes = sweep.remaining()
-        if len(axes) != 1:
-            raise table.error(
-                "sweep", list(axes), "exactly one parameter with its values is needed"
-            )
-        axis = axes[0]
-        values = sweep.scalars(axis, "a list of at least one value is needed")
-        if published is not None and published not in values:
-            raise table.error("published", published, f"one of the values of {axis} is needed")
-        parameters = table.rest()
-        if axis in parameters:
+    def schema(cls) -> Schema:
+        found = super().schema()
+        own = list(found["properties"])
+        found["allOf"] = [
+            {
+                "if": When("method", (name,)).schema(),
+                "then": {
+                    "properties": {
+                        **stated,
+                        "sweep": {
+                            "properties": {key: {"items": value} for key, value in stated.items()},
+                            "propertyNames": {"enum": list(stated)},
+                        },
+                    },
+                    "propertyNames": {"enum": [*own, *stated]},
+                },
+            }
+            for name, method in methods().items()
+            for known in [schema_of(method)["properties"]]
+            for stated in [{key: value for key, value in known.items() if key != "seed"}]
+        ]
+        return found
+
+    def of(self, at: Place, known: tuple[str, ...]) -> Self:
+        """Return the entry with its data filled in; `known` are the ids of the data entries."""
+        Many(Choice(known, "the id of a data entry")).read(self.data, at["data"])
+        if len(self.sweep) != 1:
+            right = "exactly one parameter with its values is needed"
+            raise at["sweep"].wrong(list(self.sweep), right)
+        axis = self.axis
+        if self.published is not None and self.published not in self.values:
+            right = f"one of the values of {axis} is needed"
+            raise at["published"].wrong(self.published, right)
+        if axis in self.parameters:
             right = f"sweep.{axis} gives the values; leave one of the two out"
-            raise table.error(axis, parameters[axis], right)
-        spec = cls(name, method, data, parameters, axis, values, published)
-        for i, value in enumerate(values):
+            raise at[axis].wrong(self.parameters[axis], right)
+        for i, value in enumerate(self.values):
             try:
-                perturbation_from_config(spec.at(value))
+                perturbation_from_config(self.at(value))
             except InputError as error:
                 key, _, right = str(error).partition(": ")
-                where = f"sweep.{axis}[{i}]" if key == axis else key
+                where = at["sweep"][axis][i] if key == axis else at[key]
                 if right.startswith("got "):  # the value stands in the method's message
-                    what = f"{table.source}: {table.dotted(where)}: {right}"
-                    raise RecipeError(what, error.subject) from None
-                raise table.error(where, spec.at(value).get(key), right) from None
-        private = methods()[method].private_end
+                    raise where.told(right, error.subject) from None
+                raise where.wrong(self.at(value).get(key), right) from None
+        private = methods()[self.method].private_end
         if axis not in private:
             right = f"a parameter that trades privacy for use is needed: {', '.join(private)}"
-            raise table.error("sweep", axis, right)
-        return spec
+            raise at["sweep"].wrong(axis, right)
+        return replace(self, data=self.data or known)
+
+    @property
+    def axis(self) -> str:
+        """The parameter that is swept."""
+        return next(iter(self.sweep))
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """Its values."""
+        return self.sweep[self.axis]
 
     def at(self, value: Scalar) -> dict[str, Any]:
         """Return configuration of the method with a value of the swept parameter."""
@@ -133,103 +143,101 @@ class PerturbSpec(Part):
         order = sorted(range(len(self.values)), key=lambda i: float(self.values[i]))
         return tuple(order if small else reversed(order))
 
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values."""
-        found: dict[str, Any] = {"id": self.id, "method": self.method, "data": list(self.data)}
-        if self.published is not None:
-            found["published"] = self.published
-        return {**found, **self.parameters, "sweep": {self.axis: list(self.values)}}
+
+CLASSIFIER = Many(Choice(CLASSIFIERS, "a classifier"), distinct=True)
 
 
 @dataclass(frozen=True)
-class Usability(Part):
+class Usability(Declared):
     """Which classifiers are trained on the release, and when it is good enough.
 
     Parameters
     ----------
-    classifiers : tuple of str
-    judges : tuple of str
-        The classifiers that decide whether a setting is acceptable.
     accept : float
         A setting is acceptable where the mean of r is below this for every judge.
+    classifiers : tuple of str
+        All of them by default.
+    judges : tuple of str
+        The classifiers that decide whether a setting is acceptable; all that are trained by
+        default.
     """
 
-    classifiers: tuple[str, ...]
-    judges: tuple[str, ...]
-    accept: float
+    accept: Share
+    classifiers: Annotated[tuple[str, ...], CLASSIFIER] = tuple(CLASSIFIERS)
+    judges: Annotated[tuple[str, ...], CLASSIFIER] = ()
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[usability]``."""
-        classifiers = _names(table, "classifiers", tuple(CLASSIFIERS), "a classifier")
-        judges = _names(table, "judges", classifiers, "one of `classifiers`")
-        accept = table.take("accept")
-        if not isinstance(accept, float) or not 0 < accept < 1:
-            right = "a share between 0 and 1, both excluded, is needed"
-            raise table.error("accept", accept, right)
-        table.done()
-        return cls(classifiers, judges, accept)
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            classifiers=self.classifiers or tuple(CLASSIFIERS),
+            judges=self.judges or self.classifiers or tuple(CLASSIFIERS),
+        )
 
-
-@dataclass(frozen=True)
-class Metrics(Part):
-    """Parameters of the metrics: half-width of the disclosed interval, a share of the range."""
-
-    interval: float = INTERVAL
-
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[metrics]``."""
-        interval = table.take("interval")
-        if interval is None:
-            interval = INTERVAL
-        if not isinstance(interval, float) or not 0 < interval < 1:
-            right = "a share between 0 and 1, both excluded, is needed"
-            raise table.error("interval", interval, right)
-        table.done()
-        return cls(interval)
+    def checked(self, at: Place) -> Self:
+        Many(Choice(self.classifiers, "one of `classifiers`")).read(self.judges, at["judges"])
+        return self
 
 
 @dataclass(frozen=True)
-class Resampling(Part):
-    """Repeats, each with its own split into training and test part."""
+class Metrics(Declared):
+    """Parameters of the metrics.
 
-    repeats: int
-    seed: int
-    train: float
+    Parameters
+    ----------
+    interval : float
+        Half-width of the disclosed interval, a share of the range.
+    """
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[sweep]``."""
-        repeats, seed = table.integer("repeats", 1), table.integer("seed", 0)
-        train = table.take("train")
-        if not isinstance(train, float) or not 0 < train < 1:
-            raise table.error("train", train, "a share between 0 and 1, both excluded, is needed")
-        table.done()
-        return cls(repeats, seed, train)
+    interval: Share = INTERVAL
 
 
 @dataclass(frozen=True)
-class Plot(Part):
-    """A figure: usability of one entry of ``[[perturb]]`` against its parameter, on some data."""
+class Resampling(Declared):
+    """Repeats, each with its own split into training and test part.
 
-    id: str
-    kind: str
+    Parameters
+    ----------
+    repeats : int
+        Splits of each setting, 1 or more.
+    seed : int
+        Entropy of all random streams, 0 or more.
+    train : float
+        Share of the records in the training part, in (0, 1).
+    """
+
+    repeats: Repeats
+    seed: Seed
+    train: Share
+
+
+@dataclass(frozen=True)
+class Plot(Declared):
+    """A figure: usability of one entry of ``[[perturb]]`` against its parameter, on some data.
+
+    Parameters
+    ----------
+    id : str
+        Name of its files.
+    kind : {"usability"}
+    title : str
+    perturb : str
+        Id of an entry of ``[[perturb]]``.
+    data : str
+        Id of one of its data entries.
+    """
+
+    id: Id
+    kind: Annotated[str, Choice(("usability",), "a kind of figure")]
     title: str
     perturb: str
     data: str
 
-    @classmethod
-    def read(cls, table: Table, specs: tuple[PerturbSpec, ...]) -> Self:
-        """Read a table ``[[figure]]``."""
-        name = read_id(table)
-        kind = table.choice("kind", FIGURES, "a kind of figure")
-        title = table.text("title")
+    def check(self, at: Place, specs: tuple[PerturbSpec, ...]) -> None:
+        """Refuse what no entry of ``[[perturb]]`` has."""
         by_id = {spec.id: spec for spec in specs}
-        perturb = table.choice("perturb", by_id, "the id of a [[perturb]]")
-        data = table.choice("data", by_id[perturb].data, f"a data entry of {shown(perturb)}")
-        table.done()
-        return cls(name, kind, title, perturb, data)
+        Choice(by_id, "the id of a [[perturb]]").read(self.perturb, at["perturb"])
+        data = Choice(by_id[self.perturb].data, f"a data entry of {shown(self.perturb)}")
+        data.read(self.data, at["data"])
 
 
 @dataclass(frozen=True)
@@ -276,59 +284,24 @@ class PerturbationRecipe(RecipeBase):
     data: tuple[DataEntry, ...]
     perturb: tuple[PerturbSpec, ...]
     usability: Usability
-    metrics: Metrics
     sweep: Resampling
+    metrics: Metrics = Metrics()
     figures: tuple[Plot, ...] = ()
 
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], source: str = "recipe", name: str | None = None
-    ) -> Self:
-        recipe = super().from_config(config, source, name)
-        recipe._check_settings(Table(config, source))
-        return recipe
-
-    @classmethod
-    def _read(cls, root: Table) -> dict[str, Any]:
-        need = "at least one table [[data]] is needed"
-        data = read_each(root, "data", need, DataEntry.read, least=1)
-        ids = tuple(entry.id for entry in data)
-        need = "at least one table [[perturb]] is needed"
-        perturb = read_each(root, "perturb", need, lambda t: PerturbSpec.read(t, ids), least=1)
-        usability = Usability.read(root.table("usability", "a table [usability] is needed"))
-        metrics = root.optional_table("metrics", "a table [metrics] is needed")
-        sweep = Resampling.read(root.table("sweep", "a table [sweep] is needed"))
-        need = "figures are tables [[figure]]"
-        figures = read_each(root, "figure", need, lambda table: Plot.read(table, perturb))
-        return {
-            "data": data,
-            "perturb": perturb,
-            "usability": usability,
-            "metrics": Metrics() if metrics is None else Metrics.read(metrics),
-            "sweep": sweep,
-            "figures": figures,
-        }
-
-    def _check_settings(self, root: Table) -> None:
+    def checked(self, at: Place) -> Self:
+        ids = tuple(entry.id for entry in self.data)
+        specs = enumerate(self.perturb)
+        recipe = replace(self, perturb=tuple(e.of(at["perturb"][i], ids) for i, e in specs))
+        for i, figure in enumerate(self.figures):
+            figure.check(at["figure"][i], recipe.perturb)
         owners: dict[tuple[int, str], str] = {}
-        for setting in self.settings:
+        for setting in recipe.settings:
             owner = owners.setdefault((setting.data, setting.label), setting.spec.id)
             if owner != setting.spec.id:
                 data = shown(self.data[setting.data].id)
                 right = f"{shown(owner)} has {setting.label} on {data} already"
-                raise root.error("perturb", setting.spec.id, right)
-
-    def config(self) -> dict[str, Any]:
-        """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""
-        return {
-            "about": self.about.config(),
-            "data": [entry.config() for entry in self.data],
-            "perturb": [spec.config() for spec in self.perturb],
-            "usability": self.usability.config(),
-            "metrics": self.metrics.config(),
-            "sweep": self.sweep.config(),
-            "figure": [figure.config() for figure in self.figures],
-        }
+                raise at["perturb"].wrong(setting.spec.id, right)
+        return recipe
 
     @property
     def settings(self) -> tuple[Setting, ...]:

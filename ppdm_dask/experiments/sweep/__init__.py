@@ -26,6 +26,7 @@ SWEEP = Kind(
     tells=("design", "mine"),
     axes=("data", GRID, "column", "w_a"),
     variables=results.REGISTRY,
+    schema=Recipe.schema,
     read=Recipe.from_config,
     check=_check,
     plan=_plan,

@@ -5,26 +5,41 @@ Beside it: the table ``[[figure]]`` of a recipe: what a figure shows, and agains
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from ppdm_dask import designs
+from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups
 from ppdm_dask.experiments.learners import LEARNERS
 from ppdm_dask.experiments.parts import (
     About,
     DataEntry,
-    Part,
+    Id,
     RecipeBase,
-    read_each,
-    read_id,
+    Repeats,
+    Seed,
+    Share,
+    Some,
 )
-from ppdm_dask.files.fields import Scalar, Table, read_toml
+from ppdm_dask.files.declared import By, Declared, Rest, schema_of
+from ppdm_dask.files.fields import Scalar, read_toml
+from ppdm_dask.files.values import (
+    Choice,
+    Many,
+    Named,
+    Number,
+    Place,
+    Plain,
+    Schema,
+    Text,
+    When,
+    is_number,
+)
 from ppdm_dask.resources import recipe_path
-from ppdm_dask.shown import listed, shown
+from ppdm_dask.shown import shown
 
 __all__ = [
     "KINDS",
@@ -40,19 +55,23 @@ __all__ = [
 
 
 KINDS = ("mean", "variance", "privacy", "grid", "tradeoff")
-TESTS = ("both", "clean", "disguised")
-MEASURES = ("advantage", "guess", "posterior")
 
 Grid = Mapping[str, tuple[Scalar, ...]]
 
-SPLITS = ("fixed", "redrawn")
-
-_AXIS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_TAKEN = frozenset({"data", "repeat", "split", "column", "w_a", "attributes", "shape", "id"})
+TAKEN = ("data", "repeat", "split", "column", "w_a", "attributes", "shape", "id")
+AXIS = Text(
+    "an axis is called after a parameter of the design",
+    f"(?!(?:{'|'.join(TAKEN)})$)[A-Za-z][A-Za-z0-9_]*",
+)
+AXES = Named(
+    Many(Plain(), "a list of at least one value is needed", 1, distinct=True),
+    AXIS,
+    "a table [sweep.grid] with at least one axis, such as q = [0.5, 1], is needed",
+)
 
 
 @dataclass(frozen=True)
-class Sweep(Part):
+class Sweep(Declared):
     """Monte Carlo repeats over a grid.
 
     Parameters
@@ -69,86 +88,52 @@ class Sweep(Part):
         Values of each swept parameter, by axis, in the order of the results' dimensions.
     """
 
-    repeats: int
-    seed: int
-    train: float
-    split: str
-    grid: Mapping[str, tuple[Scalar, ...]]
-
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[sweep]``."""
-        repeats = table.integer("repeats", 1)
-        seed = table.integer("seed", 0)
-        train = table.take("train")
-        if not isinstance(train, float) or not 0 < train < 1:
-            raise table.error("train", train, "a share between 0 and 1, both excluded, is needed")
-        split = table.choice("split", SPLITS, "a kind of split")
-        axes = table.table("grid", "a table [sweep.grid] with the values of each axis is needed")
-        grid = {}
-        for axis in axes.remaining():
-            if not _AXIS.fullmatch(axis) or axis in _TAKEN:
-                values = axes.take(axis)
-                raise axes.error(axis, values, "an axis is called after a parameter of the design")
-            grid[axis] = axes.scalars(axis, "a list of at least one value is needed")
-        if not grid:
-            raise table.error("grid", {}, "at least one axis, such as q = [0.5, 1], is needed")
-        table.done()
-        return cls(repeats, seed, train, split, grid)
-
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values."""
-        return super().config() | {"grid": {k: list(v) for k, v in self.grid.items()}}
+    repeats: Repeats
+    seed: Seed
+    train: Share
+    split: Annotated[str, Choice(("fixed", "redrawn"), "a kind of split")]
+    grid: Annotated[Mapping[str, tuple[Scalar, ...]], AXES]
 
 
 @dataclass(frozen=True)
-class DesignSpec:
-    """Family of the randomization design and the parameters that the grid does not sweep."""
+class DesignSpec(Declared):
+    """Family of the randomization design and the parameters that the grid does not sweep.
 
-    family: str
-    parameters: Mapping[str, Any]
+    Parameters
+    ----------
+    family : str
+        Id of a design family.
+    parameters : mapping
+        By name.
+    """
 
-    @classmethod
-    def read(cls, table: Table, grid: Iterable[str]) -> Self:
-        """Read the table ``[design]``; `grid` names the swept parameters."""
-        family = table.choice("family", designs.families(), "a design family")
-        parameters = table.rest()
+    family: Annotated[str, Choice(designs.families, "a design family")]
+    parameters: Annotated[Mapping[str, Any], Rest()]
+
+    def checked(self, at: Place) -> Self:
         for name in ("id", "attributes", "shape"):
-            if name in parameters:
-                raise table.error(name, parameters[name], "leave it out: the data say this")
-        for axis in grid:
-            if axis in parameters:
-                right = f"sweep.grid.{axis} gives the values; leave one of the two out"
-                raise table.error(axis, parameters[axis], right)
-        return cls(family, parameters)
-
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values."""
-        return {"family": self.family, **self.parameters}
+            if name in self.parameters:
+                raise at[name].wrong(self.parameters[name], "leave it out: the data say this")
+        return self
 
 
 @dataclass(frozen=True)
-class MineSpec:
-    """The learner and its parameters."""
+class MineSpec(Declared):
+    """The learner and its parameters.
 
-    learner: str
-    parameters: Mapping[str, Any]
+    Parameters
+    ----------
+    learner : str
+    parameters : mapping
+        By name.
+    """
 
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """Read the table ``[mine]``."""
-        learner = table.choice("learner", LEARNERS, "a learner")
-        parameters = LEARNERS[learner].read(table)
-        table.done()
-        return cls(learner, parameters)
-
-    def config(self) -> dict[str, Any]:
-        """Return the table as plain values."""
-        return {"learner": self.learner, **self.parameters}
+    learner: Annotated[str, Choice(LEARNERS, "a learner")]
+    parameters: Annotated[Mapping[str, Any], By("learner", LEARNERS)]
 
 
 @dataclass(frozen=True)
-class Figure(Part):
+class Figure(Declared):
     """A figure to draw.
 
     Parameters
@@ -174,51 +159,77 @@ class Figure(Part):
         What ``tradeoff`` takes for the adversary's knowledge; the advantage by default.
     """
 
-    id: str
-    kind: str
+    id: Id
+    kind: Annotated[str, Choice(KINDS, "a kind of figure")]
     title: str
-    data: tuple[str, ...]
-    w_a: tuple[float, ...] = ()
+    data: Some = ()
+    w_a: Annotated[
+        tuple[float, ...],
+        Many(
+            Number("a proportion between 0 and 1, both excluded, is needed", above=0, below=1),
+            "a list of proportions is needed",
+            1,
+            distinct=True,
+        ),
+        When("kind", ("privacy",)),
+    ] = ()
     x: str | None = None
-    series: str | None = None
-    test: str | None = None
-    measure: str | None = None
+    series: Annotated[
+        str | None, Text(), When("kind", ("mean", "variance", "grid", "tradeoff"), needed=False)
+    ] = None
+    test: Annotated[
+        str | None,
+        Choice(("both", "clean", "disguised"), "a test part"),
+        When("kind", ("mean", "variance"), needed=False),
+    ] = None
+    measure: Annotated[
+        str | None,
+        Choice(("advantage", "guess", "posterior"), "a measure"),
+        When("kind", ("tradeoff",), needed=False),
+    ] = None
 
-    @classmethod
-    def read(cls, table: Table, known: tuple[str, ...], grid: Grid) -> Self:
-        """Read a table ``[[figure]]``.
+    def of(self, at: Place, known: tuple[str, ...], grid: Grid) -> Self:
+        """Return the figure with what it leaves to the recipe filled in.
 
         Parameters
         ----------
-        table : Table
+        at : Place
+            Of the figure.
         known : tuple of str
             Ids of the data entries.
         grid : mapping of str to tuple
             Values of the grid's axes.
         """
-        name = read_id(table)
-        kind = table.choice("kind", KINDS, "a kind of figure")
-        title = table.text("title")
-        data = table.texts("data")
-        for i, entry in enumerate(data):
-            if entry not in known or entry in data[:i]:
-                right = f"the id of a data entry is needed, each once: {listed(known)}"
-                raise table.error(f"data[{i}]", entry, right)
-        w_a = _read_proportions(table) if kind == "privacy" else ()
-        x = _read_x(table, grid)
-        series = test = measure = None
-        if kind != "privacy":
-            series = _read_series(table, kind, x or next(iter(grid)), grid)
-        if kind in ("mean", "variance"):
-            test = table.optional_choice("test", TESTS, "a test part")
-        if kind == "tradeoff":
-            measure = table.optional_choice("measure", MEASURES, "a measure")
-        table.done()
-        figure = cls(name, kind, title, data or known, w_a, x, series, test, measure)
-        if kind in ("mean", "variance") and figure.line_axis and len(figure.data) > 1:
+        Many(Choice(known, "the id of a data entry")).read(self.data, at["data"])
+        if self.x is not None:
+            Choice(grid, "an axis of the grid").read(self.x, at["x"])
+        x = self.x or next(iter(grid))
+        if not all(map(is_number, grid[x])):
+            raise at["x"].wrong(self.x, f"an axis of numbers is needed, and {x} has others")
+        series = self.series if self.kind == "privacy" else self._down(at, x, grid)
+        figure = replace(self, data=self.data or known, series=series)
+        if self.kind in ("mean", "variance") and figure.line_axis and len(figure.data) > 1:
             right = f"one data entry is needed where the lines are {shown(series)}"
-            raise table.error("data", list(figure.data), right)
+            raise at["data"].wrong(list(figure.data), right)
         return figure
+
+    def _down(self, at: Place, x: str, grid: Grid) -> str | None:
+        """What tells the lines apart."""
+        others = [axis for axis in grid if axis != x]
+        grids = self.kind == "grid"
+        if grids and not others:
+            raise at["kind"].wrong(self.kind, "a grid with two axes is needed for this kind")
+        known = others if grids else ["data", *others]
+        if self.series is not None:
+            Choice(known, "what tells the lines apart").read(self.series, at["series"])
+        down = self.series or known[0]
+        if down == "data" and self.kind != "tradeoff":
+            return self.series  # a line for each combination of the other axes
+        for axis in others:
+            if axis != down and len(grid[axis]) > 1:
+                right = f"the axis {axis} is left over, with {len(grid[axis])} values"
+                raise at["series"].wrong(self.series, right)
+        return down if grids else self.series
 
     def x_axis(self, axes: tuple[str, ...]) -> str:
         """Return the axis that runs across, from those of the grid."""
@@ -235,44 +246,6 @@ class Figure(Part):
         return {"clean": ("accuracy",), "disguised": ("disguised",)}.get(
             self.test or "both", ("accuracy", "disguised")
         )
-
-
-def _read_proportions(table: Table) -> tuple[float, ...]:
-    found: list[float] = []
-    for i, value in enumerate(table.scalars("w_a", "a list of proportions is needed")):
-        if not isinstance(value, float) or not 0 < value < 1:
-            right = "a proportion between 0 and 1, both excluded, is needed"
-            raise table.error(f"w_a[{i}]", value, right)
-        found.append(value)
-    return tuple(found)
-
-
-def _read_x(table: Table, grid: Grid) -> str | None:
-    x = table.optional_choice("x", grid, "an axis of the grid")
-    axis = x or next(iter(grid))
-    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in grid[axis]):
-        right = f"an axis of numbers is needed, and {axis} has others"
-        raise table.error("x", x, right)
-    return x
-
-
-def _read_series(table: Table, kind: str, x: str, grid: Grid) -> str | None:
-    others = [axis for axis in grid if axis != x]
-    if kind == "grid":
-        if not others:
-            raise table.error("kind", kind, "a grid with two axes is needed for this kind")
-        known = others
-    else:
-        known = ["data", *others]
-    series = table.optional_choice("series", known, "what tells the lines apart")
-    down = series or (others[0] if kind == "grid" else "data")
-    if down == "data" and kind != "tradeoff":
-        return series  # a line for each combination of the other axes
-    for axis in others:
-        if axis != down and len(grid[axis]) > 1:
-            right = f"the axis {axis} is left over, with {len(grid[axis])} values"
-            raise table.error("series", series, right)
-    return down if kind == "grid" else series
 
 
 @dataclass(frozen=True)
@@ -296,6 +269,21 @@ class GridPoint:
     def id(self) -> str:
         """Readable name, unique within the recipe, such as ``adult-midrange q=0.4``."""
         return " ".join([self.entry.id, *(f"{axis}={v}" for axis, v in self.values.items())])
+
+
+def _family_rule(name: str) -> Schema:
+    """What the family of a recipe's design means for its parameters and for the grid's axes."""
+    known = schema_of(designs.families()[name])["properties"]
+    if name == MultiGroup.id:  # or groups that are still to be dealt
+        dealt = schema_of(RandomGroups)["properties"]
+        known = {**known, **dealt, "groups": {"anyOf": [known["groups"], dealt["groups"]]}}
+    stated = {key: value for key, value in known.items() if key not in ("attributes", "shape")}
+    axes = {"propertyNames": {"enum": list(stated)}}
+    design = {"properties": stated, "propertyNames": {"enum": ["family", *stated]}}
+    return {
+        "if": {"properties": {"design": When("family", (name,)).schema()}},
+        "then": {"properties": {"design": design, "sweep": {"properties": {"grid": axes}}}},
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,28 +320,20 @@ class Recipe(RecipeBase):
         return replace(loaded, base=path.parent)
 
     @classmethod
-    def _read(cls, root: Table) -> dict[str, Any]:
-        need = "at least one table [[data]] is needed"
-        data = read_each(root, "data", need, DataEntry.read, least=1)
-        ids = tuple(entry.id for entry in data)
-        sweep = Sweep.read(root.table("sweep", "a table [sweep] is needed"))
-        need = "a table [design] with a family is needed"
-        design = DesignSpec.read(root.table("design", need), sweep.grid)
-        mine = MineSpec.read(root.table("mine", "a table [mine] with a learner is needed"))
-        need = "figures are tables [[figure]]"
-        figures = read_each(root, "figure", need, lambda t: Figure.read(t, ids, sweep.grid))
-        return {"data": data, "design": design, "mine": mine, "sweep": sweep, "figures": figures}
+    def schema(cls) -> Schema:
+        return {**super().schema(), "allOf": [_family_rule(name) for name in designs.families()]}
 
-    def config(self) -> dict[str, Any]:
-        """Return the recipe as plain tables, defaults filled in, for :meth:`from_config`."""
-        return {
-            "about": self.about.config(),
-            "data": [entry.config() for entry in self.data],
-            "design": self.design.config(),
-            "mine": self.mine.config(),
-            "sweep": self.sweep.config(),
-            "figure": [figure.config() for figure in self.figures],
-        }
+    def checked(self, at: Place) -> Self:
+        grid = self.sweep.grid
+        for axis in grid:
+            if axis in self.design.parameters:
+                right = f"sweep.grid.{axis} gives the values; leave one of the two out"
+                raise at["design"][axis].wrong(self.design.parameters[axis], right)
+        ids = tuple(entry.id for entry in self.data)
+        drawn = enumerate(self.figures)
+        return replace(
+            self, figures=tuple(each.of(at["figure"][i], ids, grid) for i, each in drawn)
+        )
 
     def _content(self) -> dict[str, Any]:
         # The order of the grid's axes is the order of the results' dimensions.
