@@ -234,7 +234,8 @@ class LazyReports(_Collection):
         """A DataFrame of Dask with what `ppdm disguise` writes into files.
 
         Labels are categoricals; symbols that are no categories are numbers, and sets are bytes.
-        The index counts within a partition: that of the source could tell an answer.
+        The index counts within a partition: that of the source could tell an answer.  So this frame
+        cannot be joined to columns of the source afterwards; `keep` of ``disguise`` brings them.
         """
         return dd.DataFrame(Labels(self._expr))
 
