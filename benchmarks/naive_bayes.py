@@ -24,9 +24,9 @@ from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import SweepPlan
 from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.sweep.trials import DISGUISE
+from ppdm_dask.kernels.draws import absorb, extend, seed_rows
 from ppdm_dask.kernels.naive_bayes import personal_planes
 from ppdm_dask.kernels.planes import draw_bernoulli
-from ppdm_dask.kernels.seeding import absorb, extend, seed_rows
 from ppdm_dask.randomness import binary_digits, exact
 
 Q = 0.6

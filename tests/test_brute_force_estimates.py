@@ -27,11 +27,10 @@ from ppdm_dask.inference import (
     weights as sums,
 )
 from ppdm_dask.inference.association import association_test, independence_test
-from ppdm_dask.inference.blocks import solve_blocks
 from ppdm_dask.inference.maximum import _polish
 from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.inference.stratified import Stratified
-from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.tables import ContingencyTable, solve_blocks
 from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.inference.uncertainty import intervals_of
 from ppdm_dask.randomness import LOGICAL_BLOCK

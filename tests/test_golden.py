@@ -17,8 +17,7 @@ from small_recipe import CONFIG, write_recipe
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.experiments.kinds import load_recipe, recipe_from_config
 from ppdm_dask.experiments.run import run
-from ppdm_dask.reproduce.fingerprint import differences, fingerprint, short
-from ppdm_dask.reproduce.golden import Golden, golden_path
+from ppdm_dask.reproduce.golden import Golden, differences, fingerprint, golden_path, short
 from ppdm_dask.reproduce.reproduce import GRADES, default_folder, read_grade
 from ppdm_dask.reproduce.summary import Figure, Summary, summarise
 from ppdm_dask.resources import recipes

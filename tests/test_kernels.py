@@ -30,9 +30,8 @@ from ppdm_dask.experiments.samples import Sample, draw_test
 from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import choose_engine
 from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, PlainEngine, Setting
+from ppdm_dask.kernels.draws import absorb, choose, extend, seed_words, sfc64_fill, sfc64_start
 from ppdm_dask.kernels.planes import bernoulli_plane, bernoulli_plane_plain, pack_plane, popcount
-from ppdm_dask.kernels.sampling import choose
-from ppdm_dask.kernels.seeding import absorb, extend, seed_words, sfc64_fill, sfc64_start
 from ppdm_dask.randomness import LOGICAL_BLOCK, SimulationStream, binary_digits, unpack_plane
 from ppdm_dask.resources import codebook_path
 

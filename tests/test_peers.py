@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ppdm_dask.cluster.sizes import parse_size, show_size
+from ppdm_dask.cluster.kinds.base import parse_size, show_size
 from ppdm_dask.cluster.worker import (
     PACKAGES,
     check_peers,

@@ -27,7 +27,7 @@ from ppdm_dask.designs import SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.inference import estimate, sum_event, sum_weights
-from ppdm_dask.kernels.sampling import draw_subsets
+from ppdm_dask.kernels.draws import draw_subsets
 
 SETS = Product(
     [

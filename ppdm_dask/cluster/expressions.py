@@ -4,23 +4,35 @@ Dask sends expressions to the scheduler, which makes the tasks there; so 100,000
 small message.  A partition is read within the task that disguises it, whatever the optimiser does:
 the expression of the source is inside of that task, so that raw records are no task's result, which
 Dask could spill or send.
+
+Sources are DataFrames of Dask, delayed frames and files.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
+import dask.dataframe as dd
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from dask._task_spec import List, Task, TaskRef
 from dask.base import tokenize
 from dask.dataframe.dask_expr._expr import Blockwise, Expr
+from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues, ShuffleBase
 from dask.dataframe.dask_expr.io import FromGraph
+from dask.delayed import Delayed
 from dask.tokenize import TokenizationError
 from dask.utils import key_split
 
-from ppdm_dask.cluster.partitions import FAN_IN
+from ppdm_dask.cluster.partitions import FAN_IN, parquet_partitions
 from ppdm_dask.cluster.tasks import (
+    File,
     Plan,
     Unread,
     disguise_parts,
@@ -34,21 +46,71 @@ from ppdm_dask.cluster.tasks import (
     total,
     value_of,
 )
+from ppdm_dask.data.codebook import Codebook
+from ppdm_dask.errors import CodebookError, DataError, InputError
+from ppdm_dask.files.reader import expand, open_data
+from ppdm_dask.files.regular import ending
+from ppdm_dask.shown import listed, shown
 
-__all__ = [
-    "MOST_TASKS",
-    "Disguise",
-    "Given",
-    "Inside",
-    "Labels",
-    "Length",
-    "Named",
-    "Offsets",
-    "PersistedReports",
-    "PersistedSum",
-    "Sum",
-    "Summary",
-]
+_WITHOUT_ORDER = (ShuffleBase, BaseSetIndexSortValues, Merge)
+"""Expressions whose partitions have the same rows each time, and not the same order."""
+
+
+def source_of(
+    answers: Any, codebook: Codebook, keep: Sequence[str]
+) -> tuple[Expr, bool, npt.NDArray[np.int64] | None]:
+    """Expression of the answers, whether they have an order, and offsets where they are known.
+
+    It is optimised here, once: partitions are numbered as they are from now on.
+    """
+    names = [*codebook.names, *keep]
+    empty = pd.DataFrame({name: pd.Series(dtype=object) for name in names})
+    if isinstance(answers, dd.Series):
+        answers = answers.to_frame()
+    if isinstance(answers, dd.DataFrame):
+        there = list(answers.columns)
+        for name in names:
+            if there.count(name) != 1:
+                how = "is absent" if name not in there else "occurs several times"
+                raise CodebookError(
+                    f"column {shown(name)} {how}; the columns are {listed(there)}", name
+                )
+        ordered = not any(isinstance(each, _WITHOUT_ORDER) for each in answers.expr.walk())
+        return answers[names].optimize().expr, ordered, None
+    several = list(answers) if isinstance(answers, list | tuple) else [answers]
+    if all(isinstance(each, Delayed) or type(each).__name__ == "Future" for each in several):
+        frame = dd.from_delayed(several, meta=empty, verify_meta=False)
+        return frame.optimize().expr, True, None
+    if not several or not all(isinstance(each, str | Path) for each in several):
+        raise InputError(
+            f"got a {type(answers).__name__} of Dask; a DataFrame, a list of delayed frames, or "
+            "paths of files are needed"
+        )
+    files = [each.resolve() for each in expand(several)]
+    parts, known = _partitions(files, names)
+    states = [each.stat() for each in files]
+    # Files that changed are other answers; the name of the expression says so.
+    stamps = tuple((each.st_mtime_ns, each.st_size) for each in states)
+    frame = dd.from_map(partial(_itself, stamps=stamps), parts, meta=empty)
+    return frame.optimize().expr, True, known
+
+
+def _itself(part: Any, stamps: tuple[tuple[int, int], ...]) -> Any:
+    return part
+
+
+def _partitions(
+    files: list[Path], names: list[str]
+) -> tuple[list[Any], npt.NDArray[np.int64] | None]:
+    """Partitions of files, and where each begins if that is known: of Parquet only."""
+    if ending(files[0]) == ".parquet":
+        groups = parquet_partitions(files, names)
+        if not groups:
+            raise DataError(f"{files[0]}: there are no records; at least one is needed", files[0])
+        return groups, np.array([group.offset for group in groups], np.int64)
+    for file in files:
+        open_data(file).require(names)
+    return [File(str(file)) for file in files], None
 
 
 MOST_TASKS = 4_096

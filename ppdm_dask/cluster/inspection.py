@@ -15,8 +15,8 @@ import numpy as np
 
 from ppdm_dask.cluster.client import Pool
 from ppdm_dask.cluster.kinds import Profile
+from ppdm_dask.cluster.kinds.base import show_size
 from ppdm_dask.cluster.losses import PoolLost, describe_absence, lost_with_connection, plugin_name
-from ppdm_dask.cluster.sizes import show_size
 from ppdm_dask.cluster.worker import (
     Failure,
     WorkPlugin,

@@ -17,7 +17,7 @@ from distributed.client import ClosedClientError
 from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
 from ppdm_dask.cluster.client import Pool
-from ppdm_dask.cluster.sizes import show_size
+from ppdm_dask.cluster.kinds.base import show_size
 from ppdm_dask.cluster.worker import check_peers
 from ppdm_dask.engine.cells import summarise
 from ppdm_dask.engine.interrupt import Interruption

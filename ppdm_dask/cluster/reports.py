@@ -35,9 +35,9 @@ from ppdm_dask.cluster.expressions import (
     PersistedSum,
     Sum,
     Summary,
+    source_of,
 )
 from ppdm_dask.cluster.keys import HeldKey, KeyNumber
-from ppdm_dask.cluster.sources import source_of
 from ppdm_dask.cluster.tasks import Plan, joined, labels
 from ppdm_dask.data.codebook import Codebook, Records, Reports
 from ppdm_dask.data.partitioned import notice

@@ -23,8 +23,8 @@ from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.declared import Declared, document
+from ppdm_dask.files.documents import read_toml
 from ppdm_dask.files.fields import Table
-from ppdm_dask.files.toml import read_toml
 from ppdm_dask.frozen import settle
 from ppdm_dask.ranges import whole
 from ppdm_dask.shown import cut, listed, printable, shown

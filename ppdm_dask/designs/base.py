@@ -33,7 +33,7 @@ from ppdm_dask.designs.binding import Binding, check_fit, require_labels
 from ppdm_dask.designs.labels import Orders
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
 from ppdm_dask.files.declared import document_of_kinds
-from ppdm_dask.files.toml import read_toml
+from ppdm_dask.files.documents import read_toml
 from ppdm_dask.privacy import PosteriorSummary, Prior
 from ppdm_dask.randomness import LOGICAL_BLOCK, Stream
 from ppdm_dask.shown import amount, given, listed

@@ -254,7 +254,7 @@ def deal(names: Iterable[str], g: int, stream: Stream) -> Groups:
     DesignError
         Unless g is a whole number from 1 to the number of names.
     """
-    from ppdm_dask.kernels.sampling import choose
+    from ppdm_dask.kernels.draws import choose
 
     known = attribute_names(names)
     n = len(known)

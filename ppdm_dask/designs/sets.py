@@ -134,7 +134,7 @@ class SetDesign(Design):
         -------
         arrays, shape (columns, k)
         """
-        from ppdm_dask.kernels.sampling import sum_subsets
+        from ppdm_dask.kernels.draws import sum_subsets
 
         self.require_inverse()
         within, without = self.pair_weights(self.sizes(bits))

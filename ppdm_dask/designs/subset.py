@@ -113,7 +113,7 @@ class SubsetSelection(SetDesign):
         return (1 - r) / (self.p - r) * ones, -r / (self.p - r) * ones
 
     def draw(self, true: npt.NDArray[np.int64], stream: Stream, start: int) -> Bits:
-        from ppdm_dask.kernels.sampling import draw_subsets
+        from ppdm_dask.kernels.draws import draw_subsets
 
         k, s, stop = self.shape[0], self.size, start + len(true)
         coin = unpack_plane(stream.source(TRUTH).bernoulli(exact(self.p), CHUNK), start, stop)

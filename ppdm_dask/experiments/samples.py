@@ -21,7 +21,7 @@ SPLIT = 1
 
 def draw_test(n: int, n_test: int, stream: SimulationStream) -> Ints:
     """A uniform sample without replacement of ``n_test`` of the positions ``0 .. n - 1``."""
-    from ppdm_dask.kernels.sampling import choose
+    from ppdm_dask.kernels.draws import choose
 
     # A partial shuffle: drawing the smaller test part takes the fewest words of the stream.
     order = np.empty(n, np.int64)

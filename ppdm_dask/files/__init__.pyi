@@ -1,4 +1,4 @@
-from .cells import spreadsheet_safe as spreadsheet_safe
+from .columns import spreadsheet_safe as spreadsheet_safe
 from .fields import read_toml as read_toml
 from .reader import DataFile as DataFile
 from .reader import expand as expand

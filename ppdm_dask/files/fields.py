@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ppdm_dask.errors import InputError, RecipeError
-from ppdm_dask.files import toml as files
+from ppdm_dask.files import documents as files
 from ppdm_dask.files.values import (
     Choice,
     Many,

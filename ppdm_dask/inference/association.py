@@ -11,8 +11,8 @@ import numpy as np
 from ppdm_dask.arrays import sum_rounding
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError
-from ppdm_dask.inference.blocks import check_table, solve_blocks
 from ppdm_dask.inference.inversion import invert
+from ppdm_dask.inference.tables import check_table, solve_blocks
 from ppdm_dask.shown import given, shown
 
 if TYPE_CHECKING:

@@ -22,11 +22,10 @@ import numpy.typing as npt
 from ppdm_dask.arrays import EPS, Bools, Floats, sum_rounding, to_scale
 from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference.blocks import require_table
 from ppdm_dask.inference.fit import fit_of_sums
 from ppdm_dask.inference.laws import EventLaw, law_of_cells, law_of_event, lift
 from ppdm_dask.inference.result import Estimate, labels_of, stacked
-from ppdm_dask.inference.tables import DENSE_CELLS, ContingencyTable, count
+from ppdm_dask.inference.tables import DENSE_CELLS, ContingencyTable, count, require_table
 from ppdm_dask.inference.uncertainty import ROUNDING, Estimand, check_estimand
 from ppdm_dask.inference.weights import Symbols, cell_sums, combined_masks, mask_weights
 from ppdm_dask.shown import shown

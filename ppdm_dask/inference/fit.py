@@ -11,8 +11,8 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.maximum import MAX_DENSE, maximum, whole_mixture
+from ppdm_dask.inference.tables import along_blocks, check_table
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.errors import InputError
-from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.likelihood import mle
 from ppdm_dask.inference.maximum import MAX_DENSE, channel, log_likelihood, maximise
 from ppdm_dask.inference.result import Interval
+from ppdm_dask.inference.tables import along_blocks, check_table
 from ppdm_dask.inference.uncertainty import normal_quantile
 
 if TYPE_CHECKING:

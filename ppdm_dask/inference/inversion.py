@@ -15,12 +15,11 @@ import numpy as np
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError
-from ppdm_dask.inference.blocks import check_table, solve_blocks
 from ppdm_dask.inference.evidence import evidence_of
 from ppdm_dask.inference.fit import fit_of_table
 from ppdm_dask.inference.laws import law_of_cells, lift, told_cells
 from ppdm_dask.inference.result import Estimate, labels_of
-from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.tables import ContingencyTable, check_table, solve_blocks
 from ppdm_dask.inference.uncertainty import Estimand, check_estimand, mean_variance
 
 if TYPE_CHECKING:

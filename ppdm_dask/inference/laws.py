@@ -26,7 +26,7 @@ from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.sets import MAX_SET, SetDesign
 from ppdm_dask.designs.subset import SubsetSelection
 from ppdm_dask.designs.unary import UnaryEncoding
-from ppdm_dask.inference.blocks import along_blocks, solve_blocks
+from ppdm_dask.inference.tables import along_blocks, solve_blocks
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook

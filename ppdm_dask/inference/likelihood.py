@@ -10,10 +10,10 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
-from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.fit import fit_of_table
 from ppdm_dask.inference.maximum import MAX_DENSE, channel, maximum, require_possible
 from ppdm_dask.inference.result import Estimate, labels_of
+from ppdm_dask.inference.tables import along_blocks, check_table
 from ppdm_dask.inference.uncertainty import Estimand, check_estimand
 from ppdm_dask.ranges import real, whole
 

@@ -10,7 +10,7 @@ import numpy as np
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference.blocks import along_blocks
+from ppdm_dask.inference.tables import along_blocks
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.designs.matching import bound_to
-from ppdm_dask.inference.blocks import along_blocks, check_table
 from ppdm_dask.inference.inversion import invert
 from ppdm_dask.inference.result import Estimate, same_ends
+from ppdm_dask.inference.tables import along_blocks, check_table
 from ppdm_dask.ranges import whole
 
 if TYPE_CHECKING:

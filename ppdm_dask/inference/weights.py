@@ -17,7 +17,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import row_major
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_whole
 from ppdm_dask.errors import RecordsError
-from ppdm_dask.inference.blocks import along_blocks
+from ppdm_dask.inference.tables import along_blocks
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints, Words
 from ppdm_dask.kernels import ENTROPY_TIE, kernel
+from ppdm_dask.kernels.draws import absorb, choose, draw_test_plane, extend, sfc64_fill, sfc64_start
 from ppdm_dask.kernels.planes import draw_bernoulli
-from ppdm_dask.kernels.sampling import choose, draw_test_plane
-from ppdm_dask.kernels.seeding import absorb, extend, sfc64_fill, sfc64_start
 
 BLOCK_WORDS = 1024
 

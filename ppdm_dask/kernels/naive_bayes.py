@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints, Words
 from ppdm_dask.kernels import FLOOR_ROUNDING, SCORE_TIE, kernel
+from ppdm_dask.kernels.draws import absorb, draw_test_plane, extend, sfc64_start
 from ppdm_dask.kernels.planes import draw_bernoulli, popcount
-from ppdm_dask.kernels.sampling import draw_test_plane
-from ppdm_dask.kernels.seeding import absorb, extend, sfc64_start
 
 BLOCK_WORDS = 1024  # LOGICAL_BLOCK / 64
 

@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from ppdm_dask.arrays import Words
 from ppdm_dask.kernels import kernel
-from ppdm_dask.kernels.seeding import sfc64_fill, sfc64_start
+from ppdm_dask.kernels.draws import sfc64_fill, sfc64_start
 
 __all__ = ["bernoulli_plane", "bernoulli_plane_plain", "draw_bernoulli", "pack_plane", "popcount"]
 

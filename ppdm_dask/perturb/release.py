@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.files.cells import cell_texts, spreadsheet_safe
+from ppdm_dask.files.columns import cell_texts, spreadsheet_safe
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import Perturbation

@@ -22,8 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ppdm_dask.reproduce.fingerprint import Fingerprint, differences
-from ppdm_dask.reproduce.golden import Golden, as_json
+from ppdm_dask.reproduce.golden import Fingerprint, Golden, as_json, differences
 from ppdm_dask.reproduce.summary import Figure, Summary, Value
 
 __all__ = ["Drift"]

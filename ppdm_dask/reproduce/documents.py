@@ -22,7 +22,7 @@ from ppdm_dask.errors import InputError, RunFolderError
 from ppdm_dask.experiments.folder import now
 from ppdm_dask.files.documents import misfit, read_sealed, seal
 from ppdm_dask.files.writing import write_text
-from ppdm_dask.reproduce.fingerprint import fingerprint
+from ppdm_dask.reproduce.golden import fingerprint
 from ppdm_dask.reproduce.reproduce import Grade, Reproduced
 from ppdm_dask.shown import given
 

@@ -24,8 +24,7 @@ from ppdm_dask.experiments.run import profile_of, run
 from ppdm_dask.files.fields import Table, read_toml
 from ppdm_dask.files.regular import require_file
 from ppdm_dask.reproduce.compare import Comparison, compare
-from ppdm_dask.reproduce.fingerprint import Fingerprint, fingerprint, short
-from ppdm_dask.reproduce.golden import Golden, golden_path
+from ppdm_dask.reproduce.golden import Fingerprint, Golden, fingerprint, golden_path, short
 from ppdm_dask.reproduce.summary import Summary, summarise
 from ppdm_dask.shown import given, listed, shown
 

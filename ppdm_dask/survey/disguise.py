@@ -21,7 +21,7 @@ from ppdm_dask.audit.certainty import Certainty, bare_attributes, certainties
 from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
-from ppdm_dask.files.cells import cell_texts
+from ppdm_dask.files.columns import cell_texts
 from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing, write_text

@@ -1,8 +1,12 @@
-"""What every cluster profile has in common: its keys, its certificates and the pool it opens."""
+"""What every cluster profile has in common: its keys, its certificates and the pool it opens.
+
+Amounts of memory are read as people write them.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -11,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from ppdm_dask.cluster.security import make_certificates, read_certificates
-from ppdm_dask.cluster.sizes import UNITS, parse_size, show_size
 from ppdm_dask.errors import ProfileError
 from ppdm_dask.files.declared import Declared, document_of_kinds
+from ppdm_dask.files.documents import read_toml
 from ppdm_dask.files.fields import Table
-from ppdm_dask.files.toml import read_toml
 from ppdm_dask.files.values import Place, Schema, Text, Value, Whole
 from ppdm_dask.frozen import settle
 from ppdm_dask.resources import profile_path
@@ -24,17 +27,37 @@ if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
     from ppdm_dask.cluster.security import Certificates
 
-__all__ = [
-    "KINDS",
-    "OWN",
-    "Beside",
-    "Profile",
-    "Size",
-    "load_profile",
-    "profile_from_config",
-    "profile_schema",
-    "register",
-]
+
+UNITS = {
+    "kB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "TB": 1000**4,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+    "TiB": 1024**4,
+}
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of a text such as ``"4 GiB"``; None where it is no amount of memory."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([A-Za-z]+)", text)
+    if match is None or match[2] not in UNITS:
+        return None
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def show_size(size: int) -> str:
+    """An amount of memory in three digits.
+
+    Examples
+    --------
+    >>> show_size(4 * 2**30), show_size(600 * 2**20)
+    ('4 GiB', '600 MiB')
+    """
+    unit = "GiB" if size >= UNITS["GiB"] else "MiB"
+    return f"{size / UNITS[unit]:.3g} {unit}"
 
 
 KINDS: dict[str, type[Profile]] = {}

@@ -22,11 +22,11 @@ from ppdm_dask.designs.unrelated import UnrelatedQuestion
 from ppdm_dask.experiments.samples import SPLIT
 from ppdm_dask.experiments.sweep.trials import DISGUISE, DTYPES, GROUPS, Results, Setting
 from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.kernels.draws import seed_rows
 from ppdm_dask.kernels.id3 import trials as id3_trials
 from ppdm_dask.kernels.naive_bayes import draw_reports, pair_counts
 from ppdm_dask.kernels.naive_bayes import trials as naive_bayes_trials
 from ppdm_dask.kernels.planes import pack_plane
-from ppdm_dask.kernels.seeding import seed_rows
 from ppdm_dask.randomness import binary_digits, exact
 
 
