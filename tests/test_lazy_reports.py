@@ -378,3 +378,14 @@ def test_a_hundred_thousand_partitions_are_a_small_graph() -> None:
 
 def _same(frame: pd.DataFrame, _: int) -> pd.DataFrame:
     return frame
+
+
+def test_no_column_of_the_source_is_paired_by_position(frame: pd.DataFrame) -> None:
+    source = dd.from_pandas(frame.assign(n=1), npartitions=3)
+    labels = DESIGN.disguise(source, SEED).to_frame()
+    assert labels.assign(n=source["n"]).compute()["n"].isna().all()
+    joined = labels.join(source[["n"]], how="left").compute()
+    assert len(joined) == len(frame) and joined["n"].isna().all()
+    assert not len(labels.join(source[["n"]], how="inner").compute())
+    together = DESIGN.disguise(source, SEED, keep=["n"]).to_frame().compute()
+    assert (together["n"] == 1).all()

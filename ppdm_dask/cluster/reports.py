@@ -234,8 +234,9 @@ class LazyReports(_Collection):
         """A DataFrame of Dask with what `ppdm disguise` writes into files.
 
         Labels are categoricals; symbols that are no categories are numbers, and sets are bytes.
-        The index counts within a partition: that of the source could tell an answer.  So this frame
-        cannot be joined to columns of the source afterwards; `keep` of ``disguise`` brings them.
+        The index counts down from -1 within a partition: that of the source could tell an answer,
+        and no row of the source has the same.  What is assigned or joined to this frame by its
+        index is missing in all rows; `keep` of ``disguise`` brings columns along.
         """
         return dd.DataFrame(Labels(self._expr))
 

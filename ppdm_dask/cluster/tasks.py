@@ -221,18 +221,21 @@ def labels(reports: Any) -> pd.DataFrame:
     """Reports as they are written to files: labels, numbers of other symbols, packed sets."""
     reports = opened(reports)
     columns: dict[str, Any] = {}
+    # From -1 downwards, which frames of answers do not have: whatever aligns both by their index
+    # finds no pair, where counting upwards would pair each person with another one's report.
+    index = pd.RangeIndex(-1, -len(reports) - 1, -1)
     sizes = zip(reports.codebook.attributes, reports.sizes, strict=True)
     for attribute, size in sizes:
         name = attribute.name
         if name in reports.sets:
             rows = [bytes(row) for row in reports.sets[name]]
-            columns[name] = pd.Series(rows, dtype=object)
+            columns[name] = pd.Series(rows, index, dtype=object)
         elif size != len(attribute):
             columns[name] = reports.column(name).astype(np.int32)
         else:
             codes = reports.column(name).astype(np.int32)
             columns[name] = pd.Categorical.from_codes(codes, pd.Index(attribute.categories))
-    return pd.DataFrame(columns | dict(reports.kept), index=range(len(reports)))
+    return pd.DataFrame(columns | dict(reports.kept), index=index)
 
 
 def length(parts: Any) -> Any:
