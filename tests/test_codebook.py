@@ -375,6 +375,13 @@ def test_zero_has_one_sign(tmp_path: Path) -> None:
     assert Codebook.from_toml(tmp_path / "book.toml").digest == book.digest
 
 
+@pytest.mark.parametrize("blank", ["\r", " ", "\t"])
+def test_a_blank_name_may_be_the_target(tmp_path, blank):
+    book = Codebook((Attribute(blank, ("0",)),), blank)
+    book.to_toml(tmp_path / "c.toml")
+    assert Codebook.from_toml(tmp_path / "c.toml") == book
+
+
 @given(st.data())
 def test_toml_and_config_give_back_the_same_codebook(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

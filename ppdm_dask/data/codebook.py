@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.data.attribute import Attribute
+from ppdm_dask.data.attribute import LABEL, Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.arrow import as_frame
@@ -324,7 +324,7 @@ class Codebook(Declared):
     keys: ClassVar[Mapping[str, str]] = {"attributes": "attribute"}
 
     attributes: tuple[Attribute, ...]
-    target: str | None = None
+    target: Annotated[str, LABEL] | None = None
 
     def __post_init__(self) -> None:
         settle(self, attributes=tuple(self.attributes))
