@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.counting import RecordsReporter
 from ppdm_dask.cli.options import (
+    Cluster,
     CodebookFile,
     Data,
     DesignFile,
     Force,
     Json,
+    PartWorkers,
     named,
     plain,
     read_both,
     require_new,
+    require_new_folder,
 )
 from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
 from ppdm_dask.errors import InputError
@@ -170,12 +174,23 @@ def _print_proposal(found: pp.survey.Proposal) -> None:
 
 
 def disguise(
-    data: Data,
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATA...",
+            help="Files of answers, folders of such, or patterns.",
+            show_default=False,
+        ),
+    ],
     codebook: CodebookFile,
     design: DesignFile,
     out: Annotated[
         Path,
-        typer.Option(metavar="R", help="The reports: .parquet or .csv.", show_default=False),
+        typer.Option(
+            metavar="R",
+            help="The reports: a .parquet or .csv file, or a folder of parts.",
+            show_default=False,
+        ),
     ],
     keep: Annotated[
         list[str] | None,
@@ -211,28 +226,39 @@ def disguise(
     block: Annotated[
         int, typer.Option(min=1, metavar="N", help="Records held at a time.")
     ] = 65_536,
+    workers: PartWorkers = 0,
+    cluster: Cluster = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Disguise the answers of a file, on the client side; true answers stay in the file."""
+    """Disguise the answers of files, on the client side; true answers stay in the files."""
     book, plan = read_both(codebook, design)
-    require_new(out, force, (data, codebook, design))
+    place = pp.cluster.Place(workers, cluster, out.absolute().parent)
+    files = pp.files.expand(data)
+    if ending(out):
+        require_new(out, force, (*files, codebook, design))
+    else:
+        require_new_folder(out, force, (*files, codebook, design))
     # What a CSV file cannot say of its reports stands in a second one.
     if ending(out) == ".csv":
-        require_new(pp.survey.beside(out), force, (data, codebook, design))
+        require_new(pp.survey.beside(out), force, (*files, codebook, design))
     stream = pp.Stream.from_entropy() if simulate is None else pp.Stream.from_seed(simulate)
-    columns = pp.files.open_data(data).columns
-    done = pp.survey.disguise_file(
-        data,
-        book,
-        plan,
-        stream,
-        out,
-        keep=named(keep, columns),
-        drop=named(drop, columns),
-        accept=accept or [],
-        block=block,
-    )
+    columns = pp.files.open_data(files[0]).columns
+    with RecordsReporter("disguise") as progress:
+        done = pp.survey.disguise_file(
+            files,
+            book,
+            plan,
+            stream,
+            out,
+            keep=named(keep, columns),
+            drop=named(drop, columns),
+            accept=accept or [],
+            block=block,
+            place=place,
+            progress=progress,
+            say=progress.say,
+        )
     if as_json:
         blocks = [
             {
@@ -244,8 +270,9 @@ def disguise(
         ]
         print_json(
             {
-                "data": str(data),
+                "data": str(data[0]) if len(data) == 1 else [str(path) for path in data],
                 "out": str(out),
+                "parts": done.parts,
                 "records": done.records,
                 "simulated": done.simulated,
                 "disguised": list(done.disguised),
@@ -272,7 +299,8 @@ def disguise(
     print_lines(each.sentence() for each in done.before.again)
     if done.before.problem:
         say(done.before.problem)
-    say(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {out}")
+    where = f"{out}, {done.parts} {'part' if done.parts == 1 else 'parts'}" if done.parts else out
+    say(f"{done.records:,} {'report' if done.records == 1 else 'reports'}: {where}")
 
 
 def _protection(epsilon: float | None) -> str:

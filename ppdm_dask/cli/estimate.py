@@ -6,18 +6,21 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.counting import RecordsReporter
 from ppdm_dask.cli.options import (
+    Cluster,
     CodebookFile,
     DesignFile,
     Force,
     Json,
+    PartWorkers,
     Sources,
     SpreadsheetSafe,
     conditions,
@@ -26,7 +29,7 @@ from ppdm_dask.cli.options import (
     require_new,
 )
 from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
-from ppdm_dask.errors import NotInvertible
+from ppdm_dask.errors import InputError, NotInvertible
 from ppdm_dask.files.regular import ending
 
 __all__ = ["count", "estimate"]
@@ -43,50 +46,92 @@ def count(
     codebook: CodebookFile,
     design: DesignFile,
     out: Annotated[
-        Path, typer.Option(metavar="COUNTS", help="The counts: .parquet.", show_default=False)
-    ],
+        Path | None,
+        typer.Option(metavar="COUNTS", help="The counts: .parquet.", show_default=False),
+    ] = None,
+    add: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="COUNTS",
+            help="In place of --out: add to these counts what they do not hold yet.",
+            show_default=False,
+        ),
+    ] = None,
     over: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Attributes to count.", show_default="all"),
+        typer.Option(
+            metavar="A,B", help="Attributes to count.", show_default="all, or those of --add"
+        ),
     ] = None,
+    workers: PartWorkers = 0,
+    cluster: Cluster = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Count reports; files of counts add up like files of reports."""
+    if (out is None) == (add is None):
+        raise InputError("--out or --add is needed, and only one of them", out)
     book, plan = read_both(codebook, design)
-    require_new(out, force, (*files, codebook, design), (".parquet",))
-    sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    target = out if add is None else add
+    assert target is not None
+    there = add is not None and add.exists()
+    require_new(target, force or there, (*files, codebook, design), (".parquet",))
+    passed, found = 0, list[Any](files)
+    if there:
+        new, passed = pp.survey.not_counted(files, target)
+        found = [target, *new]
+    place = pp.cluster.Place(workers, cluster, target.absolute().parent)
+    sources = pp.survey.open_sources(found, book, plan, {"codebook": codebook, "design": design})
     names = named(over, book.names) or list(sources[0][1].codebook.names)
-    table = pp.survey.count_files(sources, book, plan, names)
-    kept = {name for _, about in sources for name in about.undisguised}
-    shown = tuple(name for name in table.attributes if name in kept)
-    batches = tuple(batch for _, about in sources for batch in about.batches)
-    made = pp.survey.About("counts", table.codebook, plan, table.simulated, shown, batches)
-    pp.survey.write_counts(out, table, made, [path for path, _ in sources])
+    with RecordsReporter("count") as progress, place.client() as client:
+        done = progress(sum(about.n or 0 for _, about in sources))
+        table = pp.survey.count_files(sources, book, plan, names, client=client, done=done)
+    made = pp.survey.counted_about(sources, table, plan)
+    if there and list(sources[0][1].codebook.names) != list(table.attributes):
+        before = ", ".join(sources[0][1].codebook.names)
+        raise InputError(f"--over: {target} is over {before}; --add counts the same", names)
+    if not there or len(found) > 1:
+        pp.survey.write_counts(target, table, made, [path for path, _ in sources])
     cells = len(table.sparse().counts)
     along = [name for name in table.attributes if name not in names]
     if as_json:
         print_json(
             {
                 "files": [str(path) for path, _ in sources],
-                "out": str(out),
+                "out": str(target),
                 "over": list(table.attributes),
                 "counted_along": along,
                 "reports": table.n,
                 "cells": cells,
                 "simulated": table.simulated,
+                "counted_before": passed,
                 "remarks": pp.survey.remarks(sources),
             }
         )
         return
-    for path, about in sources:
-        say(f"{path}: {about.kind} of {', '.join(about.codebook.names)}")
+    print_lines(_named(sources))
+    if passed:
+        say(f"passed over, as they are counted already: {passed:,} files of reports")
     if along:
         say(f"counted along, as its block does not marginalise: {', '.join(along)}")
     if table.simulated:
         say("simulated: some of the reports protect nobody")
     print_lines(pp.survey.remarks(sources))
-    say(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {out}")
+    say(f"{table.n:,} reports in {cells:,} cells over {', '.join(table.attributes)}: {target}")
+
+
+def _named(sources: pp.survey.Sources) -> Iterator[str]:
+    """A line for each file, and one for all parts in a folder."""
+    parts: dict[Path, int] = {}
+    for path, about in sources:
+        if about.seal:
+            parts[path.parent] = parts.get(path.parent, 0) + 1
+    for path, about in sources:
+        what = f"{about.kind} of {', '.join(about.codebook.names)}"
+        if not about.seal:
+            yield f"{path}: {what}"
+        elif n := parts.pop(path.parent, 0):
+            yield f"{path.parent}: {what}, {n:,} {'part' if n == 1 else 'parts'}"
 
 
 def estimate(
@@ -112,6 +157,14 @@ def estimate(
         Literal["population", "file"],
         typer.Option(help="The population behind the reports, or their records alone."),
     ] = "population",
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B",
+            help="Attributes whose categories make groups; proportions are within each.",
+            show_default=False,
+        ),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -130,6 +183,8 @@ def estimate(
         typer.Option(metavar="FILE", help="The estimate: .csv or .json.", show_default=False),
     ] = None,
     spreadsheet_safe: SpreadsheetSafe = False,
+    workers: PartWorkers = 0,
+    cluster: Cluster = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -146,13 +201,17 @@ def estimate(
         weights,
         strata,
         interval,
+        tuple(named(by, book.names)),
     )
     try:
         question.check(book, plan)
     except NotInvertible as error:
         raise NotInvertible(f"{design}: {error}", error.subject) from None
     sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
-    found = pp.survey.estimate_files(sources, book, plan, question)
+    place = pp.cluster.Place(workers, cluster)
+    with RecordsReporter("estimate") as progress, place.client() as client:
+        done = progress(sum(about.n or 0 for _, about in sources))
+        found = pp.survey.estimate_files(sources, book, plan, question, client=client, done=done)
     said = [*pp.survey.statements(found), *pp.survey.remarks(sources)]
     if out is not None:
         as_csv = ending(out) == ".csv"
@@ -183,6 +242,7 @@ def _json(found: pp.survey.Answer, said: list[str]) -> dict[str, Any]:
         "method": question.method,
         "level": question.level,
         "intervals": found.intervals or None,
+        "by": list(question.by),
         "where": {name: list(labels) for name, labels in question.where.items()},
         "weights": question.weights,
         "strata": question.strata,
@@ -192,7 +252,7 @@ def _json(found: pp.survey.Answer, said: list[str]) -> dict[str, Any]:
         "fit": _fit(found.estimate.fit),
         "cells": [
             {
-                "labels": dict(zip(question.over, cell.labels, strict=True)),
+                "labels": dict(zip(question.columns, cell.labels, strict=True)),
                 **dict(zip(NUMBERS, _numbers(cell), strict=True)),
             }
             for cell in found.cells
@@ -234,7 +294,8 @@ def _csv(found: pp.survey.Answer, safe: bool) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     quote = pp.files.spreadsheet_safe if safe else list
-    over, asked = _headed(found.question.over, NUMBERS), len(found.question.over)
+    columns = found.question.columns
+    over, asked = _headed(columns, NUMBERS), len(columns)
     writer.writerow([*quote(over[:asked]), *over[asked:]])
     for cell in found.cells:
         numbers = ["" if v is None else repr(v) for v in _numbers(cell)]
@@ -243,7 +304,7 @@ def _csv(found: pp.survey.Answer, safe: bool) -> str:
 
 
 def _print(found: pp.survey.Answer) -> None:
-    over = found.question.over
+    over = found.question.columns
     rows = [
         [
             *cell.labels,

@@ -208,6 +208,30 @@ def require_new(
         raise InputError(f"--out: {out} is there already; --force replaces it", out)
 
 
+def require_new_folder(out: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
+    """As :func:`require_new`, of a folder that is written whole.
+
+    One that is there is replaced only if it is empty, or holds what such a command wrote.
+    """
+    own(out)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out: got {str(out)!r}, which is a file; a folder is needed", out)
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    if not (out / pp.survey.MANIFEST).is_file():
+        raise InputError(
+            f"--out: folder {out} holds other files; name an empty one, or one that is not there",
+            out,
+        )
+    if not force:
+        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+    for path in inputs:
+        if path.resolve().is_relative_to(out.resolve()):
+            raise InputError(f"--out: {path} in it is read by this command, and would be lost", out)
+
+
 def plain(value: float | None) -> float | str | None:
     """A number for JSON, which has no infinity."""
     return "infinite" if value is not None and math.isinf(value) else value
@@ -239,6 +263,12 @@ Cluster = Annotated[
         show_default="this machine",
     ),
 ]
+PartWorkers = Annotated[
+    int,
+    typer.Option(
+        "--workers", min=0, metavar="N", help="Worker processes; 0 computes in this process."
+    ),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
 Data = Annotated[
     Path,
@@ -249,7 +279,9 @@ Data = Annotated[
 Sources = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE...", help="Files of reports, of counts, or of both.", show_default=False
+        metavar="SOURCE...",
+        help="Files of reports or counts, folders of parts, or patterns.",
+        show_default=False,
     ),
 ]
 CodebookFile = Annotated[

@@ -142,7 +142,8 @@ FORM: Form = {
     "batches": [str],
 }
 FORM_2: Form = {"kept": {...: str}, "data_checksum": str}
-"""What stands in what they say, and what in that of format 2 as well."""
+FORM_OF: dict[str, Form] = {"disguise": str, "counted": {...: [str]}}
+"""What stands in what they say, what in that of format 2 as well, and what may stand there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +170,13 @@ class About:
     data : str
         SHA-256 of the CSV that it stands beside.
     format : int
+    disguise : str
+        Of a part of reports: the random name of the disguise that its manifest has too.
+    counted : mapping of str to (str, str)
+        Of counts: of each disguise whose reports were counted from a file the checksum of that
+        file, and a digest of its path.
+    seal : str
+        Checksum that the file has to carry; empty where it has been compared.  Not in the file.
     """
 
     kind: str
@@ -181,6 +189,9 @@ class About:
     kept: Mapping[str, str] = field(default_factory=dict)
     data: str = ""
     format: int = FORMAT
+    disguise: str = ""
+    counted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    seal: str = ""
 
     def text(self) -> str:
         """JSON that :meth:`read` reads back."""
@@ -199,6 +210,10 @@ class About:
             "kept": dict(self.kept),
             "data_checksum": self.data,
         }
+        if self.disguise:
+            config["disguise"] = self.disguise
+        if self.counted:
+            config["counted"] = {name: list(pair) for name, pair in self.counted.items()}
         return json.dumps({**config, "checksum": checksum_of(config)}, ensure_ascii=False)
 
     @classmethod
@@ -242,6 +257,8 @@ class About:
                 config.get("kept", {}),
                 config.get("data_checksum", ""),
                 version,
+                config.get("disguise", ""),
+                {name: (pair[0], pair[1]) for name, pair in config.get("counted", {}).items()},
             )
         except DataError:
             raise
@@ -318,6 +335,11 @@ def _check(config: Any) -> None:
             raise ValueError
         if misfit(config, FORM_2) is not None:
             raise ValueError
+    for key, form in FORM_OF.items():
+        if key in config and misfit(config[key], form) is not None:
+            raise ValueError
+    if any(len(pair) != 2 for pair in config.get("counted", {}).values()):
+        raise ValueError
     batches, n = config["batches"], config["reports"]
     names = [text for text in batches if type(text) is str and BATCH.fullmatch(text)]
     # Without a name for each disguise the same reports would count twice, unnoticed.

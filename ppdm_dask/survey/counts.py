@@ -5,15 +5,19 @@ Beside it: what files of reports and counts have together, which one by one cann
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.cluster.spread import summed
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
@@ -24,6 +28,7 @@ from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.tables import ContingencyTable, count
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, seal
+from ppdm_dask.survey.parts import Found, Sources, checked, report_files, require_whole, seal_of
 from ppdm_dask.survey.reports import (
     about_file,
     read_reports,
@@ -33,18 +38,22 @@ from ppdm_dask.survey.reports import (
 )
 
 if TYPE_CHECKING:
+    from ppdm_dask.cluster.spread import Client
     from ppdm_dask.designs import Design
 
 __all__ = [
+    "Source",
+    "Sources",
     "count_files",
+    "counted_about",
+    "not_counted",
     "open_sources",
     "read_counts",
     "remarks",
+    "total_of",
     "write_counts",
 ]
 
-
-Sources = list[tuple[Path, About]]
 
 MAX_CELLS = 1 << 24
 """Different reports in a file of counts."""
@@ -54,9 +63,19 @@ MAX_REPORTS = (1 << 63) - 1
 
 
 def open_sources(
-    paths: Sequence[Path], codebook: Codebook, design: Design, names: Mapping[str, Path]
+    paths: Sequence[Path | Found], codebook: Codebook, design: Design, names: Mapping[str, Path]
 ) -> Sources:
     """What files of reports or counts say of themselves, checked against a design and codebook.
+
+    Parameters
+    ----------
+    paths : sequence of Path, or of (Path, About or None)
+        Files, folders of files or of parts, and patterns; or what
+        :func:`ppdm_dask.survey.parts.report_files` found there.
+    codebook, design
+        Those that the files have to belong to.
+    names : mapping of "codebook" and "design" to Path
+        Their files, for messages.
 
     Raises
     ------
@@ -68,9 +87,21 @@ def open_sources(
     design = design.bind(codebook, positions=True)
     found: Sources = []
     seen: dict[str, Path] = {}
-    for path in paths:
-        about = about_file(path)
-        about.require(path, codebook, design, names)
+    required: set[tuple[int, int]] = set()
+    kept_alive: list[About] = []  # so that no other object gets the same id
+    whole: dict[Path, frozenset[str]] = {}
+    files = (
+        each
+        for path in paths
+        for each in ([path] if isinstance(path, tuple) else report_files([path]))
+    )
+    for path, said in files:
+        about = about_file(path) if said is None else said
+        require_whole(path, about, whole)
+        # Parts of a manifest share what they say, and are many.
+        if (same := (id(about.codebook), id(about.design))) not in required:
+            about.require(path, codebook, design, names)
+            required.add(same)
         for batch in about.batches:
             if batch in seen:
                 raise DataError(
@@ -78,13 +109,20 @@ def open_sources(
                     path,
                 )
             seen[batch] = path
+        kept_alive.append(about)
         # With labels, also where the file is of before designs carried them.
         found.append((path, replace(about, design=design)))
     return found
 
 
 def count_files(
-    sources: Sources, codebook: Codebook, design: Design, over: Sequence[str]
+    sources: Sources,
+    codebook: Codebook,
+    design: Design,
+    over: Sequence[str],
+    *,
+    client: Client | None = None,
+    done: Callable[[int], None] | None = None,
 ) -> ContingencyTable:
     """Add up the counts of some attributes over files of reports and of counts.
 
@@ -98,6 +136,10 @@ def count_files(
         Those of all the files.
     over : sequence of str
         Attributes.
+    client : distributed.Client, optional
+        Cluster that does the work; by default this process.
+    done : callable, optional
+        Is told of reports as they are counted.
     """
     for name in over:
         codebook.index(name)
@@ -110,7 +152,6 @@ def count_files(
                 "from the reports themselves, and name others in --over to count those",
                 name,
             )
-    total: ContingencyTable | None = None
     for path, about in sources:
         for name in names:
             if name not in about.codebook.names:
@@ -119,30 +160,112 @@ def count_files(
                 raise DataError(
                     f"{path}: holds no attribute {shown(name)}{why}; there are {there}", name
                 )
-        try:
-            for table in _tables(path, about, design, names):
-                if total is not None and total.n + table.n > MAX_REPORTS:
-                    raise DataError(
-                        f"{path}: with it there are {total.n + table.n:,} reports; "
-                        f"{MAX_REPORTS:,} are the most",
-                        path,
-                    )
-                total = table if total is None else total + table
-        except (NotLumpable, RecordsError) as error:
-            raise DataError(f"{path}: {error}", error.subject) from None
-    if total is None or not total.n:
+    work = partial(_counted, design=design, names=names)
+    table: ContingencyTable = total_of(work, sources, names, client, done)
+    return table
+
+
+def total_of(
+    work: Callable[[Source], Iterator[tuple[Any, int]]],
+    sources: Sources,
+    names: Sequence[str],
+    client: Client | None,
+    done: Callable[[int], None] | None,
+) -> Any:
+    """Evidence of all sources, added up; what is wrong with one names its file.
+
+    Parameters
+    ----------
+    work : callable
+        Gives the evidence of a source, block by block.
+    sources : list of (Path, About)
+    names : sequence of str
+        Columns that messages may name.
+    client, done
+        See :func:`count_files`.
+
+    Raises
+    ------
+    DataError
+        If there are no reports, or more than can be counted.
+    """
+    found = [
+        Source(path.resolve() if client is not None else path, about, path)
+        for path, about in sources
+    ]
+    _, total = summed(partial(_of_source, work), found, _plus, names, client=client, done=done)
+    if total is None or not (total.n if isinstance(total, ContingencyTable) else _reports(total)):
         raise DataError(f"{sources[0][0]}: there are no reports; at least one is needed", sources)
     return total
 
 
-def _tables(
-    path: Path, about: About, design: Design, names: tuple[str, ...]
-) -> Iterator[ContingencyTable]:
+@dataclass(frozen=True)
+class Source:
+    """A file of reports or counts: where it is, what it says, and what it is called."""
+
+    place: Path
+    about: About
+    path: Path
+
+    @property
+    def records(self) -> int:
+        """Reports, for progress."""
+        return self.about.n or 0
+
+
+def _of_source(
+    work: Callable[[Source], Iterator[tuple[Any, int]]],
+    _: int,
+    source: Source,
+    told: Callable[[int], None],
+) -> Named:
+    """Evidence of a file; None without reports."""
+    about = checked(source.place, source.about)
+    source = replace(source, about=about)
+    total: Named = source.path, None
+    try:
+        for evidence, n in work(source):
+            total = _plus([total, (source.path, evidence)])
+            told(n)
+    except (NotLumpable, RecordsError) as error:
+        raise DataError(f"{source.path}: {error}", error.subject) from None
+    return total
+
+
+Named = tuple[Path, Any]
+"""Evidence, or None, with the last file that it is of."""
+
+
+def _plus(parts: Sequence[Named]) -> Named:
+    """The sum of evidence."""
+    total: Any = None
+    for path, part in parts:
+        if part is None:
+            continue
+        if isinstance(total, ContingencyTable) and (n := total.n + part.n) > MAX_REPORTS:
+            raise DataError(
+                f"{path}: with it there are {n:,} reports; {MAX_REPORTS:,} are the most", path
+            )
+        total = part if total is None else total + part
+    return parts[-1][0], total
+
+
+def _reports(sums: Any) -> float:
+    """Reports in sums of event weights, in groups or not."""
+    parts = getattr(sums, "sums", (sums,))
+    return float(max(part.n.sum() for part in parts))
+
+
+def _counted(
+    source: Source, *, design: Design, names: tuple[str, ...]
+) -> Iterator[tuple[ContingencyTable, int]]:
+    path, about = source.place, source.about
     if about.kind == "counts":
-        yield read_counts(path, about).marginal(names)
+        table = read_counts(path, about).marginal(names)
+        yield table, table.n
         return
     for block in read_reports(path, about, names):
-        yield count(block.reports, design, names)
+        yield count(block.reports, design, names), len(block.reports)
 
 
 def write_counts(
@@ -245,6 +368,66 @@ def exact_sum(counts: npt.NDArray[np.int64]) -> int:
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
 
 
+def counted_about(sources: Sources, table: ContingencyTable, design: Design) -> About:
+    """What a file of counts says of itself, with what it has counted from which file."""
+    kept = {name for _, about in sources for name in about.undisguised}
+    shown_names = tuple(name for name in table.attributes if name in kept)
+    batches = tuple(batch for _, about in sources for batch in about.batches)
+    counted: dict[str, tuple[str, str]] = {}
+    for path, about in sources:
+        if about.kind == "counts":
+            counted |= about.counted
+        elif about.format > 1:
+            counted[about.batches[0]] = (about.seal or seal_of(path), _place(path))
+    return About(
+        "counts", table.codebook, design, table.simulated, shown_names, batches, counted=counted
+    )
+
+
+def _place(path: Path) -> str:
+    """Digest of where a file is: counts travel, and tell nobody how folders are called."""
+    return hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+
+
+def not_counted(paths: Sequence[Path], counts: Path) -> tuple[list[Found], int]:
+    """Files of reports that are not in counts yet, and how many are.
+
+    Raises
+    ------
+    DataError
+        If a file changed since it was counted, or is of counts.
+    """
+    there = about_file(counts)
+    if there.kind != "counts":
+        raise DataError(f"{counts}: holds reports; a file of counts is needed for --add", counts)
+    places = {place: batch for batch, (_, place) in there.counted.items()}
+    new: list[Found] = []
+    known = 0
+    for path, said in report_files(paths):
+        about = about_file(path) if said is None else said
+        (batch, *_) = about.batches
+        if about.kind != "reports":
+            raise DataError(f"{path}: holds counts; --add counts files of reports", path)
+        if batch not in there.batches:
+            if (before := places.get(_place(path))) is not None and before != batch:
+                raise _changed(path, counts)
+            new.append((path, said))
+            continue
+        seal, _ = there.counted.get(batch, ("", ""))
+        if seal and seal != (about.seal or seal_of(path)):
+            raise _changed(path, counts)
+        known += 1
+    return new, known
+
+
+def _changed(path: Path, counts: Path) -> DataError:
+    return DataError(
+        f"{path}: changed since {counts} counted it, so that its people would count twice; count "
+        "all files again into a new file",
+        path,
+    )
+
+
 def remarks(sources: Sources) -> list[str]:
     """Sentences on files that may be of the same people, and on files without a checksum.
 
@@ -258,7 +441,8 @@ def remarks(sources: Sources) -> list[str]:
             found.append(
                 f"older file: {path} has no checksum, so that damage to it would not be seen"
             )
-        if about.kind == "reports" and about.n is not None:
+        # Parts of one disguise are of different people, and have equally many reports.
+        if about.kind == "reports" and about.n is not None and not about.disguise:
             key = about.n, tuple(sorted(about.kept.items()))
             alike.setdefault(key, []).append(str(path))
     for (n, kept), paths in alike.items():

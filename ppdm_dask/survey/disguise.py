@@ -9,9 +9,10 @@ import csv
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +20,26 @@ import numpy as np
 
 from ppdm_dask.audit.certainty import Certainty, bare_attributes, certainties
 from ppdm_dask.audit.measures import epsilon_of
+from ppdm_dask.cluster.spread import HERE, Place, Work, summed
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.files.columns import cell_texts
-from ppdm_dask.files.reader import BLOCK, DataFile, open_data
+from ppdm_dask.files.reader import (
+    BLOCK,
+    Block,
+    DataFile,
+    expand,
+    open_data,
+    require_same_types,
+)
 from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing, write_text
+from ppdm_dask.randomness import KeyedStream, SealedStream
 from ppdm_dask.shown import listed, quoted, shown
 from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, file_checksum, seal
-from ppdm_dask.survey.marker import NOTHING, Answers, Remembered
+from ppdm_dask.survey.marker import NOTHING, Again, Answers, Remembered, Sketch, Sketcher
+from ppdm_dask.survey.parts import Part, aside, batch_of, finish, part_name, seal_of
+from ppdm_dask.survey.pieces import Piece, cut, placed
 from ppdm_dask.survey.reports import beside, is_made, reported_labels, set_sizes
 
 if TYPE_CHECKING:
@@ -176,6 +188,8 @@ class Disguised:
         What reports make certain, nearly so or likely, and what they rule out.
     before : Remembered
         Whether the same answers were disguised before; see :mod:`ppdm_dask.survey.marker`.
+    parts : int
+        Files of a folder of parts; 0 for one file.
     """
 
     records: int
@@ -185,10 +199,11 @@ class Disguised:
     simulated: bool
     certain: tuple[Certainty, ...] = ()
     before: Remembered = NOTHING
+    parts: int = 0
 
 
 def disguise_file(
-    data: Path,
+    data: Path | Sequence[Path],
     codebook: Codebook,
     design: Design,
     stream: Stream,
@@ -198,23 +213,28 @@ def disguise_file(
     drop: Sequence[str] = (),
     accept: Sequence[str] = (),
     block: int = BLOCK,
+    place: Place = HERE,
+    progress: Progress | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Disguised:
-    """Disguise a file block by block; true answers reach no other file.
+    """Disguise files block by block; true answers reach no other file.
 
     A real disguise is entered into a record beside the data, which tells when the same answers are
     disguised again.
 
     Parameters
     ----------
-    data : Path
-        A data file with a column for each attribute of the design.
+    data : Path or sequence of Path
+        Data files with a column for each attribute of the design; folders and patterns of such.
+        Their records come one after another, files in the order of their paths.
     codebook : Codebook
     design : Design
     stream : Stream
         ``Stream.from_entropy()`` for a real disguise; under ``Stream.from_seed`` the reports are
-        those of ``design.disguise`` on all records, whatever the block.
+        those of ``design.disguise`` on all records, whatever the block, the place and the files.
     out : Path
-        ``.parquet`` or ``.csv``.
+        ``.parquet`` or ``.csv``; a name without an ending for a folder of Parquet files, each
+        written by the task that made it, with a manifest (:mod:`ppdm_dask.survey.parts`).
     keep : sequence of str
         Columns to pass on undisguised: attributes as their categories, others as they are.
     drop : sequence of str
@@ -223,6 +243,12 @@ def disguise_file(
         Attributes, labels, or ``attribute=label``, that reports may make certain or nearly so.
     block : int
         Records held at a time.
+    place : Place
+        Worker processes or a cluster, for a folder of parts.
+    progress : callable, optional
+        Is told how many records there are, about, and gives what is told of records that are done.
+    say : callable
+        Is told what an earlier command left and is removed.
 
     Raises
     ------
@@ -232,40 +258,186 @@ def disguise_file(
         is not accepted, or a value is not declared; then nothing is written.
     """
     design = design.bind(codebook, positions=stream.simulated)
-    file = open_data(data)
-    if is_made(data):
-        raise DataError(
-            f"{data}: holds reports already; disguising a person again adds up, and no estimate "
-            "knows",
-            data,
-        )
-    names, others = _columns(file, codebook, design, keep, drop)
+    given = [data] if isinstance(data, Path) else list(data)
+    # Messages name files as they were given; machines of a cluster know them by whole paths.
+    paths = expand([each.resolve() for each in given] if place.cluster is not None else given)
+    files = [open_data(path) for path in paths]
+    for file in files:
+        if is_made(file.path):
+            raise DataError(
+                f"{file.path}: holds reports already; disguising a person again adds up, and no "
+                "estimate knows",
+                file.path,
+            )
+    names, others = _columns(files[0], codebook, design, keep, drop)
+    for file in files[1:]:
+        _columns(file, codebook, design, keep, drop)
+    require_same_types(files, [*names, *others])
     book = Codebook(codebook.select(names).attributes)
-    kept = tuple(name for name in file.columns if name in keep)
-    certain = _accepted(data, codebook, design, keep, accept)
-    about = About("reports", book, design, stream.simulated, kept, (os.urandom(16).hex(),))
-    if ending(out) not in (".csv", ".parquet"):
+    kept = tuple(name for name in files[0].columns if name in keep)
+    certain = _accepted(paths[0], codebook, design, keep, accept)
+    disguise = os.urandom(16).hex()
+    about = About("reports", book, design, stream.simulated, kept, (disguise,))
+    kind = ending(out)
+    if kind not in (".csv", ".parquet", ""):
         raise InputError(f"{out}: a name that ends in .parquet or .csv is needed", out)
-    total = 0
+    if kind and place.elsewhere:
+        raise InputError(
+            f"{out}: one process writes reports into one file; for workers name a folder of parts, "
+            "without an ending",
+            out,
+        )
     hidden = [name for name in design.attributes if name not in kept]
-    answers = None if stream.simulated else Answers(data.absolute().parent, hidden)
-    with writing(out, about, others, [data]) as append:
-        for part in file.blocks([*names, *others], block, kept=others):
+    records = {} if stream.simulated else _records(paths, hidden)
+    key = stream if stream.simulated else KeyedStream()
+    task = _Disguise(
+        about,
+        tuple(others.items()),
+        block,
+        key.sealed() if isinstance(key, KeyedStream) else key,
+        tuple(records[path.absolute().parent].sketcher for path in paths) if records else (),
+        tuple(paths),
+    )
+    pieces = cut(files)
+    told = [*names, *others]
+    with ExitStack() as stack:
+        if kind:
+            client = None
+            append = stack.enter_context(writing(out, about, others, paths))
+            work: Work = partial(_appended, task=task, append=append)
+        else:
+            folder = stack.enter_context(aside(out, say))
+            client = stack.enter_context(place.client())
+            work = partial(_written, task=task, folder=str(folder))
+        if stream.simulated:
+            pieces = placed(pieces, client)
+        done = progress(sum(piece.records for piece in pieces)) if progress else None
+        made: _Made = (
+            summed(work, pieces, _total, told, client=client, done=done) if pieces else _Made()
+        )
+        if not made.records:
+            raise DataError(f"{paths[0]}: there are no records; at least one is needed", paths[0])
+        if not kind:
+            finish(folder, out, replace(about, disguise=disguise), made.parts, paths)
+    disguised = tuple(n for n in names if n not in about.undisguised)
+    epsilons = _epsilons(design, hidden)
+    before = _remembered(records, paths, made.sketches, epsilons)
+    return Disguised(
+        made.records,
+        disguised,
+        about.undisguised,
+        tuple(drop),
+        stream.simulated,
+        certain,
+        before,
+        len(made.parts),
+    )
+
+
+Progress = Callable[[int], Callable[[int], None]]
+
+
+@dataclass(frozen=True)
+class _Disguise:
+    """What all tasks of a disguise have in common."""
+
+    about: About
+    others: tuple[tuple[str, Any], ...]
+    block: int
+    key: Stream | SealedStream
+    sketchers: tuple[Sketcher, ...]
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What leaves the tasks: how many reports, sketches of answers by file, and parts."""
+
+    records: int = 0
+    sketches: Mapping[int, Sketch] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+
+
+def _total(made: Sequence[_Made]) -> _Made:
+    sketches: dict[int, Sketch] = {}
+    for each in made:
+        for number, sketch in each.sketches.items():
+            sketches[number] = sketches[number] + sketch if number in sketches else sketch
+    parts = tuple(part for each in made for part in each.parts)
+    return _Made(sum(each.records for each in made), sketches, parts)
+
+
+def _written(
+    i: int, piece: Piece, told: Callable[[int], None], *, task: _Disguise, folder: str
+) -> _Made:
+    """One task: read, encode, disguise, write.  Raw records go no further."""
+    path = Path(folder) / part_name(i)
+    disguise, batch = task.about.batches[0], batch_of(task.about.batches[0], i)
+    about = replace(task.about, batches=(batch,), disguise=disguise)
+    with writing(path, about, dict(task.others), task.paths) as append:
+        made = _appended(i, piece, told, task=task, append=append)
+    part = Part(path.name, made.records, seal_of(path), batch)
+    return replace(made, parts=(part,))
+
+
+def _appended(
+    i: int, piece: Piece, told: Callable[[int], None], *, task: _Disguise, append: Append
+) -> _Made:
+    """Reports of a piece, appended block by block."""
+    about, kept = task.about, [name for name, _ in task.others]
+    book, design = about.codebook, about.design
+    stream = task.key.open() if isinstance(task.key, SealedStream) else task.key
+    total = 0
+    sketches: dict[int, Sketch] = {}
+    for j, span in enumerate(piece.spans):
+        # Without a simulation a span has draws of its own, whatever is before it.
+        draws = stream if stream.simulated else stream.child(i, j)
+        for part in span.blocks([*book.names, *kept], task.block, kept):
             try:
                 records = book.encode(part.frame, part.offset)
             except CodebookError as error:
-                raise DataError(f"{data}: {error}{part.place(error.row)}", error.subject) from None
-            append(design.disguise(records, stream), part.frame[list(others)])
-            if answers is not None:
-                answers.add(part.frame)
+                raise _in_file(error, span.path, part) from None
+            start = span.start - span.row + part.offset
+            reports = design.disguise(replace(records, offset=start), draws)
+            append(reports, part.frame[kept])
+            if task.sketchers:
+                sketch = task.sketchers[span.file].sketch(part.frame, part.offset)
+                before = sketches.get(span.file)
+                sketches[span.file] = sketch if before is None else before + sketch
             total += len(records)
-        if not total:
-            raise DataError(f"{data}: there are no records; at least one is needed", data)
-    disguised = tuple(n for n in names if n not in about.undisguised)
-    before = NOTHING if answers is None else answers.remember(_epsilons(design, hidden))
-    return Disguised(
-        total, disguised, about.undisguised, tuple(drop), stream.simulated, certain, before
-    )
+            told(len(records))
+    return _Made(total, sketches)
+
+
+def _in_file(error: CodebookError, path: Path, part: Block) -> DataError:
+    line = f"{path}: {error}{part.place(error.row)}"
+    if error.row is None or error.told is None:
+        return DataError(line, error.subject)
+    said = f"{path}: {error.told}{part.place(error.row)}"
+    return DataError.at(error.row, line, error.subject, told=said)
+
+
+def _records(paths: Sequence[Path], hidden: Sequence[str]) -> dict[Path, Answers]:
+    """The record of each folder of data."""
+    folders = dict.fromkeys(path.absolute().parent for path in paths)
+    return {folder: Answers(folder, hidden) for folder in folders}
+
+
+def _remembered(
+    records: Mapping[Path, Answers],
+    paths: Sequence[Path],
+    sketches: Mapping[int, Sketch],
+    epsilons: Mapping[str, float | None],
+) -> Remembered:
+    """Enter the disguise into the records; what they said, each sentence once."""
+    again: dict[Again, None] = {}
+    problem = ""
+    for folder, record in records.items():
+        mine = [sketches[i] for i in sketches if paths[i].absolute().parent == folder]
+        before = record.remember(mine, epsilons)
+        again |= dict.fromkeys(before.again)
+        problem = problem or before.problem
+    return Remembered(tuple(again), problem) if records else NOTHING
 
 
 def _epsilons(design: Design, names: Sequence[str]) -> dict[str, float | None]:

@@ -5,26 +5,36 @@ Beside it: event weights summed over files of reports and counts, with survey we
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ppdm_dask.designs.matching import covering
-from ppdm_dask.errors import CodebookError, DataError, InputError, NotLumpable, RecordsError
+from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.files.columns import factorise, read_numbers
-from ppdm_dask.inference import Estimate, Interval, estimate, event_interval, sum_weights
+from ppdm_dask.inference import (
+    Estimate,
+    Interval,
+    estimate,
+    event_interval,
+    evidence_of,
+    sum_weights,
+)
 from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod, check_estimand, normal_quantile
 from ppdm_dask.shown import given, listed, shown
-from ppdm_dask.survey.counts import Sources, count_files
+from ppdm_dask.survey.counts import Source, Sources, count_files, total_of
 from ppdm_dask.survey.reports import read_reports
 
 if TYPE_CHECKING:
+    from ppdm_dask.cluster.spread import Client
     from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs import Design
-    from ppdm_dask.inference import Evidence, WeightSums
+    from ppdm_dask.inference import Evidence, GroupedSums, WeightSums
     from ppdm_dask.inference.proportions import Method
     from ppdm_dask.inference.tables import ContingencyTable
     from ppdm_dask.inference.uncertainty import Estimand
@@ -33,59 +43,62 @@ __all__ = ["Answer", "Question", "estimate_files", "sum_files"]
 
 
 def sum_files(
-    sources: Sources, codebook: Codebook, design: Design, question: Question
-) -> WeightSums:
+    sources: Sources,
+    codebook: Codebook,
+    design: Design,
+    question: Question,
+    *,
+    client: Client | None = None,
+    done: Callable[[int], None] | None = None,
+) -> WeightSums | GroupedSums:
     """Add up the event weights that a question asks for, block by block.
+
+    Parameters as of :func:`ppdm_dask.survey.counts.count_files`.
 
     Raises
     ------
     DataError
         One line that names the file, the column and the row at fault.
     """
-    total: WeightSums | None = None
-    strata: dict[str, int] = {}
-    for source in sources:
-        try:
-            for sums in _sums(source, codebook, design, question, strata):
-                total = sums if total is None else total + sums
-        except (NotLumpable, RecordsError) as error:
-            raise DataError(f"{source[0]}: {error}", error.subject) from None
-    if total is None:
-        raise DataError(f"{sources[0][0]}: there are no reports; at least one is needed", sources)
-    return total
+    extra = [name for name in (question.weights, question.strata) if name]
+    names = [*_asked(design, question), *extra]
+    work = partial(_summed, codebook=codebook, design=design, question=question)
+    found: WeightSums | GroupedSums = total_of(work, sources, names, client, done)
+    return found
 
 
-def _sums(
-    source: tuple[Path, Any],
-    codebook: Codebook,
-    design: Design,
-    question: Question,
-    strata: dict[str, int],
-) -> Iterator[WeightSums]:
+def _asked(design: Design, question: Question) -> tuple[str, ...]:
+    return covering(design, (*question.over, *question.by, *question.where))
+
+
+def _summed(
+    source: Source, *, codebook: Codebook, design: Design, question: Question
+) -> Iterator[tuple[Evidence, int]]:
     """Sums over a file, block by block."""
-    path, about = source
-    if about.kind == "reports":
-        for reports in _surveyed(source, codebook, design, question, strata):
-            yield sum_weights(reports, design, question.over, question.where)
+    over, by, where = question.over, question.by, question.where
+    if source.about.kind == "reports":
+        for reports in _surveyed(source, design, question):
+            if by:
+                yield evidence_of(reports, design, over, by, where), len(reports)
+            else:
+                yield sum_weights(reports, design, over, where), len(reports)
         return
     for option in ("weights", "strata"):
         if getattr(question, option):
-            raise DataError(f"{path}: counts keep no column for --{option}; give the reports", path)
-    names = covering(design, (*question.over, *question.where))
-    table = count_files([source], codebook, design, names)
-    yield sum_weights(table, design, question.over, question.where)
+            raise DataError(
+                f"{source.path}: counts keep no column for --{option}; give the reports",
+                source.path,
+            )
+    here = [(source.place, source.about)]
+    table = count_files(here, codebook, design, _asked(design, question))
+    made = evidence_of(table, design, over, by, where) if by else None
+    yield sum_weights(table, design, over, where) if made is None else made, table.n
 
 
-def _surveyed(
-    source: tuple[Path, Any],
-    codebook: Codebook,
-    design: Design,
-    question: Question,
-    strata: dict[str, int],
-) -> Iterator[Reports]:
+def _surveyed(source: Source, design: Design, question: Question) -> Iterator[Reports]:
     """Reports of a file, block by block, with survey weights and strata."""
-    path, about = source
-    names = covering(design, (*question.over, *question.where))
+    path, about = source.path, source.about
+    names = _asked(design, question)
     extra = [name for name in (question.weights, question.strata) if name]
     for name in extra:
         if name not in about.undisguised:
@@ -105,13 +118,13 @@ def _surveyed(
         if name not in about.codebook.names:
             there = listed(about.codebook.names)
             raise DataError(f"{path}: holds no attribute {shown(name)}; there are {there}", name)
-    for block in read_reports(path, about, names, list(dict.fromkeys(extra))):
+    for block in read_reports(source.place, about, names, list(dict.fromkeys(extra))):
         reports, offset = block.reports, block.reports.offset
         if question.weights:
             values = _weights(path, block.others[question.weights], offset)
             reports = reports.surveyed(values, reports.strata)
         if question.strata:
-            codes = _strata(path, block.others[question.strata], offset, strata)
+            codes = _strata(path, block.others[question.strata], offset)
             reports = reports.surveyed(reports.weights, codes)
         yield reports
 
@@ -129,15 +142,21 @@ def _weights(path: Path, values: Any, offset: int) -> Any:
     return numbers
 
 
-def _strata(path: Path, values: Any, offset: int, known: dict[str, int]) -> Any:
+def _strata(path: Path, values: Any, offset: int) -> Any:
     positions, texts = factorise(values)
     if (positions < 0).any():
         row = int(np.argmax(positions < 0)) + offset
         raise DataError(
             f"{path}: column {shown(values.name)}, row {row}: no stratum is given", path
         )
-    codes = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
+    # A number that follows from the text: files are read in any order, by processes apart.
+    codes = np.array([_number(text) for text in texts], np.int64)
     return codes[positions]
+
+
+def _number(text: str) -> int:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
 
 
 MAX_LIKELIHOOD = 100
@@ -163,6 +182,8 @@ class Question:
         Columns that were kept undisguised.
     interval : {"score", "wald"}
         Of estimates by inversion; those of the likelihood have their own.
+    by : tuple of str
+        Attributes whose categories make groups, within each of which proportions are asked for.
     """
 
     over: tuple[str, ...]
@@ -173,6 +194,17 @@ class Question:
     weights: str | None = None
     strata: str | None = None
     interval: IntervalMethod = "score"
+    by: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Attributes of the labels of a cell: groups first."""
+        return (*self.by, *self.over)
+
+    @property
+    def needs_ratio(self) -> bool:
+        """Whether the estimate is a ratio of two."""
+        return bool(self.by or self.where or self.weights)
 
     def check(self, codebook: Codebook, design: Design) -> None:
         """Raise InputError where the question cannot be answered, whatever the files hold."""
@@ -192,17 +224,27 @@ class Question:
             codebook.masks(self.where)
         except CodebookError as error:
             raise InputError(f"--where: {error}", error.subject) from None
+        if len(set(self.by)) < len(self.by):
+            raise InputError(f"--by: got {shown(', '.join(self.by))}; distinct names are needed")
+        for name in self.by:
+            codebook.index(name)
+            if name in self.over or name in self.where:
+                where = "over" if name in self.over else "where"
+                raise InputError(
+                    f"--by: {shown(name)} is in --{where} too; name it in one of them", name
+                )
         for name in self.where:
             if name in self.over:
                 raise InputError(
                     f"--where: {shown(name)} is in --over too; name it in one of them", name
                 )
         for block in design.blocks:
-            if {*self.over, *self.where} & {*block.attributes}:
+            if {*self.columns, *self.where} & {*block.attributes}:
                 block.require_inverse()
         if self.method == "invert":
             return
         for option, value in (
+            ("by", self.by),
             ("where", self.where),
             ("weights", self.weights),
             ("strata", self.strata),
@@ -227,7 +269,7 @@ class Question:
     def needs_sums(self, design: Design) -> bool:
         """Whether event weights are summed report by report, and no table is inverted."""
         sets = any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
-        return sets or bool(self.where or self.weights or self.strata)
+        return sets or bool(self.by or self.where or self.weights or self.strata)
 
     def allows(self, method: Method, codebook: Codebook, design: Design) -> bool:
         """Whether another method could answer the same question."""
@@ -272,9 +314,17 @@ class Answer:
 
 
 def estimate_files(
-    sources: Sources, codebook: Codebook, design: Design, question: Question
+    sources: Sources,
+    codebook: Codebook,
+    design: Design,
+    question: Question,
+    *,
+    client: Client | None = None,
+    done: Callable[[int], None] | None = None,
 ) -> Answer:
     """Estimate joint proportions from files of reports and counts.
+
+    Parameters as of :func:`ppdm_dask.survey.counts.count_files`.
 
     Raises
     ------
@@ -286,10 +336,12 @@ def estimate_files(
     table: ContingencyTable | None = None
     evidence: Evidence
     if question.needs_sums(design):
-        evidence = sum_files(sources, codebook, design, question)
+        evidence = sum_files(sources, codebook, design, question, client=client, done=done)
         found = estimate(evidence, estimand=question.estimand)
     else:
-        evidence = table = count_files(sources, codebook, design, question.over)
+        evidence = table = count_files(
+            sources, codebook, design, question.over, client=client, done=done
+        )
         found = estimate(
             evidence,
             question.over,
@@ -301,7 +353,7 @@ def estimate_files(
     if question.method != "invert" and table is not None and len(cells) <= MAX_LIKELIHOOD:
         cells = [_of_the_likelihood(cell, found, table, design) for cell in cells]
     methods = dict.fromkeys(c.method for c in cells if not np.isnan(c.lower))
-    whole = covering(design, question.over)[len(question.over) :]
+    whole = covering(design, question.columns)[len(question.columns) :]
     return Answer(
         question,
         found,

@@ -20,9 +20,9 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,19 +32,29 @@ from ppdm_dask.errors import PPDMError
 from ppdm_dask.files.columns import coded
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import lock, replacing
+from ppdm_dask.randomness import KeyedStream
 from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NAME", "NOTHING", "Again", "Answers", "Remembered", "state_folder"]
+__all__ = [
+    "NAME",
+    "NOTHING",
+    "Again",
+    "Answers",
+    "Remembered",
+    "Sketch",
+    "Sketcher",
+    "state_folder",
+]
 
 NAME = ".ppdm-disguises.json"
 """The record, in the folder of the data."""
 
 KEY_NAME = "disguises.key"
 KEY_BYTES = 32
-FORMAT = 1
+FORMAT = 2
 
 MOST_RECORDED = 1 << 30
 """Bytes of a record; a few of each disguised attribute."""
@@ -100,8 +110,75 @@ def state_folder() -> Path:
     return base / "ppdm"
 
 
+@dataclass(frozen=True)
+class Sketch:
+    """What is kept of columns of answers; those of parts of a file add up.
+
+    Parameters
+    ----------
+    rows : int
+    sums : dict of str to (int, int)
+        Of each column, sums modulo 2^64 of a keyed word for the row times a keyed hash of the
+        answer: equal for equal answers in the same order, in whatever parts they were read.
+    counts : dict of str to Counter or None
+        Rows by hash of the answer; None once they say at least `MIN_BITS`.
+    """
+
+    rows: int
+    sums: dict[str, tuple[int, int]]
+    counts: dict[str, Counter[bytes] | None]
+
+    def __add__(self, other: Sketch) -> Sketch:
+        sums, counts = {}, {}
+        for name, (a, b) in self.sums.items():
+            c, d = other.sums[name]
+            sums[name] = (a + c) & WORD, (b + d) & WORD
+            mine, theirs = self.counts[name], other.counts[name]
+            # A mixture says no less than its parts do one by one: entropy is concave.
+            both = None if mine is None or theirs is None else mine + theirs
+            counts[name] = _unless_rich(both)
+        return Sketch(self.rows + other.rows, sums, counts)
+
+
+WORD = (1 << 64) - 1
+
+
+def _unless_rich(counts: Counter[bytes] | None) -> Counter[bytes] | None:
+    return None if counts is None or _bits(counts) >= MIN_BITS else counts
+
+
+@dataclass(frozen=True)
+class Sketcher:
+    """Makes sketches of answers where they are read; it shows nothing of its key."""
+
+    names: tuple[str, ...]
+    _key: bytes = field(repr=False)
+
+    def __dask_tokenize__(self) -> object:
+        # Names of tasks are seen by many.
+        return os.urandom(16).hex()
+
+    def sketch(self, frame: pd.DataFrame, row: int) -> Sketch:
+        """Sketch of the records from a row of a file on."""
+        n = len(frame)
+        words = KeyedStream(self._key).source().words(n, row)
+        sums: dict[str, tuple[int, int]] = {}
+        counts: dict[str, Counter[bytes] | None] = {}
+        for name in self.names:
+            positions, texts = coded(frame[name])
+            # The last one, position -1, stands for missing values.
+            keyed = [_hash(self._key, text) for text in (*texts, None)]
+            table = np.frombuffer(b"".join(keyed), "<u8").reshape(-1, 2)
+            first, second = (int(np.dot(words, table[:, j][positions])) for j in (0, 1))
+            sums[name] = first, second
+            found = np.bincount(positions.astype(np.int64) + 1, minlength=len(keyed)).tolist()
+            by_hash = dict(zip([keyed[-1], *keyed[:-1]], found, strict=True))
+            counts[name] = _unless_rich(Counter({key: c for key, c in by_hash.items() if c}))
+        return Sketch(n, sums, counts)
+
+
 class Answers:
-    """Columns of answers, hashed as they are read.
+    """The record in the folder of some data.
 
     Parameters
     ----------
@@ -114,24 +191,17 @@ class Answers:
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         self._path = folder / NAME
         self._key, self._shared = _key_of(_read_record(self._path))
-        self._hashes = {name: hmac.new(self._key, digestmod=hashlib.sha256) for name in names}
-        self._counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+        self.sketcher = Sketcher(tuple(names), self._key)
 
-    def add(self, frame: pd.DataFrame) -> None:
-        """Take the next records."""
-        for name, digest in self._hashes.items():
-            positions, texts = coded(frame[name])
-            # The last one, position -1, stands for missing values.
-            keyed = [_short(self._key, text) for text in (*texts, None)]
-            digest.update(np.array(keyed, "S16")[positions].tobytes())
-            counted = np.bincount(positions.astype(np.intp) + 1, minlength=len(texts) + 1).tolist()
-            self._counts[name].update(dict(zip(["", *texts], counted, strict=True)))
-
-    def remember(self, epsilons: Mapping[str, float | None]) -> Remembered:
-        """Enter a disguise into the record.
+    def remember(
+        self, sketches: Iterable[Sketch], epsilons: Mapping[str, float | None]
+    ) -> Remembered:
+        """Enter the disguise of some files into the record.
 
         Parameters
         ----------
+        sketches : iterable of Sketch
+            One for each file.
         epsilons : mapping of attribute to float or None
             Of each attribute's block; None where there is no bound.
 
@@ -142,7 +212,7 @@ class Answers:
         """
         try:
             with _locked(self._path.parent):
-                return self._enter(epsilons)
+                return self._enter(sketches, epsilons)
         except (OSError, PPDMError) as error:
             what = getattr(error, "strerror", None) or str(error)
             return Remembered(
@@ -150,11 +220,13 @@ class Answers:
                 "the same answers will not be noticed"
             )
 
-    def _enter(self, epsilons: Mapping[str, float | None]) -> Remembered:
+    def _enter(
+        self, sketches: Iterable[Sketch], epsilons: Mapping[str, float | None]
+    ) -> Remembered:
         record = _read_record(self._path)
         known = record["answers"]
         found: dict[tuple[int, float | None], list[str]] = {}
-        for names, digest in self._entries():
+        for names, digest in (entry for each in sketches for entry in self._entries(each)):
             before = known.get(digest, {"times": 0, "epsilon": 0.0})
             parts = [before["epsilon"], *(epsilons[name] for name in names)]
             total = None if None in parts else float(sum(parts))
@@ -173,26 +245,27 @@ class Answers:
         again = (Again(tuple(names), *key) for key, names in found.items())
         return Remembered(tuple(again))
 
-    def _entries(self) -> Iterator[tuple[Columns, str]]:
+    def _entries(self, sketch: Sketch) -> Iterator[tuple[Columns, str]]:
         """What stands for itself: each column that says enough; and the others together."""
-        poor = []
-        for name, digest in self._hashes.items():
-            if _bits(self._counts[name]) >= MIN_BITS:
-                yield (name,), digest.hexdigest()
-            else:
-                poor.append(name)
+        digests = {
+            name: self._digest(f"column {sketch.rows} {a:016x}{b:016x}")
+            for name, (a, b) in sketch.sums.items()
+        }
+        poor = [name for name in digests if sketch.counts[name] is not None]
+        yield from (((name,), digests[name]) for name in digests if name not in poor)
         if poor:
-            together = "".join(sorted(digest.hexdigest() for digest in self._hashes.values()))
-            yield tuple(poor), hmac.new(self._key, together.encode(), "sha256").hexdigest()
+            yield tuple(poor), self._digest("".join(sorted(digests.values())))
+
+    def _digest(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
-def _short(key: bytes, text: str | None) -> bytes:
-    # Hexadecimal: an array of bytes would drop zeros at the end.
+def _hash(key: bytes, text: str | None) -> bytes:
     given = b"\0" if text is None else b"\1" + text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(given, key=key, digest_size=8).hexdigest().encode()
+    return hashlib.blake2b(given, key=key, digest_size=16).digest()
 
 
-def _bits(counts: Counter[str]) -> float:
+def _bits(counts: Counter[bytes]) -> float:
     n = counts.total()
     return -sum(c * math.log2(c / n) for c in counts.values() if c)
 

@@ -44,11 +44,14 @@ def _what(found: Answer) -> Iterator[str]:
     if question.where:
         within = " and ".join(f"{k} = {' or '.join(v)}" for k, v in question.where.items())
         yield f"within: {within}; its size is itself an estimate, and enters the intervals"
+    if question.by:
+        groups = " and ".join(question.by)
+        yield f"within: each category of {groups}; their sizes are themselves estimates"
     if question.weights or question.strata:
         parts = [("weights", question.weights), ("strata", question.strata)]
         yield "survey: " + ", ".join(f"{what} from {shown(name)}" for what, name in parts if name)
-    ratio = bool(question.where or question.weights)
-    if ratio:
+    ratio = question.needs_ratio
+    if ratio and not question.by:
         yield (
             f"effective size: {made.effective_size:,.0f} of {reports}; unequal weights and a "
             "condition leave fewer to go by"
@@ -80,7 +83,7 @@ def _widening(found: Answer) -> float | None:
     """Standard errors over those of undisguised answers, by their median."""
     made = found.estimate
     question = found.question
-    if question.where or question.weights or question.strata or question.estimand == "file":
+    if question.needs_ratio or question.strata or question.estimand == "file":
         return None
     ratios = [
         cell.standard_error / math.sqrt(cell.value * (1 - cell.value) / made.n)
@@ -92,7 +95,7 @@ def _widening(found: Answer) -> float | None:
 
 def _limits(found: Answer) -> Iterator[str]:
     made = found.estimate
-    names = found.question.over
+    names = found.question.columns
     if made.fit.contradicts:
         yield (
             "contradiction: the reports contradict the design or the answers "
