@@ -197,6 +197,12 @@ def test_a_file_is_known_again_however_it_is_cut(capsys: Capture) -> None:
     assert said.count("disguised 4 times") == 2
     said = done(capsys, *disguise("u.csv", out="U", seed=None))
     assert said.count("disguised 2 times") == 2
+    # Of two files with equal counts the sentence names each attribute once.
+    for i, folder in enumerate(("V", "W")):
+        write(answers(seed=10), "v.csv")
+        write(answers(seed=11), "w.csv")
+        said = done(capsys, *disguise("v.csv", "w.csv", out=folder, seed=None))
+        assert said.count("'smokes'") == said.count("'drug'") == i
     one, other = reports("S"), reports("T").iloc[:N]
     # Independent disguises of .8: two agree in .68 of the cases, SE .0085.
     assert abs((one["smokes"] == other["smokes"]).mean() - 0.68) < 0.05
@@ -274,7 +280,7 @@ def test_a_folder_that_grows_is_counted_once(capsys: Capture) -> None:
     add = ("count", "in-*", *BOTH, "--add", "k.parquet")
     assert "3,000 reports in" in done(capsys, *add)
     said = done(capsys, *add)
-    assert "passed over, as they are counted already: 1 files of reports" in said
+    assert "passed over, as they are counted already: 1 file of reports" in said
     done(capsys, *disguise("s1.csv", out="in-1"))
     assert "6,000 reports in" in done(capsys, *add)
     Path("loose").mkdir()

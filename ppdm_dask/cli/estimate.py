@@ -111,7 +111,8 @@ def count(
         return
     print_lines(_named(sources))
     if passed:
-        say(f"passed over, as they are counted already: {passed:,} files of reports")
+        files = "file" if passed == 1 else "files"
+        say(f"passed over, as they are counted already: {passed:,} {files} of reports")
     if along:
         say(f"counted along, as its block does not marginalise: {', '.join(along)}")
     if table.simulated:

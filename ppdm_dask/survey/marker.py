@@ -242,7 +242,8 @@ class Answers:
         }
         with replacing(self._path, mode=0o600) as aside:
             aside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        again = (Again(tuple(names), *key) for key, names in found.items())
+        # Several files have the same columns.
+        again = (Again(tuple(dict.fromkeys(names)), *key) for key, names in found.items())
         return Remembered(tuple(again))
 
     def _entries(self, sketch: Sketch) -> Iterator[tuple[Columns, str]]:
