@@ -111,8 +111,8 @@ def count(
         return
     print_lines(_named(sources))
     if passed:
-        files = "file" if passed == 1 else "files"
-        say(f"passed over, as they are counted already: {passed:,} {files} of reports")
+        noun = "file" if passed == 1 else "files"
+        say(f"passed over, as they are counted already: {passed:,} {noun} of reports")
     if along:
         say(f"counted along, as its block does not marginalise: {', '.join(along)}")
     if table.simulated:

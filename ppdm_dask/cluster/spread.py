@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -157,11 +158,9 @@ def summed(
     root = _sent(work, pieces, add, tuple(names), client, told)
     try:
         # Not one long wait: signals come between.
-        while True:
-            try:
-                return root.result(timeout=POLL_SECONDS)
-            except TimeoutError:
-                continue
+        while not root.done():
+            time.sleep(POLL_SECONDS)
+        return root.result()
     except KilledWorker as error:
         what = f"a piece of the data ended its worker {error.allowed_failures + 1} times"
         raise PPDMError(f"{what}; give workers more memory") from None
