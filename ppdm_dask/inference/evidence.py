@@ -99,10 +99,12 @@ class WeightSums:
         # Sums without reports have no unit.
         units = [one.exponent for one in (self, other) if len(one.strata)]
         exponent = max(units, default=0)
+        # A partition need not have reports of every stratum.
         strata = np.union1d(self.strata, other.strata)
         _check_size(strata.size, self.w.shape[1])
         added: dict[str, Floats] = {}
         for name in SUMS:
+            # Scaling by powers of two is exact, so units do not touch the digits of a sum.
             total = np.zeros((len(strata), *getattr(self, name).shape[1:]))
             for one in (self, other):
                 total[np.searchsorted(strata, one.strata)] += one.in_units(name, exponent)
@@ -229,9 +231,11 @@ class GroupedSums:
             try:
                 parts.append(sums.estimate(estimand))
             except InputError as error:
+                # No reports at all is an error of the whole; an empty group is one of that group.
                 if isinstance(error, RecordsError):
                     raise
                 parts.append(_nothing(sums, labels, estimand))
+        # The last attribute runs fastest, so its groups stand together.
         for attribute in reversed(self.groups.attributes):
             size = len(attribute.categories)
             parts = [
@@ -431,6 +435,7 @@ class _Rows(NamedTuple):
         if strata is None or (strata == strata[0]).all():
             yield 0 if strata is None else int(strata[0]), self
             return
+        # One sort parts all strata; a mask for each would read all reports once a stratum.
         order = np.argsort(strata, kind="stable")
         found, first = np.unique(strata[order], return_index=True)
         for stratum, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True):
@@ -468,6 +473,7 @@ def _rows(source: Reports | ContingencyTable, design: Design, names: Iterable[st
     if isinstance(source, ContingencyTable):
         require_table(source, design)
         table = source.marginal(covering(design, dict.fromkeys(names))).sparse()
+        # The event weight is taken once for each symbol that occurs, however often it does.
         occurs = table.counts > 0
         counts = table.counts[occurs].astype(float)
         symbols = _Different(table.codebook, table.symbols()[occurs], table.sizes)
@@ -537,6 +543,7 @@ def sum_event(
         W, F = mask_weights(part.symbols, part.design, both), _condition(part, masks)
         d, dd = part.times
         terms = (d * W, dd * W, dd * W * F, dd * W**2)
+        # Exact sums: weights of both signs cancel, and partitions should agree to the last bits.
         parts.append((stratum, part, F, tuple(np.array([math.fsum(x)]) for x in terms)))
     return _gather(None, rows, 1, parts, laws)
 

@@ -256,6 +256,7 @@ def _of_events(
         raise RecordsError("there are no reports; at least one is needed", reports)
     given_reports: Any = reports
     design = bound_to(reports, design)
+    # Each as if it were asked for alone, so that a list changes no interval.
     parts = [sum_event(given_reports, design, event).estimate(estimand) for event in events]
     made = stacked("event", [_named(event) for event in events], parts)
     return replace(made, covariances=partial(_covariance, given_reports, design, events, estimand))
@@ -280,6 +281,7 @@ def _covariance(
     W = np.stack([event_weights(reports, design, event) for event in events], axis=1)
     d = np.ones(n) if reports.weights is None else to_scale(reports.weights)[0]
     if estimand == "file":
+        # Given the records E[w_i w_j] is 1 in both events and else 0; what that is, is estimated.
         z = d[:, None] * W / d.sum()
         certain = np.empty((len(events),) * 2)
         for i, one in enumerate(events):

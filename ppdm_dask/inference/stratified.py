@@ -133,6 +133,7 @@ class Stratified:
             share = part.n / n
             parts.append(_Part(share, part.n, part.values, part.unbiased, law, part.moments))
             found.append(part)
+        # Variances within strata only: a pooled variance would add how far their means differ.
         whole = _pooled(parts, estimand)
         return Estimate(
             found[0].labels,

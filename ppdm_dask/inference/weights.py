@@ -201,7 +201,8 @@ def cell_sums(
         for name in where
     )
     if apart:
-        # The condition belongs to other blocks: it scales each report.
+        # The condition belongs to other blocks, which are disguised independently: its weight is a
+        # factor of the cell's, so it scales each report.
         d, dd = times
         scales = np.stack([d * F, dd * F, dd * F**2], axis=1)
         blocks = [b for b in design.blocks if any(name in names for name in b.attributes)]
@@ -215,7 +216,8 @@ def cell_sums(
 
 def _by_bits(symbols: Symbols, block: SetDesign, scales: Floats) -> Sums:
     bits = answers_of(symbols, block.attributes, block)
-    same = bool((scales == 1).all())  # one column stands for all three
+    # Without weights and condition one column stands for all three, a third of the work.
+    same = bool((scales == 1).all())
     single, square = np.zeros((1 if same else 3, block.n_true)), np.zeros((1, block.n_true))
     for low in range(0, len(bits), CHUNK):
         part, rows = scales[low : low + CHUNK], bits[low : low + CHUNK]
@@ -229,6 +231,7 @@ def _by_table(symbols: Symbols, design: Design, names: Names, scales: Floats) ->
     sizes = tuple(symbols.sizes[i] for i in columns)
     joint = row_major(symbols.codes[:, columns], sizes)
     n_cells = math.prod(sizes)
+    # Inversion is linear: summed by symbol first, it is done once and not for each report.
     tables: list[Floats] = [
         np.bincount(joint, scale, n_cells).astype(float).reshape(sizes) for scale in scales.T
     ]
