@@ -110,6 +110,7 @@ class Flip(Design):
     @property
     def _coefficients(self) -> tuple[float, float]:
         """Coefficients (a, b) of B = a I + b R."""
+        # By way of integers: 2 theta - 1 in doubles would lose the digits that cancel.
         truth, opposite, scale = self.integer_weights
         return truth / scale, opposite / scale
 
@@ -145,6 +146,8 @@ class Flip(Design):
         result: Floats = a**2 * reported + b**2 * reported[::-1]
         return result
 
+    # I and R are symmetric, and so are P and its inverse.
+
     def apply_transposed(self, reported: Floats) -> Floats:
         return self.apply(reported)
 
@@ -158,6 +161,7 @@ class Flip(Design):
         for axis, name in enumerate(self.attributes):
             if name in masks:
                 inside &= masks[name][codes[:, axis]]
+                # Whether the opposite report is in the event.
                 across &= masks[name][::-1][codes[:, axis]]
         result: Floats = a * inside + b * across
         return result

@@ -210,6 +210,7 @@ class RRMatrix(Labelled):
         columns = rows @ (lumps / lumps.sum(axis=1, keepdims=True)).T
         if np.abs(rows - columns @ lumps).max() > 1e-12:
             return None
+        # A square P has one inverse, and lumping commutes with it; a tall one has many.
         tall = len(columns) > columns.shape[1]
         p0 = lumps @ self.p0 if tall and self.p0 is not None else None
         if len(self.P) != self.n_true and not self.undefined:
@@ -237,6 +238,7 @@ class RRMatrix(Labelled):
 
     @cached_property
     def _thresholds(self) -> Thresholds:
+        # Quadratic in the categories: once a design, and not for each block of records.
         return all_thresholds(self.P)
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:

@@ -96,6 +96,7 @@ class Mixture(Design):
         """Coefficients (a, b) of B = a I + b r 1^T."""
         self.require_inverse()
         q = self.mixing
+        # Sherman and Morrison: r sums to 1, so the inverse of a mixture is one with 1/q for q.
         return 1 / q, -(1 - q) / q
 
     def matrix(self) -> Floats:
@@ -140,6 +141,7 @@ class Mixture(Design):
     def invert_squared(self, reported: Floats) -> Floats:
         a, b = self._shift()
         off = b * self._column(reported.ndim)
+        # Row i of B * B has (a + b r_i)^2 on the diagonal, and (b r_i)^2 everywhere else.
         result: Floats = ((a + off) ** 2 - off**2) * reported + off**2 * reported.sum(axis=0)
         return result
 
@@ -155,6 +157,7 @@ class Mixture(Design):
         expected = 1.0
         for axis, (name, factor) in enumerate(zip(self.attributes, self.factors, strict=True)):
             if name in masks:
+                # r is a product over attributes, so r(E) needs no joint domain.
                 inside &= masks[name][codes[:, axis]]
                 expected *= float(factor[masks[name]].sum())
         return a * inside + b * expected
@@ -168,6 +171,7 @@ class Mixture(Design):
         plane = stream.source(COIN).bernoulli(exact(self.mixing), stop)
         keep = unpack_plane(plane, start, stop)
         reports = np.array(codes, order="F")
+        # Drawn for every record, whether its coin asks for it or not: draws go by position alone.
         for axis, law in enumerate(self.factors):
             source = stream.source(PERSONAL + axis)
             if law.size == 2:
@@ -187,6 +191,7 @@ class Mixture(Design):
         a, b = self._shift()
         total = abs(a) + abs(b)
         n, scale = len(codes), 2.0**64
+        # The largest double below 2^64 is 2,048 less; 2^64 itself is no uint64.
         limit = np.uint64(min(abs(a) / total * scale, scale - 2048))
         keep: npt.NDArray[np.bool_] = stream.source(0).words(n) < limit
         truth = np.array(codes, order="F")
@@ -204,6 +209,7 @@ class Mixture(Design):
         diagonal = p * self._diagonal(off)
         if p.size == 1:
             return PosteriorSummary(diagonal, diagonal, diagonal**2)
+        # Behind a report is its own category, or else the likeliest of the others.
         order = np.argsort(p)
         others = np.full(p.size, p[order[-1]])
         others[order[-1]] = p[order[-2]]

@@ -82,6 +82,8 @@ class UnaryEncoding(SetDesign):
         if (epsilon is None) == (p is None and q is None) or (p is None) != (q is None):
             raise DesignError("p and q, or epsilon: exactly one of the two is needed", (p, q))
         if epsilon is not None:
+            # Optimised unary encoding: of all p and q with this epsilon, the least variance of
+            # rare categories.
             e = math.exp(-nonnegative("epsilon", epsilon))
             p, q = 0.5, e / (1 + e)
         self.attributes = names
@@ -117,6 +119,7 @@ class UnaryEncoding(SetDesign):
 
         k = self.shape[0]
         others = np.arange(k)
+        # Of the k - 1 other categories a binomial number is in a report, so O(k) terms replace 2^k.
         law = binom.pmf(others, k - 1, self.q)
         inside = self._densities(others + 1)[0]
         outside = self._densities(others)[1]
@@ -138,6 +141,7 @@ class UnaryEncoding(SetDesign):
         plane = stream.source(OTHERS).bernoulli(exact(self.q), CHUNK * words * 64)
         rows = plane.reshape(CHUNK, words)[start:stop].astype("<u8")
         bits = np.array(rows.view(np.uint8)[:, : -(-k // 8)])
+        # Bits beyond the last category stay 0.
         if k % 8:
             bits[:, -1] &= np.uint8((1 << k % 8) - 1)
         coin = unpack_plane(stream.source(TRUTH).bernoulli(exact(self.p), CHUNK), start, stop)
