@@ -195,7 +195,9 @@ def raised(
     raw: Floats, floor: Floats, farthest: Floats, size: float, exact: Bools | bool
 ) -> tuple[Floats, Bools]:
     """Variances as of :func:`lift`, from the floor and the farthest squared weights themselves."""
-    few = (raw >= 0) & (raw * size**2 / farthest < CARRIERS) & ~np.asarray(exact)
+    # Rounding may leave a variance of 0 a little below it.
+    zero = undefined(raw, size, farthest, exact)[1]
+    few = zero | ((raw >= 0) & (raw * size**2 / farthest < CARRIERS) & ~np.asarray(exact))
     result = np.where(few, np.maximum(raw, floor), raw)
     return undefined(result, size, farthest, exact)[0], np.asarray(few)
 
