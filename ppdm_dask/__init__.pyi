@@ -45,7 +45,10 @@ from .inference.tables import ContingencyTable as ContingencyTable
 from .inference.tables import count as count
 from .inference.weights import event_weights as event_weights
 from .mine import ID3 as ID3
+from .mine import Disguise as Disguise
 from .mine import NaiveBayes as NaiveBayes
+from .mine import disguised_accuracy as disguised_accuracy
+from .mine import one_standard_error as one_standard_error
 from .randomness import Stream as Stream
 from .search.optimize import chosen_design as chosen_design
 from .search.optimize import optimize as optimize

@@ -2,5 +2,6 @@
 
 from ppdm_dask.mine.id3 import ID3
 from ppdm_dask.mine.naive_bayes import NaiveBayes
+from ppdm_dask.mine.selection import Disguise, disguised_accuracy, one_standard_error
 
-__all__ = ["ID3", "NaiveBayes"]
+__all__ = ["ID3", "Disguise", "NaiveBayes", "disguised_accuracy", "one_standard_error"]
