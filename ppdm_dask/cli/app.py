@@ -11,6 +11,7 @@ from ppdm_dask.cli import (
     cluster,
     disguise,
     estimate,
+    field,
     inputs,
     optimize,
     perturb,
@@ -65,6 +66,7 @@ app.command()(reproduce.reproduce)
 app.command()(optimize.optimize)
 app.command()(disguise.codebook)
 app.command()(disguise.disguise)
+app.command("import")(field.import_)
 app.command()(estimate.count)
 app.command()(estimate.estimate)
 app.command()(disguise.audit)

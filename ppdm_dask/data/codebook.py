@@ -20,6 +20,8 @@ import numpy.typing as npt
 
 from ppdm_dask.data.attribute import LABEL, Attribute
 from ppdm_dask.data.binning import binarise_attribute
+from ppdm_dask.data.field import FieldRules, Imported, field_codes
+from ppdm_dask.data.partitioned import table_of
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.declared import Declared, document
@@ -234,6 +236,8 @@ class Reports(Records):
         is 1.  Their column of codes holds zeros.
     design : Design, optional
         The design that made them, where it is at hand.
+    imported : Imported, optional
+        Of answers that people randomised themselves: what was read, and what was left out.
     """
 
     design_digest: str = ""
@@ -242,6 +246,7 @@ class Reports(Records):
     sets: Mapping[str, npt.NDArray[np.uint8]] = field(default_factory=dict)
     # Typed loosely: designs are made of codebooks, and not the other way round.
     design: Any = field(default=None, kw_only=True, repr=False)
+    imported: Imported | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -262,6 +267,111 @@ class Reports(Records):
             kept[name] = bits.view()
             kept[name].flags.writeable = False
         settle(self, sets=MappingProxyType(kept))
+
+    @classmethod
+    def from_field(
+        cls,
+        answers: Any,
+        design: Any,
+        codebook: Codebook | None = None,
+        *,
+        symbols: Mapping[str, Any] | None = None,
+        nonresponse: str = "refuse",
+        no_answer: Iterable[str] = (),
+        keep: Iterable[str] = (),
+        weights: str | None = None,
+        unweighted: str = "refuse",
+        separator: str = ";",
+        offset: int = 0,
+    ) -> Self:
+        """Reports from answers that people randomised themselves, with dice, cards or a question.
+
+        Nothing is drawn: a column of the design holds what was reported, by the labels of the
+        codebook, by numbers where the design has other symbols (Kuk's cards), or by the words of
+        `symbols`.  Attributes of the codebook that the design does not cover are true answers.
+
+        Parameters
+        ----------
+        answers : DataFrame of pandas or polars, Arrow table, or mapping of columns
+        design : Design
+            By which people were asked to answer.
+        codebook : Codebook, optional
+            By default the one that the design is bound to.
+        symbols : mapping, optional
+            Words of reports as in :meth:`Design.with_symbols`, in place of the design's own.
+        nonresponse : {"refuse", "drop", "category"}
+            Of a row with an answer missing: an error; left out; or a report of the category that
+            the codebook's ``missing`` names, where the device offers it.
+        no_answer : iterable of str
+            Words that stand for a missing answer, beside missing values, empty texts, and the
+            codebook's ``missing_codes``.
+        keep : iterable of str
+            Further columns to keep as they are, such as clusters.
+        weights : str, optional
+            Column of survey weights, which is kept too.
+        unweighted : {"refuse", "drop"}
+            Of a row whose weight is 0 or missing.
+        separator : str
+            Between the categories of a report that is a set of them.
+        offset : int
+            Position of the first row in the whole data set, for messages.
+
+        Returns
+        -------
+        Reports
+            Neither simulated nor drawn here; ``imported`` counts what was left out.
+
+        Raises
+        ------
+        RecordsError, CodebookError
+            One line with the attribute, the row, and the value that is no report of the design.
+        DesignError
+            If the design does not fit the codebook, or words are no reports of it.
+        InputError
+            For a choice that is none.
+
+        Examples
+        --------
+        Crosswise: *same* where both statements or neither hold, the other one of probability 1/4.
+
+        >>> import ppdm_dask as pp
+        >>> book = pp.Codebook((pp.Attribute("used", ("no", "yes")),))
+        >>> device = pp.Warner("used", theta=0.25).with_symbols({"same": "yes", "different": "no"})
+        >>> said = {"used": ["same"] * 35 + ["different"] * 65 + [None] * 4}
+        >>> reports = pp.Reports.from_field(said, device, book, nonresponse="drop")
+        >>> len(reports), reports.imported.dropped
+        (100, 4)
+        >>> round(pp.estimate(reports, {"used": "yes"}, design=device).value, 6)
+        0.8
+        """
+        book = codebook if codebook is not None else design.codebook
+        if book is None:
+            raise InputError(
+                "from_field: a table is read by a codebook; bind the design to it "
+                "(design.bind(book)), or give codebook=",
+                design,
+            )
+        design = design if symbols is None else design.with_symbols(symbols)
+        bound = design.bind(book)
+        beside = dict.fromkeys([*keep, *([weights] if weights is not None else [])])
+        names = dict.fromkeys([*book.names, *beside])
+        given = as_frame(table_of(answers), tuple(names))
+        frame = {name: _column(given, name) for name in names}
+        rules = FieldRules(nonresponse, tuple(no_answer), unweighted, separator)
+        found = field_codes(frame, book.attributes, bound, rules, weights=weights, offset=offset)
+        return cls(
+            found.codes,
+            book,
+            0,
+            bound.digest,
+            False,
+            found.sizes,
+            found.sets,
+            weights=found.weights,
+            kept={name: frame[name].to_numpy()[found.rows] for name in beside},
+            design=bound,
+            imported=found.imported,
+        )
 
     def _columns(self, names: tuple[str, ...]) -> dict[str, Any]:
         sizes = tuple(self.sizes[self.codebook.index(name)] for name in names)

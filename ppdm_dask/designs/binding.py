@@ -89,8 +89,9 @@ class Binding(Parameters):
         return [shares[label] for label in labels or shares]
 
     def channel(self) -> dict[str, Any]:
-        """The configuration without the name of the inverse, which does not touch the reports."""
-        return {key: value for key, value in self.config().items() if key != "inverse"}
+        """The configuration without what does not touch the reports: inverse, and words."""
+        config = self.config()
+        return {key: value for key, value in config.items() if key not in ("inverse", "symbols")}
 
     def _by_label(self) -> dict[str, Any]:
         """The channel; with labels, whatever order they are in."""

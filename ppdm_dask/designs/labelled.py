@@ -139,7 +139,7 @@ class Labelled(Design):
                 self.attributes, self.shape, self.labels, wanted, strict=True
             )
         )
-        return self.permuted(order, wanted)
+        return self.permuted(order, wanted)._worded(self.symbols)
 
     def by_position(self) -> Design:
         dropped = ("id", "categories")

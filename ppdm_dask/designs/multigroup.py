@@ -159,7 +159,7 @@ class MultiGroup(Product):
         return self.channel()
 
     def channel(self) -> dict[str, Any]:
-        return self.config()
+        return {key: value for key, value in self.config().items() if key != "symbols"}
 
     def _parameter(self, name: str) -> Any:
         if name == "theta" and len(set(self.theta)) == 1:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = [
     "NAMES",
     "PROBABILITY",
     "SHAPE",
+    "WORDS",
     "Inverse",
     "Nonnegative",
     "OneName",
@@ -52,6 +54,7 @@ __all__ = [
     "one_attribute",
     "probability",
     "ratio",
+    "read_words",
     "rescaled",
     "shape_of",
     "stated_once",
@@ -183,6 +186,24 @@ LAWS = Anything(
 )
 """A law for all attributes, or of each."""
 
+WORDS = Anything(
+    {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {
+            "anyOf": [
+                {"type": ["string", "integer"]},
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "additionalProperties": {"type": ["string", "integer"]},
+                },
+            ]
+        },
+    }
+)
+"""What a reported symbol is called in the field, and the label or number that it is."""
+
 GROUPS = Anything({"type": "array", "items": _TEXTS, "minItems": 1})
 BLOCKS = Anything({"type": "array", "items": {"$ref": "#"}, "minItems": 1})
 
@@ -276,6 +297,45 @@ def stated_once(name: str, labels: tuple[str, ...] | None, categories: Any) -> A
     return labels
 
 
+def read_words(names: Sequence[str], value: Any) -> dict[str, dict[str, str]]:
+    """What reports are called in the field, by attribute: word to label, or to number.
+
+    Raises
+    ------
+    DesignError
+        Unless it is a table of words; of several attributes, one for each that has words.
+    """
+    tables = value
+    if len(names) == 1 and isinstance(value, Mapping):
+        tables = {names[0]: value}
+    if not isinstance(tables, Mapping) or not tables:
+        raise DesignError(f"symbols: got {given(value)}; a table of words is needed", value)
+    found: dict[str, dict[str, str]] = {}
+    for name, table in tables.items():
+        if name not in names:
+            raise DesignError(
+                f"symbols: {given(name)} is no attribute of the block; it has {quoted(names)}", name
+            )
+        if not isinstance(table, Mapping) or not table:
+            raise DesignError(
+                f"symbols of {given(name)}: got {given(table)}; a table of words is needed", table
+            )
+        for word, meant in table.items():
+            whole_number = isinstance(meant, int) and not isinstance(meant, bool)
+            if (
+                not isinstance(word, str)
+                or not word
+                or not (isinstance(meant, str) or whole_number)
+            ):
+                raise DesignError(
+                    f"symbols of {given(name)}: got {given(word)} = {given(meant)}; the word of a "
+                    "report and the label or number that it is are needed",
+                    table,
+                )
+        found[name] = {word: str(meant) for word, meant in table.items()}
+    return found
+
+
 def attribute_names(value: Any) -> tuple[str, ...]:
     """One name or several, distinct and not empty."""
     names: tuple[str, ...] = ()
@@ -366,6 +426,34 @@ class Parameters(Frozen):
         @property
         def categories(self) -> Categories: ...
 
+    _symbols: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+
+    @property
+    def symbols(self) -> Mapping[str, Mapping[str, str]]:
+        """What reports are called where people randomise themselves, by attribute.
+
+        ``{"used": {"same": "yes", "different": "no"}}``: who says *same* reports *yes*.  Words are
+        no part of the law: neither reports nor the digest depend on them.
+        """
+        return self._symbols
+
+    def with_symbols(self, symbols: Mapping[str, Any]) -> Self:
+        """The same design with words for its reports: a table of word and label or number.
+
+        Of several attributes a table for each that has words.
+
+        Raises
+        ------
+        DesignError
+            If it is no such table.
+        """
+        return self._worded(read_words(self.attributes, symbols))
+
+    def _worded(self, words: Mapping[str, Mapping[str, str]]) -> Self:
+        kept = object.__new__(type(self))
+        vars(kept).update(vars(self), _symbols=MappingProxyType(words))
+        return kept
+
     def _parameter(self, name: str) -> Any:
         """Value of one parameter, as the constructor takes it."""
         match name:
@@ -387,7 +475,11 @@ class Parameters(Frozen):
 
     def config(self) -> dict[str, Any]:
         """Parameters as JSON values, from which ``design_from_config`` builds an equal one."""
-        return {"id": self.id, **{key: _plain(value) for _, key, value in self._stated()}}
+        found = {"id": self.id, **{key: _plain(value) for _, key, value in self._stated()}}
+        if self._symbols:
+            words = {name: dict(table) for name, table in self._symbols.items()}
+            found["symbols"] = words if len(self.attributes) > 1 else words[self.attributes[0]]
+        return found
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
@@ -398,13 +490,20 @@ class Parameters(Frozen):
         DesignError
             For a parameter that is unknown or missing, or an impossible value.
         """
-        return cls(**arguments(cls, cls.id, parameters))
+        own = dict(parameters)
+        words = own.pop("symbols", None)
+        made = cls(**arguments(cls, cls.id, own))
+        return made if words is None else made.with_symbols(words)
 
     @classmethod
     def schema(cls) -> Schema:
         """JSON Schema of a design file of the family."""
         found = schema_of(cls)
-        properties = {"id": {"const": cls.id}, **found["properties"]}
+        properties = {
+            "id": {"const": cls.id},
+            **found["properties"],
+            "symbols": {**WORDS.schema(), "description": "Words of reports, and what each is."},
+        }
         return {**found, "properties": properties, "required": ["id", *found.get("required", ())]}
 
     def __repr__(self) -> str:

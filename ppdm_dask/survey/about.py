@@ -20,6 +20,7 @@ from typing import IO, Any, Self
 
 from ppdm_dask import __version__
 from ppdm_dask.data.codebook import Codebook
+from ppdm_dask.data.field import Imported
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.documents import Form, misfit
@@ -142,7 +143,15 @@ FORM: Form = {
     "batches": [str],
 }
 FORM_2: Form = {"kept": {...: str}, "data_checksum": str}
-FORM_OF: dict[str, Form] = {"disguise": str, "counted": {...: [str]}}
+FIELD: Form = {
+    "rows": int,
+    "nonresponse": {...: int},
+    "choice": str,
+    "dropped": int,
+    "unweighted": int,
+    "symbols": {...: {...: str}},
+}
+FORM_OF: dict[str, Form] = {"disguise": str, "counted": {...: [str]}, "field": FIELD}
 """What stands in what they say, what in that of format 2 as well, and what may stand there."""
 
 
@@ -175,6 +184,8 @@ class About:
     counted : mapping of str to (str, str)
         Of counts: of each disguise whose reports were counted from a file the checksum of that
         file, and a digest of its path.
+    imported : Imported, optional
+        Of reports that people randomised themselves: what was read, and what was left out.
     seal : str
         Checksum that the file has to carry; empty where it has been compared.  Not in the file.
     """
@@ -191,6 +202,7 @@ class About:
     format: int = FORMAT
     disguise: str = ""
     counted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    imported: Imported | None = None
     seal: str = ""
 
     def text(self) -> str:
@@ -214,6 +226,8 @@ class About:
             config["disguise"] = self.disguise
         if self.counted:
             config["counted"] = {name: list(pair) for name, pair in self.counted.items()}
+        if self.imported is not None:
+            config["field"] = self.imported.config()
         return json.dumps({**config, "checksum": checksum_of(config)}, ensure_ascii=False)
 
     @classmethod
@@ -259,6 +273,9 @@ class About:
                 version,
                 config.get("disguise", ""),
                 {name: (pair[0], pair[1]) for name, pair in config.get("counted", {}).items()},
+                None
+                if "field" not in config
+                else Imported(**{k: config["field"][k] for k in FIELD}),
             )
         except DataError:
             raise
@@ -350,6 +367,13 @@ def _check(config: Any) -> None:
         right = False
     if n is not None and (type(n) is not int or not 0 <= n < 1 << 63):
         right = False
+    if "field" in config:
+        found = config["field"]
+        numbers = [
+            *(found[k] for k in ("rows", "dropped", "unweighted")),
+            *found["nonresponse"].values(),
+        ]
+        right = right and all(type(x) is int and 0 <= x < 1 << 63 for x in numbers)
     if type(config["simulated"]) is not bool or not right:
         raise ValueError
     if not all(type(name) is str for name in config["undisguised"]):

@@ -10,7 +10,8 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ from ppdm_dask.survey.reports import (
 
 if TYPE_CHECKING:
     from ppdm_dask.cluster.spread import Client
+    from ppdm_dask.data.field import Imported
     from ppdm_dask.designs import Design
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Sources",
     "count_files",
     "counted_about",
+    "imported_of",
     "not_counted",
     "open_sources",
     "read_counts",
@@ -380,8 +383,21 @@ def counted_about(sources: Sources, table: ContingencyTable, design: Design) -> 
         elif about.format > 1:
             counted[about.batches[0]] = (about.seal or seal_of(path), _place(path))
     return About(
-        "counts", table.codebook, design, table.simulated, shown_names, batches, counted=counted
+        "counts",
+        table.codebook,
+        design,
+        table.simulated,
+        shown_names,
+        batches,
+        counted=counted,
+        imported=imported_of(sources),
     )
+
+
+def imported_of(sources: Sources) -> Imported | None:
+    """What files of reports from the field have together; None where there are none."""
+    found = [about.imported for _, about in sources if about.imported is not None]
+    return reduce(add, found) if found else None
 
 
 def _place(path: Path) -> str:

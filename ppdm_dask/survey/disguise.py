@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs import Design
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Disguised", "disguise_file", "writing"]
+__all__ = ["Disguised", "disguise_file", "in_file", "writing"]
 
 
 Append = Callable[["Reports", "pd.DataFrame"], None]
@@ -102,10 +102,14 @@ class _Summary:
     def __init__(self, about: About) -> None:
         self._about = about
         self._n = 0
+        self._imported = about.imported
         self._digests = {name: hashlib.sha256() for name in about.undisguised}
 
     def add(self, reports: Reports, others: pd.DataFrame) -> None:
         self._n += len(reports)
+        if reports.imported is not None:
+            before = self._imported
+            self._imported = reports.imported if before is None else before + reports.imported
         for name, digest in self._digests.items():
             if name in self._about.codebook.names:
                 labels = np.array(self._about.codebook[name].categories, object)
@@ -118,7 +122,7 @@ class _Summary:
 
     def about(self) -> About:
         kept = {name: digest.hexdigest() for name, digest in self._digests.items()}
-        return replace(self._about, n=self._n, kept=kept)
+        return replace(self._about, n=self._n, kept=kept, imported=self._imported)
 
 
 def _texts(reports: Reports, name: str, labels: list[str] | None) -> Sequence[object]:
@@ -396,7 +400,7 @@ def _appended(
             try:
                 records = book.encode(part.frame, part.offset)
             except CodebookError as error:
-                raise _in_file(error, span.path, part) from None
+                raise in_file(error, span.path, part) from None
             start = span.start - span.row + part.offset
             reports = design.disguise(replace(records, offset=start), draws)
             append(reports, part.frame[kept])
@@ -409,7 +413,8 @@ def _appended(
     return _Made(total, sketches)
 
 
-def _in_file(error: CodebookError, path: Path, part: Block) -> DataError:
+def in_file(error: InputError, path: Path, part: Block) -> DataError:
+    """The error of a value, with the file that it is in and the line."""
     line = f"{path}: {error}{part.place(error.row)}"
     if error.row is None or error.told is None:
         return DataError(line, error.subject)

@@ -27,12 +27,13 @@ from ppdm_dask.inference import (
 )
 from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod, check_estimand, normal_quantile
 from ppdm_dask.shown import given, listed, shown
-from ppdm_dask.survey.counts import Source, Sources, count_files, total_of
+from ppdm_dask.survey.counts import Source, Sources, count_files, imported_of, total_of
 from ppdm_dask.survey.reports import read_reports
 
 if TYPE_CHECKING:
     from ppdm_dask.cluster.spread import Client
     from ppdm_dask.data.codebook import Codebook, Reports
+    from ppdm_dask.data.field import Imported
     from ppdm_dask.designs import Design
     from ppdm_dask.inference import Evidence, GroupedSums, WeightSums
     from ppdm_dask.inference.proportions import Method
@@ -297,6 +298,8 @@ class Answer:
         Attributes that were counted along, as their block is not lumpable.
     likelihood : bool
         Whether ``--method mle`` could answer the question.
+    imported : Imported, optional
+        Of reports that people randomised themselves.
     """
 
     question: Question
@@ -306,6 +309,7 @@ class Answer:
     simulated: bool
     whole: tuple[str, ...] = ()
     likelihood: bool = False
+    imported: Imported | None = None
 
     @property
     def negative(self) -> int:
@@ -362,6 +366,7 @@ def estimate_files(
         simulated,
         whole,
         question.allows("mle", codebook, design),
+        imported_of(sources),
     )
 
 

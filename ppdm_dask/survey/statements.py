@@ -141,6 +141,8 @@ def _limits(found: Answer) -> Iterator[str]:
     else:
         yield from _errors(found, names)
     yield from _size(found)
+    if found.imported is not None:
+        yield from found.imported.sentences()
     if found.simulated:
         yield "simulated: a seed drew the disguise of some reports, which protects nobody"
     yield (

@@ -1,0 +1,471 @@
+"""Answers that people randomised themselves, with dice, cards or a question: columns to codes.
+
+A report is written by a word: the label of a category, a number where a design has other symbols,
+or whatever the design's ``symbols`` says that it is called (*same*, *red*).  A word that is none of
+them is refused with the nearest one beside it; nothing is repaired.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.errors import CodebookError, DesignError, InputError, RecordsError
+from ppdm_dask.files.columns import MissingCodes, coded, look_up, read_numbers
+from ppdm_dask.shown import given, quoted, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ppdm_dask.data.attribute import Attribute
+
+__all__ = ["NONRESPONSE", "UNWEIGHTED", "FieldCodes", "FieldRules", "Imported", "field_codes"]
+
+NONRESPONSE = ("refuse", "drop", "category")
+"""What becomes of a row with an answer missing: an error, nothing, or a report of that category."""
+
+UNWEIGHTED = ("refuse", "drop")
+"""What becomes of a row whose survey weight is 0 or missing."""
+
+MOST_LISTED = 512
+"""Symbols up to which reports that a design cannot give are looked for."""
+
+CLOSE = 0.6
+"""Likeness from which a word counts as near another."""
+
+
+class Randomised(Protocol):
+    """A design, bound to the codebook."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]: ...  # pragma: no cover
+    @property
+    def blocks(self) -> tuple[Any, ...]: ...  # pragma: no cover
+    @property
+    def symbols(self) -> Mapping[str, Mapping[str, str]]: ...  # pragma: no cover
+
+
+@dataclass(frozen=True)
+class FieldRules:
+    """What is done with rows that hold no whole report.
+
+    Parameters
+    ----------
+    nonresponse : {"refuse", "drop", "category"}
+        ``category`` takes a missing answer for a report of the category that the codebook's
+        ``missing`` names, which the device must have offered.
+    no_answer : sequence of str
+        Words that stand for a missing answer, beside empty cells and the codebook's
+        ``missing_codes``.
+    unweighted : {"refuse", "drop"}
+    separator : str
+        Between the categories of a report that is a set of them.
+    """
+
+    nonresponse: str = "refuse"
+    no_answer: tuple[str, ...] = ()
+    unweighted: str = "refuse"
+    separator: str = ";"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("nonresponse", NONRESPONSE), ("unweighted", UNWEIGHTED)):
+            if (chosen := getattr(self, name)) not in choices:
+                raise InputError(
+                    f"{name}: got {given(chosen)}; {' or '.join(choices)} is needed", chosen
+                )
+        if not isinstance(self.separator, str) or not self.separator:
+            raise InputError(f"separator: got {given(self.separator)}; a text is needed", None)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Where reports of the field come from: what was read, and what was left out.
+
+    Parameters
+    ----------
+    rows : int
+        Rows that were read.
+    nonresponse : mapping of attribute to int
+        Rows with a weight but without an answer to it.
+    choice : str
+        What became of them.
+    dropped : int
+        How many rows were left out for that.
+    unweighted : int
+        Rows left out whose survey weight was 0 or missing.
+    symbols : mapping
+        Words of reports, by attribute, as the design has them.
+    """
+
+    rows: int = 0
+    nonresponse: Mapping[str, int] = field(default_factory=dict)
+    choice: str = "refuse"
+    dropped: int = 0
+    unweighted: int = 0
+    symbols: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def reports(self) -> int:
+        """Reports that are left."""
+        return self.rows - self.dropped - self.unweighted
+
+    def __add__(self, other: Self) -> Self:
+        names = dict.fromkeys([*self.nonresponse, *other.nonresponse])
+        return type(self)(
+            self.rows + other.rows,
+            {n: self.nonresponse.get(n, 0) + other.nonresponse.get(n, 0) for n in names},
+            self.choice if self.choice == other.choice else "various",
+            self.dropped + other.dropped,
+            self.unweighted + other.unweighted,
+            {**self.symbols, **other.symbols},
+        )
+
+    def config(self) -> dict[str, Any]:
+        """JSON values; ``Imported(**config)`` is equal."""
+        return {
+            "rows": self.rows,
+            "nonresponse": dict(self.nonresponse),
+            "choice": self.choice,
+            "dropped": self.dropped,
+            "unweighted": self.unweighted,
+            "symbols": {name: dict(words) for name, words in self.symbols.items()},
+        }
+
+    def sentences(self) -> list[str]:
+        """Provenance and losses, in words."""
+        what = f"field: {_amount(self.reports, 'report')} randomised by the people themselves"
+        said = [f"{what}, of {_amount(self.rows, 'row')}; the device is as they used it"]
+        missing = {name: n for name, n in self.nonresponse.items() if n}
+        if missing:
+            each = ", ".join(f"{name} in {_amount(n, 'row')}" for name, n in missing.items())
+            done = {
+                "drop": f"{_amount(self.dropped, 'row')} left out",
+                "category": "taken for reports of the category of missing answers",
+            }.get(self.choice, f"{_amount(self.dropped, 'row')} left out, others taken as reports")
+            said.append(f"no answer: {each}; {done}")
+        if self.unweighted:
+            said.append(f"no weight: {_amount(self.unweighted, 'row')} left out")
+        return said
+
+
+def _amount(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+class FieldCodes(NamedTuple):
+    """Codes of a frame, of the rows that are kept."""
+
+    codes: npt.NDArray[Any]
+    sizes: tuple[int, ...]
+    sets: dict[str, npt.NDArray[np.uint8]]
+    rows: npt.NDArray[np.bool_]
+    weights: npt.NDArray[np.float64] | None
+    imported: Imported
+
+
+def field_codes(
+    frame: Mapping[str, pd.Series] | pd.DataFrame,
+    attributes: Sequence[Attribute],
+    design: Randomised,
+    rules: FieldRules,
+    weights: str | None = None,
+    offset: int = 0,
+) -> FieldCodes:
+    """Codes of reported symbols, and of attributes that are not in the design.
+
+    Parameters
+    ----------
+    frame : DataFrame, or mapping of columns
+        Has a column for each attribute, and the one of weights.
+    attributes : sequence of Attribute
+        Those of the design, in any order, and others, which are read as true answers.
+    design : Design
+        Bound to the codebook of the attributes.
+    rules : FieldRules
+    weights : str, optional
+        Column of survey weights.
+    offset : int
+        Position of the first row in the whole data set.
+
+    Raises
+    ------
+    RecordsError, CodebookError
+        One line with the attribute, the row and the value that is no report of the design.
+    """
+    n = len(frame[attributes[0].name])
+    columns = {
+        name: _Column(a, block, axis, design, rules)
+        for name, a, block, axis in _reported(attributes, design)
+    }
+    rows, given_weights = np.ones(n, bool), None
+    if weights is not None:
+        given_weights = _weights(weights, frame[weights], offset, rules)
+        rows = ~np.isnan(given_weights)
+    unweighted = n - int(rows.sum())
+    codes = np.zeros((n, len(attributes)), np.int64, order="F")
+    sizes, sets, missing = [], {}, {}
+    for j, attribute in enumerate(attributes):
+        name = attribute.name
+        if name not in columns:
+            codes[:, j] = attribute.small_codes(frame[name], offset)
+            sizes.append(len(attribute))
+            continue
+        column = columns[name]
+        found, gone = column.read(frame[name], rows, offset)
+        missing[name] = gone
+        if column.is_set:
+            sets[name] = found
+        else:
+            codes[:, j] = found
+        sizes.append(column.size)
+    counts = {name: int(gone.sum()) for name, gone in missing.items()}
+    dropped = 0
+    if rules.nonresponse == "drop":
+        whole = rows & ~np.logical_or.reduce([*missing.values(), np.zeros(n, bool)])
+        dropped = int(rows.sum() - whole.sum())
+        rows = whole
+    _require_possible(design, attributes, codes, rows, offset)
+    return FieldCodes(
+        codes[rows],
+        tuple(sizes),
+        {name: bits[rows] for name, bits in sets.items()},
+        rows,
+        None if given_weights is None else given_weights[rows],
+        Imported(n, counts, rules.nonresponse, dropped, unweighted, dict(design.symbols)),
+    )
+
+
+def _reported(
+    attributes: Sequence[Attribute], design: Randomised
+) -> Iterable[tuple[str, Attribute, Any, int]]:
+    there = {attribute.name: attribute for attribute in attributes}
+    for block in design.blocks:
+        for axis, name in enumerate(block.attributes):
+            yield name, there[name], block, axis
+
+
+def _weights(
+    name: str, values: pd.Series, offset: int, rules: FieldRules
+) -> npt.NDArray[np.float64]:
+    """Survey weights, NaN for those of 0 and missing ones."""
+    numbers, wrong = read_numbers(values)
+    numbers = np.array(numbers)
+    if (wrong | (numbers < 0)).any():
+        row = int(np.argmax(wrong | (numbers < 0)))
+        where = f"column {shown(name)}, row {row + offset}"
+        value = values.iloc[row]
+        need = "survey weights are positive numbers"
+        raise RecordsError.at(
+            row + offset, f"{where}: {shown(value)}; {need}", value, told=f"{where}: {need}"
+        )
+    numbers[numbers == 0] = math.nan
+    if rules.unweighted == "refuse" and np.isnan(numbers).any():
+        row = int(np.argmax(np.isnan(numbers))) + offset
+        what = (
+            f"column {shown(name)}, row {row}: the weight is 0 or missing; such rows are left out "
+            "with unweighted drop"
+        )
+        raise RecordsError.at(row, what, told=what)
+    return numbers
+
+
+class _Column:
+    """How the reports of one attribute are written."""
+
+    def __init__(
+        self, attribute: Attribute, block: Any, axis: int, design: Randomised, rules: FieldRules
+    ) -> None:
+        self.attribute, self.rules, self.block = attribute, rules, block
+        self.name = attribute.name
+        self.is_set = block.kind == "set"
+        known = len(attribute)
+        self.size = 1 if self.is_set else int(block.reported_shape[axis])
+        self.labelled = self.is_set or self.size == known
+        labels = attribute.categories if self.labelled else map(str, range(self.size))
+        self.symbols = {label: code for code, label in enumerate(labels)}
+        self.words = self._named(design.symbols.get(self.name))
+        own = attribute.missing_codes or ()
+        self.silent = MissingCodes.of([*own, *rules.no_answer])
+        for word in rules.no_answer:
+            if word in self.words:
+                raise InputError(
+                    f"no answer: {shown(word)} is a report on {shown(self.name)}; name others", word
+                )
+
+    def _named(self, words: Mapping[str, str] | None) -> dict[str, int]:
+        """Code of each word; -1 for that of an empty set."""
+        if words is None:
+            return self.symbols
+        what = f"symbols of {shown(self.name)}"
+        for word, meant in words.items():
+            if meant not in self.symbols and not (self.is_set and not meant):
+                raise DesignError(
+                    f"{what}: {shown(word)} is {shown(meant)}, which is no report of the design; "
+                    f"there are {quoted(self.symbols)}",
+                    meant,
+                )
+        if rest := [symbol for symbol in self.symbols if symbol not in words.values()]:
+            raise DesignError(f"{what}: no word is given for {quoted(rest)}", rest)
+        return {word: self.symbols.get(meant, -1) for word, meant in words.items()}
+
+    def read(
+        self, values: pd.Series, rows: npt.NDArray[np.bool_], offset: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Codes, or bits of sets, and where no answer is; rows of no weight need none."""
+        positions, texts = coded(values)
+        silent = [text not in self.words and self._is_silent(text) for text in texts]
+        gone = np.array([*silent, True])[positions] & rows
+        if gone.any() and self.rules.nonresponse != "drop":
+            self._require_category(int(np.argmax(gone)) + offset)
+        make = self._bits if self.is_set else self._codes
+        return make(positions, texts, silent, rows, offset), gone
+
+    def _is_silent(self, text: str) -> bool:
+        return not text or self.silent.holds(text)
+
+    def _require_category(self, row: int) -> None:
+        where = f"attribute {shown(self.name)}, row {row}: no answer is given"
+        missing = self.attribute.missing
+        offered = self.labelled and not self.is_set and missing is not None
+        category = f"category takes them for a report {shown(missing)}"
+        if self.rules.nonresponse == "refuse":
+            choices = f"drop leaves such rows out{f', {category}' if offered else ''}"
+            what = f"{where}; nonresponse says what becomes of it: {choices}"
+        elif offered:
+            return
+        else:
+            what = (
+                f"{where}, and the device offers no category for that; with nonresponse drop such "
+                "rows are left out"
+            )
+        raise RecordsError.at(row, what, told=what)
+
+    def _of_missing(self) -> int:
+        missing = self.attribute.missing
+        known = self.rules.nonresponse == "category" and missing is not None and self.labelled
+        return self.attribute.code_of[missing or ""] if known else 0
+
+    def _codes(
+        self,
+        positions: npt.NDArray[Any],
+        texts: list[str],
+        silent: list[bool],
+        rows: npt.NDArray[np.bool_],
+        offset: int,
+    ) -> npt.NDArray[Any]:
+        absent = self._of_missing()
+        known = {
+            t: absent if s else self.words.get(t, -1) for t, s in zip(texts, silent, strict=True)
+        }
+        codes = look_up(positions, texts, known, absent)
+        if ((codes < 0) & rows).any():
+            row = int(np.argmax((codes < 0) & rows))
+            raise self._unknown(texts[positions[row]], texts[positions[row]], row + offset)
+        return np.where(codes < 0, 0, codes)
+
+    def _bits(
+        self,
+        positions: npt.NDArray[Any],
+        texts: list[str],
+        silent: list[bool],
+        rows: npt.NDArray[np.bool_],
+        offset: int,
+    ) -> npt.NDArray[Any]:
+        """Packed sets, shape (n, bytes)."""
+        k = len(self.attribute)
+        inside = np.zeros((len(texts) + 1, k), bool)
+        used = set(np.unique(positions[rows]).tolist())
+        for i, (text, none) in enumerate(zip(texts, silent, strict=True)):
+            if none or i not in used:
+                continue
+            at = _First(positions, i, rows, offset)
+            words = [text] if text in self.words else text.split(self.rules.separator)
+            for word in words:
+                if word not in self.words:
+                    raise self._unknown(word, text, at)
+                code = self.words[word]
+                if code < 0 < len(words) - 1 or (code >= 0 and inside[i, code]):
+                    raise self._wrong(text, "names a category twice", at)
+                if code >= 0:
+                    inside[i, code] = True
+            self._require_size(text, int(inside[i].sum()), at)
+        packed: npt.NDArray[Any] = np.packbits(inside, axis=1, bitorder="little")
+        return packed[positions]
+
+    def _require_size(self, text: str, size: int, row: _First) -> None:
+        try:
+            self.block.pair_weights(np.array([size]))
+        except RecordsError:
+            raise self._wrong(
+                text, f"has {_amount(size, 'label')}; the design gives no report of so many", row
+            ) from None
+
+    def _unknown(self, word: str, value: str, row: int | _First) -> CodebookError:
+        need = f"is no report of the design; there are {quoted(self.words)}"
+        if near := _near(word, self.words):
+            need += f". Near it is {shown(near)}: correct the cell, or give the word in symbols"
+        return self._wrong(word, need, row)
+
+    def _wrong(self, value: str, need: str, at: int | _First) -> CodebookError:
+        row = at if isinstance(at, int) else at.row()
+        where = f"attribute {shown(self.name)}, row {row}"
+        return CodebookError.at(
+            row, f"{where}: {shown(value)} {need}", value, told=f"{where}: the value {need}"
+        )
+
+
+class _First(NamedTuple):
+    """The first row of a distinct value, which only a complaint has to look for."""
+
+    positions: npt.NDArray[Any]
+    value: int
+    rows: npt.NDArray[np.bool_]
+    offset: int
+
+    def row(self) -> int:
+        """Its position in the whole data set."""
+        return int(np.argmax((self.positions == self.value) & self.rows)) + self.offset
+
+
+def _near(word: str, words: Iterable[str]) -> str | None:
+    """The word that is most like another one, if any is."""
+    plain = {_plain(each): each for each in words}
+    if (same := plain.get(_plain(word))) is not None:
+        return same
+    found = difflib.get_close_matches(_plain(word)[:200], list(plain), 1, CLOSE)
+    return plain[found[0]] if found else None
+
+
+def _plain(word: str) -> str:
+    """Without case, width, accents and outer spaces."""
+    parts = unicodedata.normalize("NFKD", word.strip().casefold())
+    return "".join(sign for sign in parts if not unicodedata.combining(sign))
+
+
+def _require_possible(
+    design: Randomised,
+    attributes: Sequence[Attribute],
+    codes: npt.NDArray[Any],
+    rows: npt.NDArray[np.bool_],
+    offset: int,
+) -> None:
+    """Raise RecordsError for a report that the device never gives."""
+    names = [attribute.name for attribute in attributes]
+    for block in design.blocks:
+        if block.kind == "set" or max(block.n_reported, block.n_true) > MOST_LISTED:
+            continue
+        never = ~block.matrix().any(axis=1)
+        columns = [names.index(name) for name in block.attributes]
+        wrong = never[block.joint(codes[:, columns])] & rows
+        if wrong.any():
+            row = int(np.argmax(wrong)) + offset
+            where = f"attribute {quoted(block.attributes)}, row {row}"
+            what = f"{where}: the design never gives this report"
+            raise RecordsError.at(row, what, told=what)

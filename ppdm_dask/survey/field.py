@@ -1,0 +1,138 @@
+"""Files of answers that people randomised themselves become files of reports.
+
+Nothing is drawn and nothing is protected here: the device did that, before the answers were typed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ppdm_dask.audit.certainty import bare_attributes
+from ppdm_dask.data.codebook import Codebook, Reports
+from ppdm_dask.data.field import FieldRules, Imported, field_codes
+from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
+from ppdm_dask.files.reader import BLOCK, expand, open_data, require_same_types
+from ppdm_dask.files.regular import ending
+from ppdm_dask.survey.about import About
+from ppdm_dask.survey.disguise import in_file, writing
+from ppdm_dask.survey.pieces import cut
+from ppdm_dask.survey.reports import is_made
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs import Design
+    from ppdm_dask.survey.disguise import Progress
+
+__all__ = ["import_files"]
+
+
+def import_files(
+    data: Sequence[Path],
+    codebook: Codebook,
+    design: Design,
+    out: Path,
+    *,
+    keep: Sequence[str] = (),
+    weights: str | None = None,
+    rules: FieldRules | None = None,
+    block: int = BLOCK,
+    progress: Progress | None = None,
+) -> tuple[About, tuple[str, ...]]:
+    """Make a file of reports from files of answers that were randomised in the field.
+
+    Parameters
+    ----------
+    data : sequence of Path
+        Files, folders and patterns; each with a column for every attribute of the design.
+    codebook : Codebook
+    design : Design
+        By which people were asked; bound to the codebook.
+    out : Path
+        ``.parquet`` or ``.csv``.
+    keep : sequence of str
+        Columns of true values to keep: attributes as their categories, others as they are.
+    weights : str, optional
+        Column of survey weights, which is kept as it is.
+    rules : FieldRules, optional
+        What is done with rows that hold no whole report; by default they are refused.
+    block : int
+        Records held at a time.
+    progress : callable, optional
+        Is told how many records there are, about, and gives what is told of records that are done.
+
+    Returns
+    -------
+    about, left_out : About, tuple of str
+        What the reports say of themselves, and columns of the data that they do not hold.
+
+    Raises
+    ------
+    InputError
+        One line; then nothing is written.
+    """
+    import pyarrow as pa
+
+    rules = FieldRules() if rules is None else rules
+    design = design.bind(codebook)
+    if ending(out) not in (".csv", ".parquet"):
+        raise InputError(f"{out}: a name that ends in .parquet or .csv is needed", out)
+    files = [open_data(path) for path in expand(data)]
+    kept = tuple(dict.fromkeys([*keep, *([weights] if weights is not None else [])]))
+    if both := [name for name in kept if name in design.attributes]:
+        raise InputError(f"--keep: {both[0]!r} is reported under the design already", both[0])
+    if weights in codebook.names:
+        raise InputError(
+            f"--weights: the codebook takes {weights!r} for a question; delete it there", weights
+        )
+    for file in files:
+        if is_made(file.path):
+            raise DataError(f"{file.path}: holds reports already", file.path)
+        file.require(design.attributes, "the design's column")
+        file.require(kept, "--keep: column")
+    names = [n for n in files[0].columns if n in design.attributes or n in kept]
+    require_same_types(files, names)
+    book = Codebook(codebook.select(name for name in names if name in codebook.names).attributes)
+    others = [name for name in names if name not in book.names]
+    true = {*kept, *bare_attributes(design)}
+    total = Imported(choice=rules.nonresponse, symbols=dict(design.symbols))
+    about = About(
+        "reports",
+        book,
+        design,
+        simulated=False,
+        undisguised=tuple(name for name in names if name in true),
+        batches=(os.urandom(16).hex(),),
+        imported=total,
+    )
+    done = progress(sum(piece.records for piece in cut(files))) if progress else None
+    types = {name: files[0].types.get(name, pa.string()) for name in others}
+    with writing(out, about, types, [file.path for file in files]) as append:
+        for file in files:
+            for part in file.blocks([*book.names, *others], block, kept=others):
+                try:
+                    found = field_codes(
+                        part.frame, book.attributes, design, rules, weights, part.offset
+                    )
+                except (CodebookError, RecordsError) as error:
+                    raise in_file(error, file.path, part) from None
+                reports = Reports(
+                    found.codes,
+                    book,
+                    total.reports,
+                    design.digest,
+                    simulated=False,
+                    reported_sizes=found.sizes,
+                    sets=found.sets,
+                    imported=found.imported,
+                )
+                append(reports, part.frame.loc[found.rows, others])
+                total += found.imported
+                if done is not None:
+                    done(found.imported.rows)
+        if not total.reports:
+            raise DataError(f"{files[0].path}: there are no reports; at least one is needed", files)
+    left_out = tuple(name for name in files[0].columns if name not in names)
+    return replace(about, n=total.reports, imported=total), left_out
