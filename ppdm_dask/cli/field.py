@@ -19,7 +19,6 @@ from ppdm_dask.cli.options import (
     require_new,
 )
 from ppdm_dask.cli.output import print_json, print_lines, say
-from ppdm_dask.data.field import FieldRules
 from ppdm_dask.files.regular import ending
 
 
@@ -84,7 +83,7 @@ def import_(
     if ending(out) == ".csv":
         require_new(pp.survey.beside(out), force, (*files, codebook, design))
     columns = pp.files.open_data(files[0]).columns
-    rules = FieldRules(nonresponse, tuple(no_answer or ()), unweighted, separator)
+    rules = pp.survey.FieldRules(nonresponse, tuple(no_answer or ()), unweighted, separator)
     with RecordsReporter("import") as progress:
         about, left_out = pp.survey.import_files(
             files,

@@ -21,7 +21,6 @@ import numpy.typing as npt
 from ppdm_dask.data.attribute import LABEL, Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.data.field import FieldRules, Imported, field_codes
-from ppdm_dask.data.partitioned import table_of
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.declared import Declared, document
@@ -35,7 +34,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["Attribute", "Codebook", "Records", "Reports", "code_dtype", "require_categories"]
+__all__ = [
+    "Attribute",
+    "Codebook",
+    "Records",
+    "Reports",
+    "code_dtype",
+    "require_categories",
+    "table_of",
+]
 
 
 def code_dtype(n_categories: int) -> np.dtype[Any]:
@@ -664,6 +671,18 @@ class Codebook(Declared):
             aside.replace(path)
         finally:
             aside.unlink(missing_ok=True)
+
+
+def table_of(answers: object) -> Any:
+    """A table that :meth:`Codebook.encode` takes: a mapping of columns becomes a frame."""
+    if not isinstance(answers, Mapping):
+        return answers
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(dict(answers))
+    except (TypeError, ValueError):
+        raise CodebookError("got a mapping that is no table of equally long columns") from None
 
 
 def _column(frame: pd.DataFrame, name: str) -> pd.Series:

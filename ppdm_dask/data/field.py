@@ -7,9 +7,7 @@ them is refused with the nearest one beside it; nothing is repaired.
 
 from __future__ import annotations
 
-import difflib
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -17,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.errors import CodebookError, DesignError, InputError, RecordsError
+from ppdm_dask.data.words import near, word_codes
+from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.columns import MissingCodes, coded, look_up, read_numbers
 from ppdm_dask.shown import given, quoted, shown
 
@@ -26,7 +25,15 @@ if TYPE_CHECKING:
 
     from ppdm_dask.data.attribute import Attribute
 
-__all__ = ["NONRESPONSE", "UNWEIGHTED", "FieldCodes", "FieldRules", "Imported", "field_codes"]
+__all__ = [
+    "NONRESPONSE",
+    "UNWEIGHTED",
+    "FieldCodes",
+    "FieldRules",
+    "Imported",
+    "field_codes",
+    "word_codes",
+]
 
 NONRESPONSE = ("refuse", "drop", "category")
 """What becomes of a row with an answer missing: an error, nothing, or a report of that category."""
@@ -36,9 +43,6 @@ UNWEIGHTED = ("refuse", "drop")
 
 MOST_LISTED = 512
 """Symbols up to which reports that a design cannot give are looked for."""
-
-CLOSE = 0.6
-"""Likeness from which a word counts as near another."""
 
 
 class Randomised(Protocol):
@@ -288,9 +292,11 @@ class _Column:
         known = len(attribute)
         self.size = 1 if self.is_set else int(block.reported_shape[axis])
         self.labelled = self.is_set or self.size == known
-        labels = attribute.categories if self.labelled else map(str, range(self.size))
-        self.symbols = {label: code for code, label in enumerate(labels)}
-        self.words = self._named(design.symbols.get(self.name))
+        size = known if self.labelled else self.size
+        labels = attribute.categories if self.labelled else None
+        self.words = word_codes(
+            self.name, labels, size, design.symbols.get(self.name), empty=self.is_set
+        )
         own = attribute.missing_codes or ()
         self.silent = MissingCodes.of([*own, *rules.no_answer])
         for word in rules.no_answer:
@@ -298,22 +304,6 @@ class _Column:
                 raise InputError(
                     f"no answer: {shown(word)} is a report on {shown(self.name)}; name others", word
                 )
-
-    def _named(self, words: Mapping[str, str] | None) -> dict[str, int]:
-        """Code of each word; -1 for that of an empty set."""
-        if words is None:
-            return self.symbols
-        what = f"symbols of {shown(self.name)}"
-        for word, meant in words.items():
-            if meant not in self.symbols and not (self.is_set and not meant):
-                raise DesignError(
-                    f"{what}: {shown(word)} is {shown(meant)}, which is no report of the design; "
-                    f"there are {quoted(self.symbols)}",
-                    meant,
-                )
-        if rest := [symbol for symbol in self.symbols if symbol not in words.values()]:
-            raise DesignError(f"{what}: no word is given for {quoted(rest)}", rest)
-        return {word: self.symbols.get(meant, -1) for word, meant in words.items()}
 
     def read(
         self, values: pd.Series, rows: npt.NDArray[np.bool_], offset: int
@@ -409,8 +399,8 @@ class _Column:
 
     def _unknown(self, word: str, value: str, row: int | _First) -> CodebookError:
         need = f"is no report of the design; there are {quoted(self.words)}"
-        if near := _near(word, self.words):
-            need += f". Near it is {shown(near)}: correct the cell, or give the word in symbols"
+        if likely := near(word, self.words):
+            need += f". Near it is {shown(likely)}: correct the cell, or give the word in symbols"
         return self._wrong(word, need, row)
 
     def _wrong(self, value: str, need: str, at: int | _First) -> CodebookError:
@@ -432,21 +422,6 @@ class _First(NamedTuple):
     def row(self) -> int:
         """Its position in the whole data set."""
         return int(np.argmax((self.positions == self.value) & self.rows)) + self.offset
-
-
-def _near(word: str, words: Iterable[str]) -> str | None:
-    """The word that is most like another one, if any is."""
-    plain = {_plain(each): each for each in words}
-    if (same := plain.get(_plain(word))) is not None:
-        return same
-    found = difflib.get_close_matches(_plain(word)[:200], list(plain), 1, CLOSE)
-    return plain[found[0]] if found else None
-
-
-def _plain(word: str) -> str:
-    """Without case, width, accents and outer spaces."""
-    parts = unicodedata.normalize("NFKD", word.strip().casefold())
-    return "".join(sign for sign in parts if not unicodedata.combining(sign))
 
 
 def _require_possible(

@@ -13,18 +13,18 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ppdm_dask.errors import CodebookError, DisguisedAgain
+from ppdm_dask.errors import DisguisedAgain
 from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
 
-__all__ = ["PLUGINS", "PartitionedReports", "notice", "plugin", "plugin_for", "table_of"]
+__all__ = ["PLUGINS", "PartitionedReports", "notice", "plugin", "plugin_for"]
 
 PLUGINS: dict[str, str] = {"dask": "ppdm_dask.cluster.reports:disguise"}
 """Module and function by name; see :func:`plugin`."""
@@ -87,18 +87,6 @@ def plugin_for(answers: object) -> Callable[..., Any] | None:
         if not (isinstance(each, str | os.PathLike) or package in _DASK):
             return None
     return plugin("dask")
-
-
-def table_of(answers: object) -> Any:
-    """A table that :meth:`Codebook.encode` takes: a mapping of columns becomes a frame."""
-    if not isinstance(answers, Mapping):
-        return answers
-    import pandas as pd
-
-    try:
-        return pd.DataFrame(dict(answers))
-    except (TypeError, ValueError):
-        raise CodebookError("got a mapping that is no table of equally long columns") from None
 
 
 # -- the same answers again ------------------------------------------------------------------------

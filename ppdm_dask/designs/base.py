@@ -27,9 +27,9 @@ import numpy.typing as npt
 
 from ppdm_dask import privacy as formulas
 from ppdm_dask.arrays import Floats
-from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype
-from ppdm_dask.data.partitioned import notice, plugin_for, table_of
-from ppdm_dask.designs.binding import Binding, check_fit, require_labels
+from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype, table_of
+from ppdm_dask.data.partitioned import notice, plugin_for
+from ppdm_dask.designs.binding import Binding, check_fit, check_words, require_labels
 from ppdm_dask.designs.labels import Orders
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
 from ppdm_dask.files.declared import document_of_kinds
@@ -642,6 +642,7 @@ def _in_order_of(design: Design, codebook: Codebook, positions: bool) -> Design:
     check_fit(design, codebook)
     if not positions:
         require_labels(design, orders)
+        check_words(design, orders)
     return bound
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ppdm_dask.data.words import word_codes
 from ppdm_dask.designs.labels import Categories, Labels, Orders, none_of
 from ppdm_dask.designs.parameters import Parameters
 from ppdm_dask.errors import DesignError, RecordsError
@@ -16,7 +17,7 @@ from ppdm_dask.shown import cut, listed, quoted
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
 
-__all__ = ["Binding", "check_fit", "require_labels"]
+__all__ = ["Binding", "check_fit", "check_words", "require_labels"]
 
 LISTED = 20
 """Labels of an attribute that the line to add lists."""
@@ -117,8 +118,16 @@ def check_fit(design: Binding, codebook: Codebook) -> None:
             )
         declared = len(codebook[name].categories)
         if declared != size:
+            missing = codebook[name].missing
+            hint = ""
+            if declared == size + 1 and missing is not None:
+                hint = (
+                    f"; {quoted([missing])} stands for missing answers: if the device does not "
+                    "offer it, delete it from the codebook (ppdm import has --nonresponse)"
+                )
             raise RecordsError(
-                f"attribute {quoted([name])} has {declared} categories; the design expects {size}",
+                f"attribute {quoted([name])} has {declared} categories; the design expects "
+                f"{size}{hint}",
                 name,
             )
 
@@ -141,6 +150,18 @@ def require_labels(design: Binding, orders: Orders) -> None:
                 f"add {block.line_to_add(orders)}",
                 block,
             )
+
+
+def check_words(design: Binding, orders: Orders) -> None:
+    """Raise DesignError where a design's words of reports are not those that it can give."""
+    for block in design.blocks:
+        for axis, name in enumerate(block.attributes):
+            words, labels = block.symbols.get(name), orders.get(name)
+            if words is not None and labels is not None:
+                are_labels = block.kind == "set" or block.reported_shape[axis] == len(labels)
+                size = len(labels) if are_labels else block.reported_shape[axis]
+                told = labels if are_labels else None
+                word_codes(name, told, size, words, empty=block.kind == "set")
 
 
 def needed_line(design: Binding, orders: Orders, what: str) -> str:

@@ -20,8 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype
-from ppdm_dask.data.partitioned import table_of
+from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype, table_of
 from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design

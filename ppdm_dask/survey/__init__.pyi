@@ -10,6 +10,7 @@ from .disguise import disguise_file as disguise_file
 from .estimate import Answer as Answer
 from .estimate import Question as Question
 from .estimate import estimate_files as estimate_files
+from .field import FieldRules as FieldRules
 from .field import import_files as import_files
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs import Design
     from ppdm_dask.survey.disguise import Progress
 
-__all__ = ["import_files"]
+__all__ = ["FieldRules", "import_files"]
 
 
 def import_files(
