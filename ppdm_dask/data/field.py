@@ -84,8 +84,8 @@ class FieldRules:
                 raise InputError(
                     f"{name}: got {given(chosen)}; {' or '.join(choices)} is needed", chosen
                 )
-        if not isinstance(self.separator, str) or not self.separator:
-            raise InputError(f"separator: got {given(self.separator)}; a text is needed", None)
+        if not self.separator:
+            raise InputError("separator: got ''; a text that is not empty is needed", None)
 
 
 @dataclass(frozen=True)
@@ -358,7 +358,8 @@ class _Column:
         if ((codes < 0) & rows).any():
             row = int(np.argmax((codes < 0) & rows))
             raise self._unknown(texts[positions[row]], texts[positions[row]], row + offset)
-        return np.where(codes < 0, 0, codes)
+        read: npt.NDArray[Any] = np.where(codes < 0, 0, codes)
+        return read
 
     def _bits(
         self,

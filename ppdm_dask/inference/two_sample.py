@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.parameters import attribute_names, probability
 from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
 from ppdm_dask.frozen import settle
@@ -135,6 +136,30 @@ class TwoSample:
         codes = np.array(records.select(kept).codes)
         codes[:, kept.index(self.private)] = answers
         return Reports(codes, book.select(kept), first, self.digest(sample), stream.simulated)
+
+    def from_field(
+        self, answers: Any, sample: int, codebook: Codebook, **options: Any
+    ) -> Reports:
+        """Reports of sample 0 or 1 from answers that people randomised themselves.
+
+        Parameters
+        ----------
+        answers : DataFrame, Arrow table or mapping of columns
+            The column of the private question holds what was answered, whichever was asked.
+        sample : {0, 1}
+        codebook : Codebook
+            Of the answers; the personal question need not be in it.
+        **options
+            As of :meth:`ppdm_dask.Reports.from_field`.
+
+        Raises
+        ------
+        RecordsError, CodebookError
+            As there; or if the private question has other than two categories.
+        """
+        book = codebook.select(name for name in codebook.names if name != self.personal)
+        read = Reports.from_field(answers, Identity(self.private, [2]), book, **options)
+        return replace(read, design_digest=self.digest(sample), design=None)
 
     def _require_sample(self, reports: Reports, sample: int) -> None:
         """Raise RecordsError unless reports say that they are those of a sample."""

@@ -143,7 +143,7 @@ FORM: Form = {
     "batches": [str],
 }
 FORM_2: Form = {"kept": {...: str}, "data_checksum": str}
-FIELD: Form = {
+FIELD: dict[str, Form] = {
     "rows": int,
     "nonresponse": {...: int},
     "choice": str,
