@@ -114,6 +114,10 @@ class MultiGroup(Product):
         return tuple(block.attributes for block in self.designs)
 
     @property
+    def _own_symbols(self) -> Mapping[str, Mapping[str, str]]:
+        return self.symbols
+
+    @property
     def theta(self) -> tuple[float, ...]:
         """Probability of the truth of each group."""
         return tuple(block.theta for block in self.designs if isinstance(block, Flip))

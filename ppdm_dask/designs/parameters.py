@@ -437,6 +437,11 @@ class Parameters(Frozen):
         """
         return self._symbols
 
+    @property
+    def _own_symbols(self) -> Mapping[str, Mapping[str, str]]:
+        """Words that a configuration states beside the parameters."""
+        return self._symbols
+
     def with_symbols(self, symbols: Mapping[str, Any]) -> Self:
         """The same design with words for its reports: a table of word and label or number.
 
@@ -476,8 +481,8 @@ class Parameters(Frozen):
     def config(self) -> dict[str, Any]:
         """Parameters as JSON values, from which ``design_from_config`` builds an equal one."""
         found = {"id": self.id, **{key: _plain(value) for _, key, value in self._stated()}}
-        if self._symbols:
-            words = {name: dict(table) for name, table in self._symbols.items()}
+        if stated := self._own_symbols:
+            words = {name: dict(table) for name, table in stated.items()}
             found["symbols"] = words if len(self.attributes) > 1 else words[self.attributes[0]]
         return found
 

@@ -20,7 +20,6 @@ from ppdm_dask.designs.parameters import (
     attribute_names,
 )
 from ppdm_dask.errors import DesignError
-from ppdm_dask.files.values import Schema
 from ppdm_dask.shown import amount, given, shown
 
 if TYPE_CHECKING:
@@ -79,21 +78,14 @@ class Product(Design):
     def symbols(self) -> Mapping[str, Mapping[str, str]]:
         return {name: words for block in self.designs for name, words in block.symbols.items()}
 
-    def with_symbols(self, symbols: Mapping[str, Any]) -> Self:
-        """As of one block: a table for each attribute that has words."""
-        if not isinstance(symbols, Mapping):
-            raise DesignError(f"symbols: got {given(symbols)}; a table is needed", symbols)
-        for name in symbols:
-            if name not in self.attributes:
-                raise DesignError(f"symbols: {given(name)} is no attribute of the design", name)
-        parts = []
-        for block in self.designs:
-            words = {name: symbols[name] for name in block.attributes if name in symbols}
-            one = len(block.attributes) == 1
-            parts.append(
-                block.with_symbols(words[block.attributes[0]] if one else words) if words else block
-            )
-        return type(self)(parts)
+    def _worded(self, words: Mapping[str, Mapping[str, str]]) -> Self:
+        kept = object.__new__(type(self))
+        parts = tuple(
+            block._worded({name: words[name] for name in block.attributes if name in words})
+            for block in self.designs
+        )
+        vars(kept).update(vars(self), designs=parts)
+        return kept
 
     @property
     def ordered(self) -> bool:
@@ -246,20 +238,15 @@ class Product(Design):
         return {"id": self.id, "blocks": [block.channel() for block in self.designs]}
 
     @classmethod
-    def schema(cls) -> Schema:
-        found = super().schema()
-        rest = {key: each for key, each in found["properties"].items() if key != "symbols"}
-        return {**found, "properties": rest}
-
-    @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:
-        if "symbols" in parameters:
-            raise DesignError("symbols: each block has its own; put them there", None)
-        found = arguments(cls, cls.id, parameters)
+        own = dict(parameters)
+        words = own.pop("symbols", None)
+        found = arguments(cls, cls.id, own)
         if "designs" in found:
             blocks = found["designs"]
             if not isinstance(blocks, Sequence) or isinstance(blocks, str) or not blocks:
                 what = f"blocks: got {given(blocks)}; a list of designs is needed"
                 raise DesignError(what, blocks)
             found["designs"] = [design_from_config(block) for block in blocks]
-        return cls(**found)
+        made = cls(**found)
+        return made if words is None else made.with_symbols(words)
