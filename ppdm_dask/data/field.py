@@ -357,7 +357,7 @@ class _Column:
         codes = look_up(positions, texts, known, absent)
         if ((codes < 0) & rows).any():
             row = int(np.argmax((codes < 0) & rows))
-            raise self._unknown(texts[positions[row]], texts[positions[row]], row + offset)
+            raise self._unknown(texts[positions[row]], row + offset)
         read: npt.NDArray[Any] = np.where(codes < 0, 0, codes)
         return read
 
@@ -380,7 +380,7 @@ class _Column:
             words = [text] if text in self.words else text.split(self.rules.separator)
             for word in words:
                 if word not in self.words:
-                    raise self._unknown(word, text, at)
+                    raise self._unknown(word, at)
                 code = self.words[word]
                 if code < 0 < len(words) - 1 or (code >= 0 and inside[i, code]):
                     raise self._wrong(text, "names a category twice", at)
@@ -398,7 +398,7 @@ class _Column:
                 text, f"has {_amount(size, 'label')}; the design gives no report of so many", row
             ) from None
 
-    def _unknown(self, word: str, value: str, row: int | _First) -> CodebookError:
+    def _unknown(self, word: str, row: int | _First) -> CodebookError:
         need = f"is no report of the design; there are {quoted(self.words)}"
         if likely := near(word, self.words):
             need += f". Near it is {shown(likely)}: correct the cell, or give the word in symbols"

@@ -137,9 +137,7 @@ class TwoSample:
         codes[:, kept.index(self.private)] = answers
         return Reports(codes, book.select(kept), first, self.digest(sample), stream.simulated)
 
-    def from_field(
-        self, answers: Any, sample: int, codebook: Codebook, **options: Any
-    ) -> Reports:
+    def from_field(self, answers: Any, sample: int, codebook: Codebook, **options: Any) -> Reports:
         """Reports of sample 0 or 1 from answers that people randomised themselves.
 
         Parameters

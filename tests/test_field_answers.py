@@ -1,0 +1,361 @@
+"""Answers that people randomised themselves: their words become the reports that they are."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from checks import EXAMPLES, has_sets
+from strategies import codebook_of, random_records, with_labels
+
+import ppdm_dask as pp
+from ppdm_dask.cli import main
+from ppdm_dask.designs import Crosswise, Design, ForcedResponse, Kuk, SubsetSelection, UnaryEncoding
+from ppdm_dask.designs.files import write_design
+from ppdm_dask.designs.sets import unpack
+from ppdm_dask.errors import CodebookError, DesignError, InputError, RecordsError
+from ppdm_dask.inference.two_sample import TwoSample
+
+Capture = pytest.CaptureFixture[str]
+BOTH = ("--codebook", "c.toml", "--design", "d.toml")
+BOOK = pp.Codebook((pp.Attribute("used", ("nein", "ja")),))
+WORDS = {"same": "ja", "different": "nein"}
+CROSSWISE = Crosswise("used", 0.25).with_symbols(WORDS)
+
+# The first example of each family whose reports are not too many to write down, and a product.
+FAMILIES = {
+    name: next(d for d in examples if d.n_true < 1000 and not d.undefined)
+    for name, examples in EXAMPLES.items()
+}
+OTHERS = {
+    "cards": Kuk("a", 0.3, 0.6, 5),
+    "tall": next(d for d in EXAMPLES["matrix"] if d.n_reported > d.n_true and not d.undefined),
+    "sets and symbols": pp.Product([UnaryEncoding("a", 3, epsilon=1.0), pp.Warner("b", 0.8)]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def written(reports: pp.Reports, design: Design) -> dict[str, list[object]]:
+    """What an interviewer would have typed: labels, numbers, or labels between semicolons."""
+    columns: dict[str, list[object]] = {}
+    for attribute, size, codes in zip(
+        reports.codebook.attributes, reports.sizes, reports.codes.T, strict=True
+    ):
+        labels = np.array(attribute.categories, object)
+        if attribute.name in reports.sets:
+            inside = unpack(reports.sets[attribute.name], len(labels))
+            columns[attribute.name] = [";".join(labels[row]) for row in inside]
+        else:
+            columns[attribute.name] = (
+                labels[codes].tolist() if size == len(labels) else codes.tolist()
+            )
+    return columns
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *OTHERS])
+def test_reports_of_every_family_are_read_as_they_were_made(name: str) -> None:
+    design = {**FAMILIES, **OTHERS}[name]
+    book = codebook_of(design)
+    design = with_labels(design, book)
+    made = design.disguise(random_records(book, 60, 3), pp.Stream.from_seed(4))
+    columns = written(made, design)
+    if has_sets(design):
+        # An empty cell is no answer; the empty set has a word.
+        words = {}
+        for each in made.sets:
+            columns[each] = [text or "none" for text in columns[each]]
+            words[each] = {**{label: label for label in book[each].categories}, "none": ""}
+        design = design.with_symbols(words if len(book.names) > 1 else words["a"])
+    read = pp.Reports.from_field(columns, design, book)
+    np.testing.assert_array_equal(read.codes, made.codes)
+    assert read.sizes == made.sizes
+    assert list(read.sets) == list(made.sets)
+    for attribute, bits in made.sets.items():
+        np.testing.assert_array_equal(read.sets[attribute], bits)
+    assert (read.design_digest, read.simulated) == (made.design_digest, False)
+    over = [book.names[0]]
+    np.testing.assert_array_equal(
+        pp.estimate(read, over, design=design).values, pp.estimate(made, over, design=design).values
+    )
+
+
+def test_words_are_outside_the_digest_and_in_the_file() -> None:
+    plain = Crosswise("used", 0.25)
+    assert CROSSWISE.digest == plain.digest
+    assert plain != CROSSWISE
+    both = pp.Product(
+        [CROSSWISE, Kuk("k", 0.8, 0.3, trait="y").with_symbols({"red": "y", "b": "n"})]
+    )
+    write_design(both, "d.toml")
+    book = pp.Codebook((*BOOK.attributes, pp.Attribute("k", ("y", "n"))))
+    found = Design.read("d.toml", book)
+    assert found.symbols == {"used": WORDS, "k": {"red": "y", "b": "n"}}
+    assert found.digest == both.digest
+    groups = pp.MultiGroup([["a", "b"], ["c"]], 0.8).with_symbols({"b": {"x": "1", "y": "0"}})
+    assert pp.design_from_config(groups.config()) == groups
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"same": "Ja", "different": "nein"}, "'same' is 'Ja', which is no report of the design"),
+        ({"same": "ja"}, "no word is given for 'nein'"),
+        (["different", "same"], "a table of words is needed"),
+        ({"same": True, "different": "nein"}, "'same' = True; the word of a report"),
+        ({"same": {"ja": "nein"}}, "the word of a report"),
+    ],
+)
+def test_words_that_are_no_reports_are_refused(words: Any, said: str) -> None:
+    with pytest.raises(DesignError, match=said):
+        Crosswise("used", 0.25).with_symbols(words).bind(BOOK)
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("Ja", r"row 1: 'Ja' is no report .* there are 'nein', 'ja'. Near it is 'ja'"),
+        ("ja ", "row 1: 'ja ' is no report .* Near it is 'ja'"),
+        ("jà", "Near it is 'ja'"),
+        ("nien", "Near it is 'nein'"),
+        ("yes", r"'yes' is no report of the design; there are 'nein', 'ja'$"),
+        (1, "'1' is no report"),
+    ],
+)
+def test_a_label_that_is_none_is_named_with_the_nearest(cell: object, said: str) -> None:
+    frame = pd.DataFrame({"used": ["ja", cell]})
+    with pytest.raises(CodebookError, match=said) as caught:
+        pp.Reports.from_field(frame, pp.Warner("used", 0.8), BOOK)
+    assert (caught.value.row, str(cell) in caught.value.without_data().args[0]) == (1, cell == 1)
+
+
+def test_words_stand_for_reports_and_several_for_one() -> None:
+    frame = {"used": ["same", "Same ", "different"]}
+    design = CROSSWISE.with_symbols({**WORDS, "Same ": "ja"})
+    assert pp.Reports.from_field(frame, design, BOOK).codes.ravel().tolist() == [1, 1, 0]
+    # With words for reports the labels themselves are none.
+    with pytest.raises(CodebookError, match="'ja' is no report"):
+        pp.Reports.from_field({"used": ["ja"]}, design, BOOK)
+
+
+def test_zero_padded_codes_stay_labels() -> None:
+    book = pp.Codebook((pp.Attribute("icd", ("0001", "0010", "1")),))
+    Path("d.csv").write_text("icd\n0001\n1\n0010\n")
+    write_design(pp.KaryResponse("icd", 3, 0.8), "d.toml")
+    book.to_toml("c.toml")
+    assert main(["import", "d.csv", *BOTH, "--out", "r.csv"]) == 0
+    assert Path("r.csv").read_text() == "icd\n0001\n1\n0010\n"
+
+
+def test_forced_answers_as_papers_state_them() -> None:
+    """P(forced yes) = 1/6 and P(forced no) = 1/12 leave 3/4 for the truth: pi = (l - 1/6) / .75."""
+    design = ForcedResponse("used", forced_probability={"ja": "1/6", "nein": "1/12"})
+    other = ForcedResponse("used", "3/4", {"ja": "2/3", "nein": "1/3"})
+    assert design.digest == other.digest
+    reports = pp.Reports.from_field({"used": ["ja"] * 140 + ["nein"] * 260}, design, BOOK)
+    found = pp.estimate(reports, {"used": "ja"}, design=design)
+    assert found.value == pytest.approx((0.35 - 1 / 6) / 0.75, abs=1e-12)
+    error = math.sqrt(0.35 * 0.65 / 399) / 0.75
+    assert found.standard_error == pytest.approx(error, abs=1e-12)
+
+
+class TestRowsWithoutAReport:
+    FRAME = pd.DataFrame(
+        {
+            "used": ["ja", None, "nein", "verweigert", "", "ja", "nein"],
+            "w": [1.0, 2.0, 0.0, 1.5, 1.0, math.nan, 3.0],
+        }
+    )
+
+    def test_nonresponse_is_refused_dropped_or_a_category(self) -> None:
+        frame, design = self.FRAME, pp.Warner("used", 0.8)
+        with pytest.raises(RecordsError, match=r"row 1: no answer .* drop leaves such rows out$"):
+            pp.Reports.from_field(frame, design, BOOK)
+        with pytest.raises(CodebookError, match="row 3: 'verweigert' is no report"):
+            pp.Reports.from_field(frame, design, BOOK, nonresponse="drop")
+        with pytest.raises(RecordsError, match="the device offers no category for that"):
+            pp.Reports.from_field(frame, design, BOOK, nonresponse="category")
+        with pytest.raises(InputError, match="nonresponse: got 'skip'; refuse or drop or category"):
+            pp.Reports.from_field(frame, design, BOOK, nonresponse="skip")
+        with pytest.raises(InputError, match="'ja' is a report on 'used'"):
+            pp.Reports.from_field(frame, design, BOOK, no_answer=["ja"])
+        read = pp.Reports.from_field(
+            frame, design, BOOK, nonresponse="drop", no_answer=["verweigert"]
+        )
+        assert read.codes.ravel().tolist() == [1, 0, 1, 0]
+        assert read.imported is not None
+        assert (read.imported.rows, read.imported.nonresponse) == (7, {"used": 3})
+
+    def test_a_device_may_offer_the_category(self) -> None:
+        asked = pp.Attribute(
+            "used", ("-", "nein", "ja"), missing="-", missing_codes=("verweigert",)
+        )
+        book, design = pp.Codebook((asked,)), pp.KaryResponse("used", 3, 0.8)
+        with pytest.raises(RecordsError, match="category takes them for a report '-'"):
+            pp.Reports.from_field(self.FRAME, design, book)
+        read = pp.Reports.from_field(self.FRAME, design, book, nonresponse="category")
+        assert read.codes.ravel().tolist() == [2, 0, 1, 0, 0, 2, 1]
+        with pytest.raises(RecordsError, match=r"3 categories; the design expects 2; '-' stands"):
+            pp.Reports.from_field(self.FRAME, pp.Warner("used", 0.8), book)
+
+    def test_weights_of_zero_and_blank_are_dropped_by_choice(self) -> None:
+        frame, design = self.FRAME, pp.Warner("used", 0.8)
+        options: dict[str, Any] = {
+            "nonresponse": "drop",
+            "no_answer": ["verweigert"],
+            "weights": "w",
+        }
+        with pytest.raises(RecordsError, match="'w', row 2: the weight is 0 or missing"):
+            pp.Reports.from_field(frame, design, BOOK, **options)
+        read = pp.Reports.from_field(frame, design, BOOK, unweighted="drop", **options)
+        assert read.weights is not None
+        assert (read.weights.tolist(), read.kept["w"].tolist()) == ([1, 3], [1, 3])
+        assert read.imported is not None
+        assert (read.imported.unweighted, read.imported.dropped) == (2, 3)
+        # (1 * 1 + 3 * 0) / 4 = .25 report ja; (.25 - .2) / .6.
+        share = pp.estimate(read, {"used": "ja"}, design=design).value
+        assert share == pytest.approx(0.05 / 0.6, abs=1e-12)
+        for wrong in ("-1", "heavy"):
+            frame = pd.DataFrame({"used": ["ja"], "w": [wrong]})
+            with pytest.raises(
+                RecordsError, match=f"row 0: '{wrong}'; survey weights are positive"
+            ):
+                pp.Reports.from_field(frame, design, BOOK, unweighted="drop", weights="w")
+
+
+def test_sets_are_read_label_by_label() -> None:
+    book = pp.Codebook((pp.Attribute("drug", ("a; b", "c", "d")),))
+    design = SubsetSelection("drug", 3, 2, 0.8)
+    read = pp.Reports.from_field({"drug": ["c|a; b", "d|c"]}, design, book, separator="|")
+    assert unpack(read.sets["drug"], 3).tolist() == [[True, True, False], [False, True, True]]
+    for cell, said in (
+        ("c", "has 1 label; the design gives no report of so many"),
+        ("c|c", "names a category twice"),
+        ("c|e", "'e' is no report of the design"),
+    ):
+        with pytest.raises(CodebookError, match=said.replace("|", r"\|")):
+            pp.Reports.from_field({"drug": ["c|d", cell]}, design, book, separator="|")
+
+
+def test_a_report_that_the_device_never_gives_is_refused() -> None:
+    design = pp.RRMatrix("used", [[0.7, 0.2], [0.3, 0.8], [0, 0]], categories=["nein", "ja"])
+    with pytest.raises(RecordsError, match="row 1: the design never gives this report"):
+        pp.Reports.from_field({"used": [1, 2]}, design, BOOK)
+
+
+def test_two_samples_from_the_field() -> None:
+    """pi = [l1 (1 - q2) - l2 (1 - q1)] / (q1 - q2), sample by sample, rows by a column."""
+    scheme = TwoSample("used", "june", (0.7, 0.3), yes="ja")
+    frame = pd.DataFrame(
+        {
+            "form": ["A"] * 400 + ["B"] * 601,
+            "used": ["ja"] * 140 + ["nein"] * 260 + ["ja"] * 150 + ["nein"] * 450 + [None],
+        }
+    )
+    samples = [
+        scheme.from_field(frame[frame["form"] == form], h, BOOK, nonresponse="drop")
+        for h, form in enumerate("AB")
+    ]
+    found = scheme.estimate(*samples)
+    assert found[0].value == pytest.approx((0.35 * 0.7 - 0.25 * 0.3) / 0.4)
+    with pytest.raises(RecordsError, match="exchange the two"):
+        scheme.estimate(*samples[::-1])
+
+
+def test_strata_of_two_devices_add_up() -> None:
+    """p = (n1 p1 + n2 p2) / n, p_h by each device's own inverse."""
+    dice = ForcedResponse("used", forced_probability={"ja": "1/6", "nein": "1/12"})
+    parts = [
+        pp.Reports.from_field({"used": ["same"] * 35 + ["different"] * 65}, CROSSWISE, BOOK),
+        pp.Reports.from_field({"used": ["ja"] * 140 + ["nein"] * 260}, dice, BOOK),
+    ]
+    found = pp.estimate(parts, {"used": "ja"}, design=pp.Stratified([CROSSWISE, dice]))
+    one, other = (0.35 - 0.75) / -0.5, (0.35 - 1 / 6) / 0.75
+    assert found.value == pytest.approx(0.2 * one + 0.8 * other, abs=1e-12)
+
+
+class TestTheCommand:
+    @pytest.fixture(autouse=True)
+    def _files(self, _elsewhere: None) -> None:
+        (pp.Codebook((*BOOK.attributes, pp.Attribute("region", ("N", "S"))))).to_toml("c.toml")
+        write_design(CROSSWISE, "d.toml")
+        rows = ["N,same,7,2"] * 30 + ["S,different,8,1"] * 60 + ["S,,9,1", "N,same,9,0"]
+        Path("f.csv").write_text("\n".join(["region,used,school,w", *rows]) + "\n")
+
+    IMPORT = ("import", "f.csv", *BOTH, "--keep", "region", "--weights", "w", "--out", "r.parquet")
+    CHOICES = ("--nonresponse", "drop", "--unweighted", "drop")
+
+    def test_a_file_is_imported_and_estimated(self, capsys: Capture) -> None:
+        assert main([*self.IMPORT, *self.CHOICES]) == 0
+        out = capsys.readouterr().out.splitlines()
+        assert out[-5:] == [
+            "left out: school",
+            "field: 90 reports randomised by the people themselves, of 92 rows; the device is as "
+            "they used it",
+            "no answer: used in 1 row; 1 row left out",
+            "no weight: 1 row left out",
+            "90 reports: r.parquet",
+        ]
+        ask = ("estimate", "r.parquet", *BOTH, "--over", "used", "--json")
+        assert main([*ask, "--weights", "w"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        # Half of the weight reports ja: (.5 - .75) / (.25 - .75).
+        assert found["cells"][1]["proportion"] == pytest.approx(0.5, abs=1e-12)
+        assert found["simulated"] is False
+        assert "no answer: used in 1 row; 1 row left out" in found["statements"]
+        # Counts keep the provenance too.
+        assert main(["count", "r.parquet", *BOTH, "--out", "k.parquet"]) == 0
+        capsys.readouterr()
+        assert main(["estimate", "k.parquet", *BOTH, "--over", "used", "--json"]) == 0
+        assert any(
+            line.startswith("field: 90 reports")
+            for line in json.loads(capsys.readouterr().out)["statements"]
+        )
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ((), "f.csv: column 'w', row 91: the weight is 0 or missing"),
+            (("--unweighted", "drop"), "f.csv: attribute 'used', row 90: no answer is given"),
+            ((*CHOICES, "--keep", "used"), "'used' is reported under the design already"),
+            ((*CHOICES, "--keep", "county"), "county"),
+        ],
+    )
+    def test_one_line_and_nothing_written(
+        self, capsys: Capture, options: tuple[str, ...], said: str
+    ) -> None:
+        assert main([*self.IMPORT, *options]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line
+        assert not list(Path().glob("*r.parquet*"))
+
+    def test_field_and_own_reports_add_up_under_one_design_only(self, capsys: Capture) -> None:
+        assert main([*self.IMPORT, *self.CHOICES]) == 0
+        Path("own.csv").write_text("used,region\n" + "ja,N\nnein,S\n" * 40)
+        own = ("disguise", "own.csv", *BOTH, "--keep-undisguised", "region", "--out", "own.parquet")
+        # Without words the design is the same.
+        write_design(Crosswise("used", 0.25), "d.toml")
+        assert main([*own]) == 0
+        assert main(["count", "r.parquet", "own.parquet", *BOTH, "--out", "k.parquet"]) == 0
+        assert "170 reports" in capsys.readouterr().out
+        write_design(Crosswise("used", 0.3), "d.toml")
+        assert main(["count", "own.parquet", "r.parquet", *BOTH, "--out", "l.parquet"]) == 2
+        assert "own.parquet: was made under another design than d.toml" in capsys.readouterr().err
+        assert not Path("l.parquet").exists()
+
+    def test_damage_to_provenance_is_seen(self, capsys: Capture) -> None:
+        assert main([*self.IMPORT[:-1], "r.csv", *self.CHOICES]) == 0
+        about = Path("r.csv.about.json")
+        about.write_text(about.read_text().replace('"dropped": 1', '"dropped": 0'))
+        assert main(["estimate", "r.csv", *BOTH, "--over", "used"]) == 2
+        assert "damaged" in capsys.readouterr().err
+        assert main(["import", "r.csv", *BOTH, "--out", "s.csv"]) == 2
+        assert "holds reports already" in capsys.readouterr().err
