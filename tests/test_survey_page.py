@@ -1,46 +1,28 @@
-"""The lines of docs/survey.md, pasted into a shell in an empty folder as they stand."""
+"""The lines of docs/survey.md and docs/field.md, pasted into a shell in an empty folder."""
 
 from __future__ import annotations
 
-import os
+import math
 import re
-import shlex
-import subprocess
-import sys
+import tomllib
 from pathlib import Path
 
 import pandas as pd
+import pytest
+from shell_page import run_lines, shell_lines
 
+import ppdm_dask as pp
 from ppdm_dask import datasets
 
 
 def test_the_lines_of_the_page_run_in_an_empty_folder(root: Path, tmp_path: Path) -> None:
     page = (root / "docs" / "survey.md").read_text()
-    blocks = re.findall(r"^```sh\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
-    lines = "".join(blocks)
+    lines = shell_lines(page)
     for command in ("codebook", "check", "audit", "disguise", "count", "estimate"):
         assert f"\nppdm {command} " in f"\n{lines}"
-    tools, folder = tmp_path / "tools", tmp_path / "empty"
-    tools.mkdir()
-    folder.mkdir()
-    python = shlex.quote(sys.executable)
-    for name, module in (("python", ""), ("ppdm", " -m ppdm_dask")):
-        tool = tools / name
-        tool.write_text(f'#!/bin/sh\nexec {python} -W error{module} "$@"\n')
-        tool.chmod(0o755)
-    paths = f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", lines],
-        cwd=folder,
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    out, folder = run_lines(lines, root, tmp_path)
     # What the page shows is what the commands print, but for the numbers that are drawn.
-    printed = {shape(line) for line in done.stdout.splitlines()}
+    printed = {shape(line) for line in out}
     shown = [line for line in page.splitlines() if line.startswith("    ")]
     assert len(shown) > 12
     for line in shown:
@@ -55,3 +37,26 @@ def test_the_lines_of_the_page_run_in_an_empty_folder(root: Path, tmp_path: Path
 def shape(line: str) -> str:
     """A line without the numbers that a disguise draws, and without spaces."""
     return re.sub(r"-?\d+\.\d{2,}|about [\d.]+ times|\s+", "", line)
+
+
+def test_dice_on_paper_become_prevalences_by_region(root: Path, tmp_path: Path) -> None:
+    """pi = (l - 1/6) / (3/4) and its standard error, region by region."""
+    page = (root / "docs" / "field.md").read_text()
+    lines = shell_lines(page)
+    assert lines.count("\n") < 15
+    out, _ = run_lines(lines, root, tmp_path)
+    indented = [line[4:] for line in page.splitlines() if line.startswith("    ")]
+    shown = [line for line in indented if not line.startswith("{")]
+    assert len(shown) > 4
+    assert shown == out[: len(shown)]
+    for region, yes, n in (("North", 140, 400), ("South", 90, 350)):
+        share = yes / n
+        pi, error = (share - 1 / 6) / 0.75, math.sqrt(share * (1 - share) / (n - 1)) / 0.75
+        (row,) = [cells for cells in map(str.split, out) if cells[:2] == [region, "yes"]]
+        assert float(row[2]) == pytest.approx(pi, abs=6e-5)
+        assert float(row[3]) == pytest.approx(error, abs=6e-5)
+    # The design files of the page are such.
+    files = re.findall(r"^```toml\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    assert len(files) > 1
+    for text in files:
+        assert pp.design_from_config(tomllib.loads(text)).symbols
