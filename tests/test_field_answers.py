@@ -15,11 +15,19 @@ from strategies import codebook_of, random_records, with_labels
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
-from ppdm_dask.designs import Crosswise, Design, ForcedResponse, Kuk, SubsetSelection, UnaryEncoding
+from ppdm_dask.designs import (
+    Crosswise,
+    Design,
+    ForcedResponse,
+    Kuk,
+    SubsetSelection,
+    UnaryEncoding,
+    mixed,
+)
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import CodebookError, DesignError, InputError, RecordsError
-from ppdm_dask.inference.two_sample import TwoSample
+from ppdm_dask.inference.two_sample import ItemCount, TwoSample
 
 Capture = pytest.CaptureFixture[str]
 BOTH = ("--codebook", "c.toml", "--design", "d.toml")
@@ -270,6 +278,57 @@ def test_two_samples_from_the_field() -> None:
         scheme.estimate(*samples[::-1])
 
 
+class TestItemCount:
+    """A list experiment: difference of mean counts, with the variances of both groups."""
+
+    SCHEME = ItemCount("used", 3, trait="ja")
+    CONTROL = [0] * 20 + [1] * 50 + [2] * 25 + [3] * 5
+    TREATED = [0] * 15 + [1] * 45 + [2] * 40 + [3] * 15 + [4] * 5
+
+    def read(self, treated: bool, counts: list[Any], **options: Any) -> pp.Reports:
+        return self.SCHEME.from_field({"used": counts}, treated, BOOK, **options)
+
+    def test_the_difference_of_means(self) -> None:
+        groups = (
+            self.read(False, [*self.CONTROL, None], nonresponse="drop"),
+            self.read(True, self.TREATED),
+        )
+        found = self.SCHEME.estimate(*groups)
+        c, t = np.array(self.CONTROL), np.array(self.TREATED)
+        yes = found[list(found.labels["used"]).index("ja")]
+        assert yes.value == pytest.approx(t.mean() - c.mean(), abs=1e-12)
+        error = math.sqrt(c.var(ddof=1) / len(c) + t.var(ddof=1) / len(t))
+        assert yes.standard_error == pytest.approx(error, abs=1e-12)
+        with pytest.raises(RecordsError, match="exchange the two"):
+            self.SCHEME.estimate(*groups[::-1])
+
+    def test_weights_are_used(self) -> None:
+        """A weight of 2 estimates what the row twice does."""
+        frame = {"used": ["0", "1", "3"], "w": [1, 2, 1]}
+        weighted = self.SCHEME.from_field(frame, True, BOOK, weights="w")
+        found = self.SCHEME.estimate(self.read(False, self.CONTROL), weighted)
+        twice = self.SCHEME.estimate(self.read(False, self.CONTROL), self.read(True, [0, 1, 1, 3]))
+        np.testing.assert_allclose(found.values, twice.values, atol=1e-12)
+
+    def test_a_count_that_cannot_be_is_refused(self) -> None:
+        with pytest.raises(RecordsError, match="row 1: the design never gives this report"):
+            self.read(False, [3, 4])
+        with pytest.raises(CodebookError, match="'5' is no report of the design"):
+            self.read(True, [4, 5])
+
+    def test_a_known_law_of_the_others_makes_a_design(self) -> None:
+        """P is that law, and the same shifted by one; mean counts are an inverse of it."""
+        law = np.array([0.2, 0.5, 0.25, 0.05])
+        design = self.SCHEME.design(law, BOOK)
+        P = design.matrix()
+        np.testing.assert_allclose(P[:, 0], [*law, 0])
+        np.testing.assert_allclose(P[:, 1], [0, *law])
+        np.testing.assert_allclose(np.arange(5) @ P - law @ np.arange(4), [0, 1], atol=1e-12)
+        reports = pp.Reports.from_field({"used": self.TREATED}, design, BOOK)
+        found = pp.estimate(reports, {"used": "ja"}, design=design)
+        assert 0 < found.value < 1
+
+
 def test_strata_of_two_devices_add_up() -> None:
     """p = (n1 p1 + n2 p2) / n, p_h by each device's own inverse."""
     dice = ForcedResponse("used", forced_probability={"ja": "1/6", "nein": "1/12"})
@@ -359,3 +418,78 @@ class TestTheCommand:
         assert "damaged" in capsys.readouterr().err
         assert main(["import", "r.csv", *BOTH, "--out", "s.csv"]) == 2
         assert "holds reports already" in capsys.readouterr().err
+
+
+class TestMixedDevices:
+    """Two devices in one file are two strata: p = (n_A p_A + n_B p_B) / n."""
+
+    FILE = """
+id = "mixed"
+by = "form"
+categories = ["ja", "nein"]
+
+[devices.A]
+id = "crosswise"
+attribute = "used"
+p = "1/4"
+symbols = {same = "ja", different = "nein"}
+
+[devices.B]
+id = "forced"
+attribute = "used"
+forced_probability = {ja = "1/6", nein = "1/12"}
+"""
+    ROWS = ("A,same",) * 35 + ("A,different",) * 65 + ("B,ja",) * 140 + ("B,nein",) * 260
+
+    @pytest.fixture(autouse=True)
+    def _files(self, _elsewhere: None) -> None:
+        forms = pp.Attribute("form", ("B", "A"))
+        pp.Codebook((*BOOK.attributes, forms)).to_toml("c.toml")
+        Path("d.toml").write_text(self.FILE)
+        Path("f.csv").write_text("\n".join(["form,used", *self.ROWS]) + "\n")
+
+    def test_estimates_are_those_of_strata(self, capsys: Capture) -> None:
+        assert main(["import", "f.csv", *BOTH, "--out", "r.parquet"]) == 0
+        capsys.readouterr()
+        found = {}
+        for by in ([], ["--by", "form"]):
+            assert main(["estimate", "r.parquet", *BOTH, "--over", "used", *by, "--json"]) == 0
+            for cell in json.loads(capsys.readouterr().out)["cells"]:
+                key = tuple(sorted(cell.pop("labels").items()))
+                found[key] = cell
+        one, other = (0.35 - 0.75) / -0.5, (0.35 - 1 / 6) / 0.75
+        value = found[("used", "ja"),]["proportion"]
+        assert value == pytest.approx(0.2 * one + 0.8 * other, abs=1e-12)
+        for form, share in (("A", one), ("B", other)):
+            cell = found[("form", form), ("used", "ja")]
+            assert cell["proportion"] == pytest.approx(share, abs=1e-12)
+        error = math.sqrt(0.35 * 0.65 / 399) / 0.75
+        assert found[("form", "B"), ("used", "ja")]["standard_error"] == pytest.approx(
+            error, rel=2e-3
+        )
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ('p = "1/4"', 'p = "1/4"\nn = 3', "n: not a parameter of 'crosswise'"),
+            ('by = "form"\n', "", "by: missing; 'mixed' needs it"),
+            ('"ja", "nein"]', '"ja", "nein", "?"]', "2 distinct labels are needed"),
+            (
+                'same = "ja", different',
+                'nein = "ja", ja',
+                "'ja' is 'ja' under one device and 'nein' under",
+            ),
+            ("[devices.B]", "[devices.C]", "the codebook has no category 'C'"),
+            ('id = "crosswise"', 'id = "mangat"', "add trait = "),
+        ],
+    )
+    def test_a_mistake_is_one_line(self, capsys: Capture, old: str, new: str, said: str) -> None:
+        Path("d.toml").write_text(self.FILE.replace(old, new, 1))
+        assert main(["import", "f.csv", *BOTH, "--out", "r.parquet"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line
+
+    def test_devices_have_the_same_symbols(self) -> None:
+        devices = {"A": pp.Warner("used", 0.8), "B": Kuk("used", 0.8, 0.3, 5, trait="ja")}
+        with pytest.raises(DesignError, match=r"'B' is about 'used' in \[2\] categories and \[6\]"):
+            mixed("form", devices, ["ja", "nein"])

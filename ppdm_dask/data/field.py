@@ -382,13 +382,15 @@ class _Column:
                 if word not in self.words:
                     raise self._unknown(word, at)
                 code = self.words[word]
-                if code < 0 < len(words) - 1 or (code >= 0 and inside[i, code]):
+                if code < 0 and len(words) > 1:
+                    raise self._wrong(text, "is the empty set and something else", at)
+                if code >= 0 and inside[i, code]:
                     raise self._wrong(text, "names a category twice", at)
                 if code >= 0:
                     inside[i, code] = True
             self._require_size(text, int(inside[i].sum()), at)
-        packed: npt.NDArray[Any] = np.packbits(inside, axis=1, bitorder="little")
-        return packed[positions]
+        packed: npt.NDArray[Any] = np.packbits(inside, axis=1, bitorder="little")[positions]
+        return packed
 
     def _require_size(self, text: str, size: int, row: _First) -> None:
         try:

@@ -11,6 +11,7 @@ from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.kary import Crosswise, KaryResponse, Warner
 from ppdm_dask.designs.kuk import Kuk
 from ppdm_dask.designs.matrix import RRMatrix
+from ppdm_dask.designs.mixed import mixed
 from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups, scheme_from_config
 from ppdm_dask.designs.onesided import Mangat, Triangular
 from ppdm_dask.designs.pram import InvariantPRAM, two_stage
@@ -43,6 +44,7 @@ __all__ = [
     "design_from_config",
     "design_schema",
     "families",
+    "mixed",
     "read_design",
     "register",
     "scheme_from_config",

@@ -54,6 +54,7 @@ __all__ = [
     "drawn",
     "families",
     "left_inverse",
+    "made_by",
     "register",
     "row_major",
     "thresholds",
@@ -729,6 +730,7 @@ def families() -> dict[str, type[Design]]:
 def design_schema() -> dict[str, Any]:
     """JSON Schema of a design file of any family."""
     kinds = {name: family.schema() for name, family in families().items()}
+    kinds |= {name: schema for name, (_, schema) in _MAKERS.items()}
     return document_of_kinds("A design file of ppdm_dask", "id", kinds)
 
 
@@ -750,7 +752,50 @@ def design_from_config(config: Mapping[str, Any]) -> Design:
         raise DesignError(f"design: got {given(config)}; a table with an id is needed", config)
     parameters = dict(config)
     name = parameters.pop("id", None)
-    if not isinstance(name, str) or name not in _FAMILIES:
-        known = ", ".join(families())
+    if not isinstance(name, str) or name not in {*_FAMILIES, *_MAKERS}:
+        known = ", ".join(sorted([*_FAMILIES, *_MAKERS]))
         raise DesignError(f"id: got {given(name)}; a design family is needed: {known}", name)
-    return _FAMILIES[name].from_config(parameters)
+    family = _FAMILIES.get(name)
+    return _made(name, parameters) if family is None else family.from_config(parameters)
+
+
+Maker = TypeVar("Maker", bound="Callable[..., Design]")
+
+_MAKERS: dict[str, tuple[Callable[..., Design], dict[str, Any]]] = {}
+
+
+def made_by(name: str, title: str, properties: dict[str, Any]) -> Callable[[Maker], Maker]:
+    """Function decorator: a configuration of that ``id`` makes a design of another family.
+
+    Parameters
+    ----------
+    name, title : str
+    properties : JSON Schema by key
+        All keys are needed.
+    """
+
+    def remember(make: Maker) -> Maker:
+        schema = {
+            "title": title,
+            "type": "object",
+            "properties": {"id": {"const": name}, **properties},
+            "required": ["id", *properties],
+            "additionalProperties": False,
+        }
+        _MAKERS[name] = make, schema
+        return make
+
+    return remember
+
+
+def _made(name: str, parameters: Mapping[str, Any]) -> Design:
+    make, schema = _MAKERS[name]
+    keys = [key for key in schema["properties"] if key != "id"]
+    for key in dict.fromkeys([*parameters, *keys]):
+        if key not in keys:
+            raise DesignError(
+                f"{listed([key])}: not a parameter of {name!r}; it has: {', '.join(keys)}", key
+            )
+        if key not in parameters:
+            raise DesignError(f"{key}: missing; {name!r} needs it", key)
+    return make(**parameters)

@@ -1,10 +1,15 @@
-"""The unrelated question whose prevalence nobody knows: two samples with different coins."""
+"""Schemes of two samples, neither of which tells anything without the other.
+
+The unrelated question whose prevalence nobody knows takes two samples with different coins; the
+list experiment takes a group that is asked the sensitive statement among others, and one that is
+not.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +19,14 @@ import numpy.typing as npt
 
 from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.identity import Identity
-from ppdm_dask.designs.parameters import attribute_names, probability
+from ppdm_dask.designs.matrix import RRMatrix
+from ppdm_dask.designs.parameters import (
+    attribute_names,
+    distribution,
+    one_attribute,
+    probability,
+    whole,
+)
 from ppdm_dask.errors import DesignError, NotInvertible, RecordsError
 from ppdm_dask.frozen import settle
 from ppdm_dask.inference.result import Estimate
@@ -27,6 +39,8 @@ if TYPE_CHECKING:
 
 
 MIN_DIFFERENCE = 1e-12
+
+MOST_ITEMS = 100
 
 
 @dataclass(frozen=True, init=False)
@@ -159,22 +173,6 @@ class TwoSample:
         read = Reports.from_field(answers, Identity(self.private, [2]), book, **options)
         return replace(read, design_digest=self.digest(sample), design=None)
 
-    def _require_sample(self, reports: Reports, sample: int) -> None:
-        """Raise RecordsError unless reports say that they are those of a sample."""
-        which = f"sample {sample + 1}"
-        if not reports.design_digest:
-            raise RecordsError(
-                f"{which} does not say which sample it is; its design_digest has to be "
-                f"digest({sample}) of this scheme",
-                reports,
-            )
-        if reports.design_digest == self.digest(1 - sample) != self.digest(sample):
-            raise RecordsError(f"{which} holds reports of the other; exchange the two", reports)
-        if reports.design_digest != self.digest(sample):
-            raise RecordsError(f"{which} was made by another design", reports)
-        if not len(reports):
-            raise RecordsError(f"{which} has no reports", reports)
-
     def estimate(self, first: Reports, second: Reports) -> Estimate:
         """Unbiased shares of yes to the private and the personal question, and their covariance.
 
@@ -201,7 +199,7 @@ class TwoSample:
             )
         shares, variances = [], []
         for sample, reports in enumerate((first, second)):
-            self._require_sample(reports, sample)
+            _require_sample(reports, sample, self.digest)
             said = reports.column(self.private)
             share, variance = _share(
                 said == self._code_of_yes(reports.codebook, 0, reports.simulated), reports
@@ -221,6 +219,160 @@ class TwoSample:
         )
 
 
+@dataclass(frozen=True, init=False)
+class ItemCount:
+    """A list experiment: people say how many statements of a list apply to them, and not which.
+
+    One group, the control, has a list of harmless statements; the other, the treated one, has the
+    sensitive statement too.  With groups at random, and counts that the sensitive statement does
+    not change otherwise, its share is the difference of the mean counts.
+
+    Parameters
+    ----------
+    attribute : str
+        Binary attribute that the sensitive statement is about; the column of counts has its name.
+    items : int
+        Harmless statements, 1 to 100.
+    trait : str
+        Label of those to whom the sensitive statement applies.
+
+    Raises
+    ------
+    DesignError
+        For a value outside its range.
+
+    Examples
+    --------
+    >>> import ppdm_dask as pp
+    >>> book = pp.Codebook((pp.Attribute("used", ("no", "yes")),))
+    >>> scheme = ItemCount("used", 2, trait="yes")
+    >>> control = scheme.from_field({"used": [0, 1, 1, 2, 1]}, False, book)
+    >>> treated = scheme.from_field({"used": [0, 1, 2, 3, 1]}, True, book)
+    >>> scheme.estimate(control, treated).values.round(2).tolist()
+    [0.6, 0.4]
+    """
+
+    attribute: str
+    items: int
+    trait: str
+
+    def __init__(self, attribute: str, items: int, *, trait: str) -> None:
+        if not isinstance(trait, str) or not trait:
+            raise DesignError(f"trait: got {given(trait)}; the label of a category", trait)
+        settle(
+            self,
+            attribute=one_attribute(attribute)[0],
+            items=whole("items", items, 1, MOST_ITEMS),
+            trait=trait,
+        )
+
+    def digest(self, sample: int) -> str:
+        """What reports of the control group (0) or the treated one (1) say that made them."""
+        said = [sample, self.attribute, self.items, self.trait]
+        return f"item-count:{json.dumps(said, ensure_ascii=False)}"
+
+    def _labels(self, codebook: Codebook) -> tuple[str, ...]:
+        labels = codebook[self.attribute].categories
+        if len(labels) != 2 or self.trait not in labels:
+            raise DesignError(
+                f"item count of {shown(self.attribute)}: two categories are needed, one of them "
+                f"{shown(self.trait)}; the codebook has {quoted(labels)}",
+                labels,
+            )
+        return labels
+
+    def design(self, law: npt.ArrayLike, codebook: Codebook) -> RRMatrix:
+        """The treated group's counts as a design, where the law of the harmless count is known.
+
+        P is that law for those without the trait, and the same shifted by one for the others.
+
+        Parameters
+        ----------
+        law : array, shape (items + 1,)
+            Probabilities of 0 .. items harmless statements, fixed beforehand: standard errors do
+            not know of a law that was estimated.
+        codebook : Codebook
+        """
+        harmless = distribution("law", law, self.items + 1)
+        without, others = [*harmless, 0.0], [0.0, *harmless]
+        labels = self._labels(codebook)
+        pairs = [others if label == self.trait else without for label in labels]
+        return RRMatrix(self.attribute, np.array(pairs).T, categories=labels)
+
+    def from_field(
+        self, answers: Any, treated: bool, codebook: Codebook, **options: Any
+    ) -> Reports:
+        """Counts of the treated or the control group.
+
+        Parameters
+        ----------
+        answers : DataFrame, Arrow table or mapping of columns
+            The column of the attribute holds counts.
+        treated : bool
+        codebook : Codebook
+        **options
+            As of :meth:`ppdm_dask.Reports.from_field`.
+
+        Raises
+        ------
+        RecordsError, CodebookError
+            As there; or for a count above the number of statements.
+        """
+        # For reading alone, any law of counts does that allows all that there can be.
+        law = np.full(self.items + 1, 1 / (self.items + 1))
+        reader = self.design(law, codebook)
+        if not treated:
+            alike = np.array([[*law, 0.0]] * 2).T
+            reader = RRMatrix(self.attribute, alike, categories=self._labels(codebook))
+        read = Reports.from_field(answers, reader, codebook, **options)
+        return replace(read, design_digest=self.digest(int(treated)), design=None)
+
+    def estimate(self, control: Reports, treated: Reports) -> Estimate:
+        """Shares without and with the trait, in the codebook's order, unbiased.
+
+        The difference of the (weighted) mean counts, with the variances of both; survey weights
+        and strata enter as for :class:`TwoSample`.
+
+        Raises
+        ------
+        RecordsError
+            For no reports, or such as do not say that they are this group's.
+        """
+        means, variances = [], []
+        for sample, reports in enumerate((control, treated)):
+            _require_sample(reports, sample, self.digest)
+            mean, variance = _share(reports.column(self.attribute).astype(float), reports)
+            means.append(mean)
+            variances.append(variance if variance else math.nan)
+        share, variance = means[1] - means[0], sum(variances)
+        labels = self._labels(treated.codebook)
+        values = np.array([share if label == self.trait else 1 - share for label in labels])
+        return Estimate(
+            {self.attribute: labels},
+            values,
+            np.full(2, variance),
+            len(control) + len(treated),
+            covariances=partial(np.asarray, variance * np.array([[1.0, -1.0], [-1.0, 1.0]])),
+        )
+
+
+def _require_sample(reports: Reports, sample: int, digest: Callable[[int], str]) -> None:
+    """Raise RecordsError unless reports say that they are those of a sample of a scheme."""
+    which = f"sample {sample + 1}"
+    if not reports.design_digest:
+        raise RecordsError(
+            f"{which} does not say which sample it is; its design_digest has to be "
+            f"digest({sample}) of this scheme",
+            reports,
+        )
+    if reports.design_digest == digest(1 - sample) != digest(sample):
+        raise RecordsError(f"{which} holds reports of the other; exchange the two", reports)
+    if reports.design_digest != digest(sample):
+        raise RecordsError(f"{which} was made by another design", reports)
+    if not len(reports):
+        raise RecordsError(f"{which} has no reports", reports)
+
+
 def _labels_of_yes(yes: Any) -> tuple[str, str] | None:
     """Label of yes to each question."""
     if yes is None:
@@ -231,8 +383,8 @@ def _labels_of_yes(yes: Any) -> tuple[str, str] | None:
     return labels
 
 
-def _share(said: npt.NDArray[np.bool_], reports: Reports) -> tuple[float, float]:
-    """Share of yes in a sample and its variance, with survey weights and strata."""
+def _share(said: npt.NDArray[Any], reports: Reports) -> tuple[float, float]:
+    """Share of yes, or mean count, of a sample and its variance, with survey weights and strata."""
     n = len(said)
     d = np.ones(n) if reports.weights is None else reports.weights
     share = float(d @ said / d.sum())
