@@ -73,6 +73,9 @@ codebook lacks is refused. The labels belong to the digest, their order does not
   ratios first. Sums within 1e-6 of 1, as single precision gives them, are scaled to 1, and `ppdm check` says so.
 - Symbols are drawn by numbers of 62 binary digits, and epsilon is that of the law drawn: a probability below 2^-63 is never
   met, so its ratio is infinite. Coins are exact.
+- `id = "mixed"` makes one matrix of the designs of several devices, where a column says which a person used.
+- `symbols = {same = "yes", different = "no"}` gives words to the reports of any design, for `ppdm import`; the digest does not
+  change ([field.md](field.md)).
 - `TwoSample(..., yes="yes")` says which answer is yes, for both questions or for each.
 """
 

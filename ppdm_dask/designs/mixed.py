@@ -46,7 +46,7 @@ def mixed(by: str, devices: Mapping[str, Design], categories: Sequence[Any]) -> 
     [[0.25, 0.75, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0], [0.0, 0.0, 0.7, 0.0], [0.0, 0.0, 0.3, 1.0]]
     """
     (name,) = one_attribute(by)
-    if not isinstance(devices, Mapping) or len(devices) < 2:
+    if len(devices) < 2:
         raise DesignError("devices: a table of two or more designs by label is needed", devices)
     first = next(iter(devices.values()))
     labels = read_categories(categories, first.attributes, first.shape)

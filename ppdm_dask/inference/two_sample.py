@@ -257,8 +257,8 @@ class ItemCount:
     trait: str
 
     def __init__(self, attribute: str, items: int, *, trait: str) -> None:
-        if not isinstance(trait, str) or not trait:
-            raise DesignError(f"trait: got {given(trait)}; the label of a category", trait)
+        if not trait:
+            raise DesignError("trait: got ''; the label of a category is needed", trait)
         settle(
             self,
             attribute=one_attribute(attribute)[0],
