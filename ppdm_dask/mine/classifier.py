@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -324,6 +325,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(design, Design) and X.design_digest != design.digest:
             raise RecordsError("the test reports do not say that the model's design made them", X)
         return self.score_disguised(X).value
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes, shape (n, n_classes)."""
+
+    @abstractmethod
+    def draw(self, path: str | Path) -> None:
+        """Draw the fitted model to a file; its ending says the kind (svg, png, pdf)."""
 
     # -- parameters --------------------------------------------------------------------------------
 
