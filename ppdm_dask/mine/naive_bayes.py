@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
+from ppdm_dask.drawing.style import COLOURS, DPI, styled
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference import Estimate, estimate, invert
 from ppdm_dask.inference.stratified import Stratified
@@ -47,8 +48,6 @@ def _draw_bars(
     """Panels in three columns; in each a row a category, and in a row a bar a class."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-
-    from ppdm_dask.drawing.style import COLOURS, DPI, styled
 
     bars = max(len(rows) for _, rows, _ in panels) * len(classes)
     if len(panels) > MAX_PANELS or bars > MAX_BARS:
