@@ -13,6 +13,7 @@ from ppdm_dask.cli import (
     estimate,
     field,
     inputs,
+    mine,
     optimize,
     perturb,
     reproduce,
@@ -69,6 +70,8 @@ app.command()(disguise.disguise)
 app.command("import")(field.import_)
 app.command()(estimate.count)
 app.command()(estimate.estimate)
+app.add_typer(mine.app, name="mine")
+app.command()(mine.predict)
 app.command()(disguise.audit)
 app.add_typer(cluster.cluster, name="cluster")
 

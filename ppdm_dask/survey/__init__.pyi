@@ -12,6 +12,10 @@ from .estimate import Question as Question
 from .estimate import estimate_files as estimate_files
 from .field import FieldRules as FieldRules
 from .field import import_files as import_files
+from .mining import Mined as Mined
+from .mining import load_reports as load_reports
+from .mining import mine_files as mine_files
+from .mining import predict_file as predict_file
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources
 from .priors import Priors as Priors

@@ -414,7 +414,7 @@ def _appended(
 
 
 def in_file(error: InputError, path: Path, part: Block) -> DataError:
-    """The error of a value, with the file that it is in and the line."""
+    """The error of a value in a block of a file: with the file, and the row or line."""
     line = f"{path}: {error}{part.place(error.row)}"
     if error.row is None or error.told is None:
         return DataError(line, error.subject)
