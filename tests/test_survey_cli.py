@@ -296,8 +296,8 @@ def test_other_bad_input(capsys: Capture) -> None:
     line = refused(capsys, *disguise("s.csv", *rest))
     assert line == (
         "d.toml: does not fit c.toml: attribute 'drug' has 4 categories; the design expects 3; "
-            "'(none given)' stands for missing answers: if the device does not offer it, delete it "
-            "from the codebook (ppdm import has --nonresponse)"
+        "'(none given)' stands for missing answers: if the device does not offer it, delete it "
+        "from the codebook (ppdm import has --nonresponse)"
     )
     Path("d.toml").write_text(DESIGN)
     done(capsys, *disguise("s.csv", *rest))

@@ -111,8 +111,9 @@ def import_(
         return
     for part in plan.blocks:
         say(f"{', '.join(part.attributes)}: {part.id}, as people were asked")
-    if about.undisguised:
-        say(f"undisguised: {', '.join(about.undisguised)}")
+    for name in about.undisguised:
+        how = f"in {len(book[name])} categories" if name in book.names else "as it is"
+        say(f"{name}: undisguised, {how}")
     if left_out:
         say(f"left out: {', '.join(left_out)}")
     print_lines(about.imported.sentences())
