@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -110,6 +111,8 @@ def test_words_are_outside_the_digest_and_in_the_file() -> None:
     assert found.digest == both.digest
     groups = pp.MultiGroup([["a", "b"], ["c"]], 0.8).with_symbols({"b": {"x": "1", "y": "0"}})
     assert pp.design_from_config(groups.config()) == groups
+    with pytest.raises(DesignError, match="'d' is no attribute of the block; it has 'a', 'b', 'c'"):
+        groups.with_symbols({"d": {"x": "1", "y": "0"}})
 
 
 @pytest.mark.parametrize(
@@ -120,6 +123,7 @@ def test_words_are_outside_the_digest_and_in_the_file() -> None:
         (["different", "same"], "a table of words is needed"),
         ({"same": True, "different": "nein"}, "'same' = True; the word of a report"),
         ({"same": {"ja": "nein"}}, "the word of a report"),
+        ({}, "a table of words is needed"),
     ],
 )
 def test_words_that_are_no_reports_are_refused(words: Any, said: str) -> None:
@@ -329,6 +333,79 @@ class TestItemCount:
         assert 0 < found.value < 1
 
 
+class TestItemCountDesign:
+    """One matrix of both lists: expected counts give back what they are expected of."""
+
+    FILE = """
+id = "itemcount"
+attribute = "used"
+count = "statements"
+items = 3
+categories = ["ja", "nein"]
+trait = "ja"
+treated = "lang"
+control = "kurz"
+share = "1/2"
+expected = [0.2, 0.5, 0.25, 0.05]
+"""
+    # A fifth has the trait, independently of the harmless counts; of 1,000 people half got either.
+    TOLD: ClassVar = {"kurz": (100, 250, 125, 25), "lang": (80, 220, 150, 45, 5)}
+
+    @pytest.fixture(autouse=True)
+    def _files(self, _elsewhere: None) -> None:
+        counts = pp.Attribute("statements", ("0", "1", "2", "3"))
+        pp.Codebook((*BOOK.attributes, counts)).to_toml("c.toml")
+        Path("d.toml").write_text(self.FILE)
+        rows = [
+            f"{w},{k}" for w, ns in self.TOLD.items() for k, n in enumerate(ns) for _ in range(n)
+        ]
+        Path("f.csv").write_text("\n".join(["used,statements", *rows]) + "\n")
+
+    def ask(self, capsys: Capture, *options: str) -> dict[tuple[str, ...], dict[str, float]]:
+        capsys.readouterr()
+        assert main(["estimate", "r.parquet", *BOTH, *options, "--json"]) == 0
+        cells = json.loads(capsys.readouterr().out)["cells"]
+        return {tuple(cell["labels"].values()): cell for cell in cells}
+
+    def test_trait_and_counts_are_told_apart(self, capsys: Capture) -> None:
+        assert main(["import", "f.csv", *BOTH, "--out", "r.parquet"]) == 0
+        found = self.ask(capsys, "--over", "used")["ja",]
+        assert found["proportion"] == pytest.approx(0.2, abs=1e-12)
+        # No unbiased estimate is more precise than the difference of means is in expectation.
+        law, k = np.array([0.2, 0.5, 0.25, 0.05]), np.arange(4)
+        spread = law @ k**2 - (law @ k) ** 2
+        least = math.sqrt((2 * spread + 2 * (spread + 0.16)) / 999)
+        assert least < found["standard_error"] < 1.1 * least
+        for i, share in enumerate(law):
+            cell = self.ask(capsys, "--over", "statements")[str(i),]
+            assert cell["proportion"] == pytest.approx(share, abs=1e-12)
+        both = self.ask(capsys, "--over", "used,statements", "--method", "mle")
+        assert both["ja", "1"]["proportion"] == pytest.approx(0.1, abs=1e-6)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ('trait = "ja"', 'trait = "Ja"', "trait: got 'Ja'; one of 'ja', 'nein'"),
+            ('"1/2"', "1.0", "share: got 1.0; within 0 and 1"),
+            ('"kurz"', '"lang"', "treated, control: both are 'lang'"),
+            ("items = 3", "items = 0", "items: got 0"),
+            ("0.5, 0.25, 0.05", "0.5, 0.3, 0.0", "expected: got .* positive ones"),
+            ('count = "statements"\n', "", "count: missing; 'itemcount' needs it"),
+            ('"ja", "nein"]', "]", "trait: got 'ja'"),
+        ],
+    )
+    def test_a_mistake_is_one_line(self, capsys: Capture, old: str, new: str, said: str) -> None:
+        Path("d.toml").write_text(self.FILE.replace(old, new, 1))
+        assert main(["import", "f.csv", *BOTH, "--out", "r.parquet"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert re.search(said, line), line
+
+    def test_a_count_that_a_list_cannot_have_is_refused(self, capsys: Capture) -> None:
+        Path("f.csv").write_text("used,statements\nlang,4\nkurz,4\n")
+        assert main(["import", "f.csv", *BOTH, "--out", "r.parquet"]) == 2
+        assert "row 1: the design never gives this report" in capsys.readouterr().err
+
+
 def test_strata_of_two_devices_add_up() -> None:
     """p = (n1 p1 + n2 p2) / n, p_h by each device's own inverse."""
     dice = ForcedResponse("used", forced_probability={"ja": "1/6", "nein": "1/12"})
@@ -379,9 +456,24 @@ class TestTheCommand:
             for line in json.loads(capsys.readouterr().out)["statements"]
         )
 
+    def test_a_file_of_which_nothing_is_left(self, capsys: Capture) -> None:
+        Path("f.csv").write_text("region,used,school,w\nN,,1,2\n")
+        assert main([*self.IMPORT, *self.CHOICES]) == 2
+        assert "f.csv: there are no reports" in capsys.readouterr().err
+        assert not list(Path().glob("*r.parquet*"))
+        with pytest.raises(InputError, match="the codebook takes 'region' for a question"):
+            pp.survey.import_files(
+                [Path("f.csv")],
+                pp.Codebook.from_toml("c.toml"),
+                CROSSWISE,
+                Path("s.csv"),
+                weights="region",
+            )
+
     @pytest.mark.parametrize(
         ("options", "said"),
         [
+            (("--separator", ""), "separator: got ''"),
             ((), "f.csv: column 'w', row 91: the weight is 0 or missing"),
             (("--unweighted", "drop"), "f.csv: attribute 'used', row 90: no answer is given"),
             ((*CHOICES, "--keep", "used"), "'used' is reported under the design already"),

@@ -103,7 +103,7 @@ def test_the_lines_of_the_page_of_designs_are_valid() -> None:
 def test_keys_and_kinds_have_titles_and_descriptions() -> None:
     for subject, names in (
         ("recipe", KINDS),
-        ("design", [*families(), "mixed"]),
+        ("design", [*families(), "itemcount", "mixed"]),
         ("profile", PROFILES),
     ):
         schema = SCHEMAS[subject]()

@@ -74,6 +74,7 @@ codebook lacks is refused. The labels belong to the digest, their order does not
 - Symbols are drawn by numbers of 62 binary digits, and epsilon is that of the law drawn: a probability below 2^-63 is never
   met, so its ratio is infinite. Coins are exact.
 - `id = "mixed"` makes one matrix of the designs of several devices, where a column says which a person used.
+- `id = "itemcount"` makes the matrix of a list experiment, where people count the statements that apply to them.
 - `symbols = {same = "yes", different = "no"}` gives words to the reports of any design, for `ppdm import`; the digest does not
   change ([field.md](field.md)).
 - `TwoSample(..., yes="yes")` says which answer is yes, for both questions or for each.

@@ -8,6 +8,7 @@ from ppdm_dask.designs.files import read_design, write_design
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.forced import ForcedResponse
 from ppdm_dask.designs.identity import Identity
+from ppdm_dask.designs.itemcount import item_count
 from ppdm_dask.designs.kary import Crosswise, KaryResponse, Warner
 from ppdm_dask.designs.kuk import Kuk
 from ppdm_dask.designs.matrix import RRMatrix
@@ -44,6 +45,7 @@ __all__ = [
     "design_from_config",
     "design_schema",
     "families",
+    "item_count",
     "mixed",
     "read_design",
     "register",

@@ -764,14 +764,17 @@ Maker = TypeVar("Maker", bound="Callable[..., Design]")
 _MAKERS: dict[str, tuple[Callable[..., Design], dict[str, Any]]] = {}
 
 
-def made_by(name: str, title: str, properties: dict[str, Any]) -> Callable[[Maker], Maker]:
+def made_by(
+    name: str, title: str, properties: dict[str, Any], optional: Sequence[str] = ()
+) -> Callable[[Maker], Maker]:
     """Function decorator: a configuration of that ``id`` makes a design of another family.
 
     Parameters
     ----------
     name, title : str
     properties : JSON Schema by key
-        All keys are needed.
+    optional : sequence of str
+        Keys that are not needed.
     """
 
     def remember(make: Maker) -> Maker:
@@ -779,7 +782,7 @@ def made_by(name: str, title: str, properties: dict[str, Any]) -> Callable[[Make
             "title": title,
             "type": "object",
             "properties": {"id": {"const": name}, **properties},
-            "required": ["id", *properties],
+            "required": ["id", *(key for key in properties if key not in optional)],
             "additionalProperties": False,
         }
         _MAKERS[name] = make, schema
@@ -796,6 +799,6 @@ def _made(name: str, parameters: Mapping[str, Any]) -> Design:
             raise DesignError(
                 f"{listed([key])}: not a parameter of {name!r}; it has: {', '.join(keys)}", key
             )
-        if key not in parameters:
+        if key not in parameters and key in schema["required"]:
             raise DesignError(f"{key}: missing; {name!r} needs it", key)
     return make(**parameters)

@@ -214,7 +214,8 @@ class RRMatrix(Labelled):
         tall = len(columns) > columns.shape[1]
         p0 = lumps @ self.p0 if tall and self.p0 is not None else None
         if len(self.P) != self.n_true and not self.undefined:
-            if len(columns) < columns.shape[1]:
+            # Reported columns that tell nothing each may do so together.
+            if not condition(columns, p0) < MAX_CONDITION:
                 return None
             whole = lumps @ self._left_inverse
             # A symbol that cannot occur has an arbitrary weight.
