@@ -342,6 +342,28 @@ class Design(Binding, ABC):
         """(B * B) @ reported, along axis 0: second moments of the event weights."""
         return _product(self.left_inverse() ** 2, reported)
 
+    def variance(self, prior: Prior) -> Floats:
+        """Variance of one report's weight for each joint category, where the truth has a prior.
+
+        ``E[w^2] - p^2``; that of an estimate from n reports is it over n.
+
+        Parameters
+        ----------
+        prior : array of shape (true categories,), or mapping of label to proportion
+
+        Returns
+        -------
+        array, shape (true categories,)
+
+        Raises
+        ------
+        NotInvertible
+        DesignError
+            For no probabilities, or where the design is too large for a dense matrix.
+        """
+        p = formulas.check_prior(self, prior)
+        return self.invert_squared(self.apply(p)) - p**2
+
     def invert_transposed(self, true: Floats) -> Floats:
         """B.T @ true, along axis 0: from a function of the truth to its weight per report."""
         return _product(self.left_inverse().T, true)
