@@ -81,11 +81,12 @@ def test_every_design_meets_the_floor_and_wastes_little_of_it(goal: Any) -> None
     shares = np.array(list(found.prior.values()))
     at = list(found.prior).index(found.goal.sensitive) if found.goal.sensitive else None
     for option in (*found.options, *found.made):
-        joint = option.design.matrix() * shares
+        P = option.design.matrix()
+        P = P[P.any(axis=1)]
+        joint = P * shares
         posterior = joint / joint.sum(axis=1, keepdims=True)
         most = posterior.max() if at is None else posterior[:, at].max()
         if "epsilon" in floor:
-            P = option.design.matrix()
             seen, limit = math.log((P.max(axis=1) / P.min(axis=1)).max()), floor["epsilon"]
         else:
             seen, limit = most, floor["max_posterior"]
@@ -123,10 +124,10 @@ def test_the_limit_of_three_categories_is_that_of_the_search() -> None:
     best = found.option("matrix")
     assert best.ratio == pytest.approx(1, abs=1e-6)
     shares = list(THREE.values())
+    # Its front ends a little more private than the floor demands.
     front = pp.optimize(shares, n_records=1, delta=0.7, method="bound")
-    least = float(front["limit_mse"].min()) if "limit_mse" in front else math.nan
-    if math.isfinite(least):
-        assert best.design.variance(np.array(shares)).mean() == pytest.approx(least, rel=1e-4)
+    least = float(front["bound"].min())
+    assert 0.99 * least < best.design.variance(np.array(shares)).mean() < least
     for option in found.options:
         mean = option.design.variance(np.array(shares)).sum()
         assert option.ratio == pytest.approx(
@@ -232,7 +233,7 @@ def test_the_written_design_is_imported(
     assert run("estimate", "r.parquet", *out, "--over", "used", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     # "same" is said with probability 5/6 by those who have the trait, 1/6 by the others.
-    yes = next(cell for cell in told["cells"] if "yes" in cell.values())
+    yes = next(cell for cell in told["cells"] if cell["labels"]["used"] == "yes")
     assert yes["proportion"] == pytest.approx((0.3 - 1 / 6) / (4 / 6))
 
 

@@ -361,8 +361,7 @@ def plan(
         epsilon=epsilon,
         sensitive=sensitive,
     )
-    # Epsilon asks nothing of the prior, and so of no category more than of another.
-    at = None if sensitive is None or max_posterior is None else labels.index(sensitive)
+    at = None if sensitive is None else labels.index(sensitive)
     _require_room(goal, p, at, labels)
     survey = _Survey(attribute, labels, p, goal, at, sensitive or labels[-1])
     found, left_out = [], {}
