@@ -36,7 +36,7 @@ def _sections(plan: Plan, option: Option) -> list[Section]:
     ]
     if option.ratio is not None:
         size.append(
-            f"That is {option.ratio:.3g} times as many as the best design of the same privacy needs."
+            f"That is {option.ratio:.3g} times what the best design of the same privacy needs."
             if option.ratio > 1.005
             else "No design of the same privacy needs fewer reports."
         )
