@@ -26,6 +26,7 @@ from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.uncertainty import standard_error_of
+from ppdm_dask.mine.evidence import row_keys
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -80,15 +81,15 @@ def score_disguised(
     names = reports.codebook.names
     columns = [reports.codebook.index(name) for name in design.attributes]
     others = [i for i in range(len(names)) if i not in columns]
-    rest, which = np.unique(reports.codes[:, others], axis=0, return_inverse=True)
-    which = which.ravel()
-    if design.n_true * max(len(rest), 1) <= ENUMERATED:
-        weights = _enumerate(correct, reports.codes, design, columns, others, rest, which)
+    keys = row_keys(reports.codes[:, others], [reports.sizes[i] for i in others])
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    if design.n_true * len(first) <= ENUMERATED:
+        weights = _enumerate(correct, reports.codes, design, columns, first, which.ravel())
     elif stream is not None:
         weights = _sample(correct, reports.codes, design, columns, stream)
     else:
         raise InputError(
-            f"scoring sums over {design.n_true} joint categories for {len(rest)} undisguised "
+            f"scoring sums over {design.n_true} joint categories for {len(first)} undisguised "
             f"patterns, more than {ENUMERATED} terms: give a stream to sample them",
             design,
         )
@@ -131,21 +132,27 @@ def _enumerate(
     codes: npt.NDArray[Any],
     design: Design,
     columns: list[int],
-    others: list[int],
-    rest: npt.NDArray[Any],
+    first: npt.NDArray[np.int64],
     which: npt.NDArray[np.int64],
 ) -> Floats:
-    """A(y) exactly: B transposed, applied to the classifier's table of hits."""
+    """A(y) exactly: B transposed, applied to the classifier's table of hits.
+
+    Parameters
+    ----------
+    codes : array, shape (n, attributes)
+    columns : list of int
+        Those that are disguised.
+    first, which : int arrays, shapes (patterns,) and (n,)
+        A report of each pattern of the other columns, and the pattern of each report.
+    """
     domain = np.indices(design.shape, dtype=code_dtype(max(design.shape)))
-    truth = np.empty((design.n_true, codes.shape[1]), dtype=codes.dtype, order="F")
-    truth[:, columns] = domain.reshape(len(design.shape), -1).T
-    joint = design.joint(codes[:, columns])
-    weights = np.empty(len(codes))
-    for pattern, values in enumerate(rest):
-        truth[:, others] = values
-        table = design.invert_transposed(correct(truth).astype(float))
-        rows = which == pattern
-        weights[rows] = table[joint[rows]]
+    truth = np.empty((design.n_true * len(first), codes.shape[1]), dtype=codes.dtype, order="F")
+    # All joint categories with each pattern, the patterns running fastest.
+    for column in range(codes.shape[1]):
+        truth[:, column] = np.tile(codes[first, column], design.n_true)
+    truth[:, columns] = np.repeat(domain.reshape(len(design.shape), -1).T, len(first), axis=0)
+    hits = correct(truth).astype(float).reshape(design.n_true, len(first))
+    weights: Floats = design.invert_transposed(hits)[design.joint(codes[:, columns]), which]
     return weights
 
 
