@@ -86,6 +86,11 @@ class Unit:
         return allowed
 
 
+def _at(symbols: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
+    """Symbols of some rows, which ascend."""
+    return symbols if len(rows) == len(symbols) else symbols[rows]
+
+
 class NodeTables:
     """Weights and class counts of the nodes of a tree among the reports of a stratum.
 
@@ -194,7 +199,7 @@ class NodeTables:
         else:
             unit = self._unit(touched)
             factor = unit.weights(unit.condition(within)[..., None])[:, 0]
-            weights = weights * factor[unit.symbols[rows]]
+            weights = weights * factor[_at(unit.symbols, rows)]
             if factor.all():
                 return rows, weights
         inside = np.flatnonzero(weights)
@@ -239,8 +244,8 @@ class NodeTables:
         symbols, events = self._classes(path)
         rows, weights = self._weight(path)
         once = self._counted(rows, weights)
-        total = np.bincount(symbols[rows], once, len(events)) @ events
-        square = np.bincount(symbols[rows], once * weights, len(events)) @ events**2
+        total = np.bincount(_at(symbols, rows), once, len(events)) @ events
+        square = np.bincount(_at(symbols, rows), once * weights, len(events)) @ events**2
         return total, square
 
     def label_weights(self, path: Conjunction, column: int, labels: Ints) -> tuple[Ints, Floats]:
@@ -258,7 +263,7 @@ class NodeTables:
                 below = (*path, (column, int(code)))
                 symbols, events = self._classes(below)
                 rows, weights = self._weight(below)
-                total[rows] += weights * events[symbols[rows], labels[code]]
+                total[rows] += weights * events[_at(symbols, rows), labels[code]]
             return np.arange(len(total)), total
         symbols, events = self._classes(path)
         rows, weights = self._weight(path)
@@ -266,13 +271,13 @@ class NodeTables:
         inside = [unit.condition([(column, int(code))]) for code in children]
         by_child = unit.weights(np.stack(inside, axis=-1))
         table = by_child @ events[:, labels[children]].T
-        return rows, weights * table[unit.symbols[rows], symbols[rows]]
+        return rows, weights * table[_at(unit.symbols, rows), _at(symbols, rows)]
 
     def label_weight(self, path: Conjunction, label: int) -> tuple[Ints, Floats]:
         """Rows with their weights of "the node, and the class is the label"."""
         symbols, events = self._classes(path)
         rows, weights = self._weight(path)
-        return rows, weights * events[symbols[rows], label]
+        return rows, weights * events[_at(symbols, rows), label]
 
     # -- tables of nodes -----------------------------------------------------------------------
 
@@ -332,16 +337,16 @@ class NodeTables:
         base, width, by_child = np.zeros(len(rows), np.int64), 1, np.ones((1, 1))
         if last is not None:
             unit = self._unit([last])
-            base, width = unit.symbols[rows].astype(np.int64), unit.size
+            base, width = _at(unit.symbols, rows).astype(np.int64), unit.size
             inside = [unit.condition([(last, code)]) for code in codes]
             by_child = unit.weights(np.stack(inside, axis=-1))
         if len(events) <= 8 * self._n_classes:
-            base = base * len(events) + symbols[rows]
+            base = base * len(events) + _at(symbols, rows)
             tables = self._added(lone, rows, base, width * len(events), once)
             tables = [t.reshape(-1, width, len(events)) @ events for t in tables]
         else:
             parts = [
-                self._added(lone, rows, base, width, once * of_class[symbols[rows]])
+                self._added(lone, rows, base, width, once * of_class[_at(symbols, rows)])
                 for of_class in events.T
             ]
             tables = [np.stack(part, axis=-1) for part in zip(*parts, strict=True)]
@@ -381,7 +386,7 @@ class NodeTables:
         inside = unit.condition(path)[..., None]
         if self._target in block:
             rows, weights = self._weight(path)
-            table = np.bincount(unit.symbols[rows], self._counted(rows, weights), unit.size)
+            table = np.bincount(_at(unit.symbols, rows), self._counted(rows, weights), unit.size)
             true = np.where(inside, unit.solve(table[:, None]), 0)[..., 0]
             true = np.moveaxis(true, [axis, unit.columns.index(self._target)], [0, 1])
             return true.sum(axis=tuple(range(2, true.ndim)))
@@ -389,7 +394,7 @@ class NodeTables:
         rows, weights = self._product(path, self._with_target | block)
         once = self._counted(rows, weights)
         columns = [
-            np.bincount(unit.symbols[rows], once * of_class[symbols[rows]], unit.size)
+            np.bincount(_at(unit.symbols, rows), once * of_class[_at(symbols, rows)], unit.size)
             for of_class in events.T
         ]
         true = np.where(inside, unit.solve(np.stack(columns, axis=1)), 0)
