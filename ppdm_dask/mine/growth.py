@@ -204,7 +204,8 @@ class RowCounter:
         self.tolerance = ROUNDING * float(max(evidence.n, np.abs(self.root()).sum()))
 
     def root(self) -> Counts:
-        return np.sum([stratum.moments(())[0] for stratum in self._strata], axis=0)
+        counts: Counts = np.sum([stratum.moments(())[0] for stratum in self._strata], axis=0)
+        return counts
 
     def keep(self, nodes: Ints) -> None:
         self._paths = [self._paths[i] for i in nodes]
@@ -261,8 +262,8 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
     shape = np.array(evidence.codebook.shape)
     # Nodes that there will be, were all attributes alike.
     deepest = len(shape) if rules.max_depth is None else min(rules.max_depth, len(shape))
-    nodes = math.exp(min(deepest * np.log(shape).mean(), 100))
-    cells = signed_cells(evidence, passes=nodes)
+    passes = math.exp(min(deepest * float(np.log(shape).mean()), 100))
+    cells = signed_cells(evidence, passes)
     counter: Counter = RowCounter(evidence) if cells is None else CellCounter(cells, evidence)
     counts = counter.root()[None]
     path = np.full((1, len(shape)), -1)  # codes that lead to a node, by column

@@ -367,8 +367,8 @@ class NodeTables:
         """Tables of the rows' weights, shape (symbols of each unit, width)."""
         from ppdm_dask.kernels.tables import add_tables
 
-        sizes = [self._lone[i].size * width for i in lone]
-        ends = np.cumsum(sizes)
+        sizes = np.array([self._lone[i].size * width for i in lone], np.int64)
+        ends: Ints = np.cumsum(sizes)
         out = np.zeros(ends[-1])
         add_tables(self._symbols, np.array(lone), ends - sizes, rows, base, width, weights, out)
         return [part.reshape(-1, width) for part in np.split(out, ends[:-1])]
@@ -386,10 +386,12 @@ class NodeTables:
         inside = unit.condition(path)[..., None]
         if self._target in block:
             rows, weights = self._weight(path)
-            table = np.bincount(_at(unit.symbols, rows), self._counted(rows, weights), unit.size)
+            once = self._counted(rows, weights)
+            table: Floats = np.bincount(_at(unit.symbols, rows), once, unit.size).astype(float)
             true = np.where(inside, unit.solve(table[:, None]), 0)[..., 0]
             true = np.moveaxis(true, [axis, unit.columns.index(self._target)], [0, 1])
-            return true.sum(axis=tuple(range(2, true.ndim)))
+            by_both: Floats = true.sum(axis=tuple(range(2, true.ndim)))
+            return by_both
         symbols, events = self._classes(path)
         rows, weights = self._product(path, self._with_target | block)
         once = self._counted(rows, weights)
@@ -399,4 +401,5 @@ class NodeTables:
         ]
         true = np.where(inside, unit.solve(np.stack(columns, axis=1)), 0)
         true = np.moveaxis(true, axis, 0)
-        return true.sum(axis=tuple(range(1, true.ndim - 1)))
+        counts: Floats = true.sum(axis=tuple(range(1, true.ndim - 1)))
+        return counts

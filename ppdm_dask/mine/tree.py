@@ -493,8 +493,8 @@ def leaf_weights(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[npt.
         if len(tree) == 1:
             rows, part = tables.label_weight((), int(tree.label[0]))
             total[rows] += part
-        for node in np.flatnonzero(tree.attribute >= 0):
-            children = np.array(tree.children(node))
+        for node in np.flatnonzero(tree.attribute >= 0).tolist():
+            children: Ints = np.array(tree.children(node), np.int64)
             labels = np.where(tree.attribute[children] < 0, tree.label[children], -1)
             if (labels >= 0).any():
                 rows, part = tables.label_weights(paths[node], int(tree.attribute[node]), labels)
