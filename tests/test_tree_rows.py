@@ -84,6 +84,12 @@ def check_node(reports, design, target, order, codes):
         for code, v, c in itertools.product(siblings, range(counts.shape[1]), classes):
             way = (*path[:-1], (path[-1][0], code), (column, v))
             assert abs(counts[code, v, c] - weights(way, c).sum()) < noise
+        # The same node by the symbols of its reports, as the test of a split takes them.
+        joint, first, second = tables.split_moments(path, column)
+        for v, c in itertools.product(range(counts.shape[1]), classes):
+            each = weights((*path, (column, v)), c)
+            assert abs(first @ joint[:, v, c] - each.sum()) < noise
+            np.testing.assert_allclose(second @ joint[:, v, c] ** 2, each @ each, atol=noise**2)
         # Of some of its children: each with a class that it would predict.
         labels = np.arange(counts.shape[1]) % (len(classes) + 1) - 1
         which, sums = tables.label_weights(path, column, labels)

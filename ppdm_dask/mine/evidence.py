@@ -223,7 +223,7 @@ class Evidence:
 Flips = list[tuple[IntegerWeights, list[int]]]
 
 MAX_CELLS = 1 << 21
-"""Cells or images above which event weights are summed node by node instead."""
+"""Cells or images above which the weights of the reports are summed node by node instead."""
 
 FEW = 1 << 10
 """Passes over as many rows as there may be cells that are sooner made than cells are."""

@@ -29,7 +29,13 @@ DEGENERATE = 1e-10
 """Directions whose variance is a smaller share of the largest do not vary: a category is empty."""
 
 
-def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates: int) -> float:
+def split_z(
+    evidence: Evidence,
+    conditions: Conditions,
+    column: int,
+    candidates: int,
+    tables: Sequence[NodeTables] | None = None,
+) -> float:
     """How many standard errors a node is away from not supporting a split.
 
     The smaller of two numbers.  The first is the node's estimated number of records over its
@@ -47,6 +53,8 @@ def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates:
         The attribute that would split it.
     candidates : int
         Attributes that it was chosen from.
+    tables : sequence of NodeTables, optional
+        Those of the strata, where they are made already.
 
     Returns
     -------
@@ -57,21 +65,23 @@ def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates:
 
     parts = []
     counts = np.zeros((evidence.codebook.shape[column], evidence.n_classes))
-    for stratum in evidence.strata:
-        rows, weights = stratum.split_weights(conditions, column, evidence.target)
-        multiplicity = stratum.multiplicity[rows].astype(float)
-        counts += np.tensordot(multiplicity, weights, axes=1)
-        parts.append((weights, multiplicity, stratum.n))
-    size, n = counts.sum(), sum(n for *_, n in parts)
-    square = sum(float(m @ w.sum(axis=(1, 2)) ** 2) for w, m, _ in parts)
-    variance = _covariance([(w.sum(axis=(1, 2))[:, None], m, n) for w, m, n in parts])[0, 0]
+    if tables is None:
+        tables = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
+    path = tuple(conditions.items())
+    for stratum, rows in zip(evidence.strata, tables, strict=True):
+        weights, first, second = rows.split_moments(path, column)
+        counts += np.tensordot(first, weights, axes=1)
+        parts.append((weights, first, second, stratum.n))
+    size, n = counts.sum(), evidence.n
+    square = sum(float(second @ w.sum(axis=(1, 2)) ** 2) for w, _, second, _ in parts)
+    variance = _covariance([(w.sum(axis=(1, 2))[:, None], *rest) for w, *rest in parts])[0, 0]
     if not size > sum_rounding(square, n) or not variance >= 0:
         return 0.0
     present = size / math.sqrt(variance) if variance else math.inf
     by_value, by_class = counts.sum(axis=1) / size, counts.sum(axis=0) / size
     # In the node the weights of a row sum to `own`; the linearised contrasts sum to the contrasts.
     contrasts = []
-    for weights, multiplicity, n in parts:
+    for weights, *rest in parts:
         of_value, of_class = weights.sum(axis=2), weights.sum(axis=1)
         own = of_value.sum(axis=1)
         t = (
@@ -81,7 +91,7 @@ def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates:
             + np.outer(by_value, by_class) * own[:, None, None]
         )
         # The last category and the last class follow from the others.
-        contrasts.append((t[:, :-1, :-1].reshape(len(t), -1), multiplicity, n))
+        contrasts.append((t[:, :-1, :-1].reshape(len(t), -1), *rest))
     total = (counts - np.outer(by_value, by_class) * size)[:-1, :-1].ravel()
     # Directions rather than an inverse: an empty category makes the covariance singular.
     spread, directions = np.linalg.eigh(_covariance(contrasts))
@@ -93,15 +103,19 @@ def split_z(evidence: Evidence, conditions: Conditions, column: int, candidates:
     return min(present, -float(ndtri(p / 2)))
 
 
-def _covariance(parts: Sequence[tuple[Floats, Floats, int]]) -> Floats:
-    """Covariance of sums of weights, shape (k, k), from (weights, multiplicity, n) by stratum."""
+def _covariance(parts: Sequence[tuple[Floats, Floats, Floats, int]]) -> Floats:
+    """Covariance of sums of weights, shape (k, k).
+
+    By stratum from weights, shape (symbols, k), the sums of their factors and of the squares of
+    these, shape (symbols,), and n.
+    """
     k = parts[0][0].shape[1]
     matrix = np.zeros((k, k))
-    for weights, multiplicity, n in parts:
-        total = multiplicity @ weights
-        second = (weights.T * multiplicity) @ weights
+    for weights, first, second, n in parts:
+        total = first @ weights
+        squares = (weights.T * second) @ weights
         factor = n / (n - 1) if n > 1 else math.nan
-        matrix += (second - np.outer(total, total) / n) * factor
+        matrix += (squares - np.outer(total, total) / n) * factor
     return matrix
 
 
@@ -340,8 +354,9 @@ def _split(
     rows = np.arange(len(nodes))
     if rules.min_z is not None:
         candidates = np.isfinite(scores).sum(axis=1)
+        rows_of = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
         z = [
-            split_z(evidence, conditions_of(path[node]), int(features[j]), int(m))
+            split_z(evidence, conditions_of(path[node]), int(features[j]), int(m), rows_of)
             for node, j, m in zip(nodes, position, candidates, strict=True)
         ]
         rows = np.flatnonzero(np.array(z) >= rules.min_z)

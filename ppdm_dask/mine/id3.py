@@ -143,8 +143,9 @@ class ID3(Classifier):
 
     *Rounding.*  Where all blocks are flips (Warner and multi-group designs) with rational theta, or
     undisguised, counts are whole numbers at a common scale and compared exactly, unless they leave
-    64 bits.  Otherwise sums within 1e-10 of the total absolute weight (the number of reports where
-    nothing is disguised) count as 0 and tie.
+    64 bits or more than 2**21 true patterns are behind the reports.  Otherwise sums within 1e-10 of
+    the total absolute weight of these patterns (of the number of reports where nothing is
+    disguised, or the patterns are too many) count as 0 and tie.
 
     Examples
     --------

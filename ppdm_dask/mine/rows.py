@@ -327,6 +327,34 @@ class NodeTables:
                 found[column] = np.stack([self._near(child, column) for child in children])
         return [found[column] for column in free]
 
+    def split_moments(self, path: Conjunction, column: int) -> tuple[Floats, Floats, Floats]:
+        """Weights of "the node, and the column is v, and the class is c" by symbol of the reports.
+
+        Returns
+        -------
+        weights : array, shape (m, categories, classes)
+            Of each symbol, up to a factor by which reports of one symbol differ.
+        first, second : arrays, shape (m,)
+            Sums over the reports of that factor, and of its square.
+        """
+        symbols, events = self._classes(path)
+        unit = self._unit([column])
+        size = unit.size * len(events)
+        if not self._alone(path, column) or size > len(self._times):
+            rows, weights = self._stratum.split_weights(dict(path), column, self._target)
+            return weights, self._times[rows], self._times[rows]
+        rows, factor = self._weight(path)
+        joint = _at(unit.symbols, rows).astype(np.int64) * len(events) + _at(symbols, rows)
+        once = self._counted(rows, factor)
+        first, second = (np.bincount(joint, x, size).astype(float) for x in (once, once * factor))
+        along = [1] * len(unit.shape)
+        axis = unit.columns.index(column)
+        along[axis] = unit.shape[axis]
+        values = np.eye(unit.shape[axis]).reshape(*along, -1)
+        by_value = unit.weights(np.broadcast_to(values, (*unit.shape, unit.shape[axis])))
+        weights = by_value[:, None, :, None] * events[None, :, None, :]
+        return weights.reshape(size, *weights.shape[2:]), first, second
+
     def _tables(
         self, path: Conjunction, last: int | None, codes: Sequence[int], lone: list[int]
     ) -> dict[int, Floats]:
