@@ -26,8 +26,12 @@ class AlwaysTheThird(Classifier):
     """Predicts the third class, and knows one estimate of reports, which leaves [0, 1]."""
 
     def __init__(self, design: Design | Stratified) -> None:
-        self.design = design
+        self.design = self.design_ = design
+        self.target_ = "class"
         self.classes_ = np.array(["x", "y", "z"])
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        return self
 
     def predict_codes(self, X: Records) -> Any:
         return np.full(len(X), 2)

@@ -48,7 +48,7 @@ from ppdm_dask.mine import evidence as signed_cells
 from ppdm_dask.mine import tree as recount
 from ppdm_dask.mine.classifier import score_disguised
 from ppdm_dask.mine.evidence import Evidence
-from ppdm_dask.mine.id3 import split_z
+from ppdm_dask.mine.growth import split_z
 
 
 def same_tree(one, two, *, exact=True):
@@ -226,8 +226,8 @@ def test_event_weights_node_by_node_give_the_same_tree(design, monkeypatch):
     monkeypatch.setattr(signed_cells, "MAX_CELLS", 0)
     assert signed_cells.signed_cells(cells.tree_.evidence) is None or isinstance(design, Identity)
     monkeypatch.setattr(recount, "images", lambda stratum: None)
-    monkeypatch.setattr("ppdm_dask.mine.id3.signed_cells", lambda evidence: None)
-    monkeypatch.setattr(recount, "signed_cells", lambda evidence: None)
+    monkeypatch.setattr("ppdm_dask.mine.growth.signed_cells", lambda evidence, passes=0: None)
+    monkeypatch.setattr(recount, "signed_cells", lambda evidence, passes=0: None)
     events = ID3(design, "class").fit(reports)
     same_tree(events.tree_, cells.tree_, exact=False)
     np.testing.assert_allclose(events.tree_.standard_error, error, rtol=1e-9, atol=1e-9)

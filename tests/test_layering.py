@@ -209,6 +209,7 @@ LATE = frozenset(
         ("experiments.sweep", "experiments.sweep.plan"),
         ("experiments.samples", "kernels.draws"),
         ("experiments.sweep.plan", "experiments.sweep.engines"),
+        ("mine.rows", "kernels.tables"),
         ("mine.tree", "drawing.style"),
         ("perturb.aibr", "kernels.aibr"),
         ("randomness", "kernels.planes"),

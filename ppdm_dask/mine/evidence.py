@@ -219,33 +219,14 @@ class Evidence:
         """Categories of the class."""
         return self.codebook.shape[self.target]
 
-    def event(self, conditions: Conditions, label: int) -> Masks:
-        """Masks of a node together with a class."""
-        shape, codes = self.codebook.shape, {**conditions, self.target: label}
-        return {c: one_hot(code, shape[c]) for c, code in codes.items()}
-
-    def class_counts(self, conditions: Conditions) -> Floats:
-        """Estimated records of each class in a node, shape (classes,)."""
-        counts = np.zeros(self.n_classes)
-        for stratum in self.strata:
-            for c in range(len(counts)):
-                weights = stratum.weights(self.event(conditions, c))
-                counts[c] += float(stratum.multiplicity @ weights)
-        return counts
-
-    def split_counts(self, conditions: Conditions, column: int) -> Floats:
-        """Estimated records by category and class in a node, shape (categories, classes)."""
-        counts = np.zeros((self.codebook.shape[column], self.n_classes))
-        for stratum in self.strata:
-            rows, weights = stratum.split_weights(conditions, column, self.target)
-            counts += np.tensordot(stratum.multiplicity[rows].astype(float), weights, axes=1)
-        return counts
-
 
 Flips = list[tuple[IntegerWeights, list[int]]]
 
 MAX_CELLS = 1 << 21
-"""Cells or images above which event weights are summed node by node instead."""
+"""Cells or images above which the weights of the reports are summed node by node instead."""
+
+FEW = 1 << 10
+"""Passes over as many rows as there may be cells that are sooner made than cells are."""
 
 MAX_INTEGER = 1 << 63
 """Whole numbers stay below; sums over the cells of any node are event weights times reports."""
@@ -276,12 +257,22 @@ class SignedCells:
     tolerance: int | float
 
 
-def signed_cells(evidence: Evidence) -> SignedCells | None:
+def signed_cells(evidence: Evidence, passes: float = math.inf) -> SignedCells | None:
     """The cells of all strata together; None where there would be more than ``MAX_CELLS``.
 
     Weights are integers where every block is a flip with a rational theta (or none) and no sum can
     leave 62 bits.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    passes : float
+        Passes over the rows that would do instead: where they are few and the cells may be too
+        many, none are made.
     """
+    rows = sum(len(stratum.codes) for stratum in evidence.strata)
+    if passes * rows <= FEW * MAX_CELLS and _most_cells(evidence) > MAX_CELLS:
+        return None
     # Codes of rows half way are reported symbols in some columns, categories in others.
     reported = [stratum.codes.max(axis=0, initial=0) + 1 for stratum in evidence.strata]
     shape = tuple(int(k) for k in np.max([evidence.codebook.shape, *reported], axis=0))
@@ -316,7 +307,22 @@ def signed_cells(evidence: Evidence) -> SignedCells | None:
     return SignedCells(codes, weights, 1, ROUNDING * float(np.abs(weights).sum()))
 
 
-def images(stratum: Stratum) -> tuple[Rows, Ints, Ints, int] | None:
+def _most_cells(evidence: Evidence) -> int:
+    """A bound on the number of signed cells, from the blocks alone."""
+    most = 0
+    for stratum in evidence.strata:
+        found = len(stratum.codes)
+        for block, _ in stratum.blocks:
+            if not isinstance(block, Identity):
+                found *= 2 if as_flip(block) is not None else block.n_true
+        most += found
+    return min(most, math.prod(evidence.codebook.shape))
+
+
+Images = tuple[Rows, Ints, Ints, int]
+
+
+def images(stratum: Stratum) -> Images | None:
     """The 2^g true patterns that each row of a stratum may stem from.
 
     Returns

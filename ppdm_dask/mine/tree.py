@@ -22,11 +22,12 @@ from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.uncertainty import standard_error_of
 from ppdm_dask.mine.evidence import ROUNDING, images, signed_cells
+from ppdm_dask.mine.rows import Conjunction, NodeTables
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.mine.evidence import Evidence, Stratum
+    from ppdm_dask.mine.evidence import Evidence, Images, Stratum
 
 
 def check_depth(max_depth: Any) -> None:
@@ -407,9 +408,11 @@ class SignedCounts(NamedTuple):
 
 def node_counts(tree: Tree, evidence: Evidence) -> SignedCounts:
     """Estimated records of each class in each node among other reports."""
-    cells = signed_cells(evidence)
+    cells = signed_cells(evidence, passes=len(tree))
     if cells is None:
-        counts = np.array([evidence.class_counts(tree.conditions(i)) for i in range(len(tree))])
+        counts = np.zeros((len(tree), evidence.n_classes))
+        for stratum in evidence.strata:
+            counts += _moments(tree, NodeTables(stratum, evidence.target))[0]
         return SignedCounts(counts, 1, ROUNDING * float(np.abs(counts).sum(axis=1).max()))
     totals = np.zeros((len(tree), evidence.n_classes), cells.weights.dtype)
     classes = cells.codes[:, evidence.target]
@@ -418,23 +421,18 @@ def node_counts(tree: Tree, evidence: Evidence) -> SignedCounts:
     return SignedCounts(totals, cells.scale, cells.tolerance)
 
 
-def _walk(tree: Tree, stratum: Stratum) -> Iterator[tuple[int, Ints, dict[int, int]]]:
-    """Each node with the rows of a stratum that its undisguised conditions let in, and the others.
+def _paths(tree: Tree) -> list[Conjunction]:
+    """Conditions of each node, from the root on."""
+    paths: list[Conjunction] = [()]
+    for above, category in zip(tree.parent[1:], tree.category[1:], strict=True):
+        paths.append((*paths[above], (int(tree.attribute[above]), int(category))))
+    return paths
 
-    Disguised conditions cannot rule a row out: weights of an event that sum to 0 need not be 0 in a
-    part of it.
-    """
-    stack: list[tuple[int, Ints, dict[int, int]]] = [(0, np.arange(len(stratum.codes)), {})]
-    while stack:
-        node, rows, conditions = stack.pop()
-        yield node, rows, conditions
-        column = int(tree.attribute[node])
-        for category, child in enumerate(tree.children(node)):
-            if stratum.unit(column) < 0:
-                inside = rows[stratum.codes[rows, column] == category]
-                stack.append((child, inside, conditions))
-            else:
-                stack.append((child, rows, {**conditions, column: category}))
+
+def _moments(tree: Tree, rows: NodeTables) -> tuple[Floats, Floats]:
+    """Sums of the event weights, and of their squares, by node and class."""
+    found = np.array([rows.moments(path) for path in _paths(tree)])
+    return found[:, 0], found[:, 1]
 
 
 def standard_errors(tree: Tree) -> Floats:
@@ -446,37 +444,34 @@ def standard_errors(tree: Tree) -> Floats:
     assert evidence is not None
     variance = np.zeros(tree.counts.shape)
     for stratum in evidence.strata:
-        total, square = _moments(tree, evidence, stratum)
+        found = images(stratum)
+        if found is None:
+            total, square = _moments(tree, NodeTables(stratum, evidence.target))
+        else:
+            total, square = _moments_of_images(tree, evidence, stratum, found)
         variance = variance + sum_variance(total, square, stratum.n)
     scale = np.maximum(np.abs(tree.counts), 1) ** 2
     return standard_error_of(undefined(variance, 1, scale)[0])
 
 
-def _moments(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[Floats, Floats]:
-    """Sums of the event weights, and of their squares, by node and class."""
-    target, n_classes = evidence.target, evidence.n_classes
+def _moments_of_images(
+    tree: Tree, evidence: Evidence, stratum: Stratum, found: Images
+) -> tuple[Floats, Floats]:
+    """The same from the images of the rows."""
+    n_classes = evidence.n_classes
     total = np.zeros(len(tree) * n_classes)
     square = np.zeros(len(tree) * n_classes)
-    found = images(stratum)
-    if found is None:
-        for node, rows, conditions in _walk(tree, stratum):
-            times = stratum.multiplicity[rows]
-            for c in range(n_classes):
-                weight = stratum.weights(evidence.event(conditions, c), rows)
-                total[node * n_classes + c] = times @ weight
-                square[node * n_classes + c] = times @ weight**2
-    else:
-        codes, report, weights, scale = found
-        for rows, nodes in tree.route(codes):
-            # The weight of a report in a node is the sum over its images there.
-            key = (nodes * n_classes + codes[rows, target]) * len(stratum.codes) + report[rows]
-            pairs, which = np.unique(key, return_inverse=True)
-            sums = np.zeros(len(pairs), np.int64)
-            np.add.at(sums, which, weights[rows])
-            event, row = np.divmod(pairs, len(stratum.codes))
-            weight, times = sums / scale, stratum.multiplicity[row]
-            np.add.at(total, event, times * weight)
-            np.add.at(square, event, times * weight**2)
+    codes, report, weights, scale = found
+    for rows, nodes in tree.route(codes):
+        # The weight of a report in a node is the sum over its images there.
+        key = (nodes * n_classes + codes[rows, evidence.target]) * len(stratum.codes) + report[rows]
+        pairs, which = np.unique(key, return_inverse=True)
+        sums = np.zeros(len(pairs), np.int64)
+        np.add.at(sums, which, weights[rows])
+        event, row = np.divmod(pairs, len(stratum.codes))
+        weight, times = sums / scale, stratum.multiplicity[row]
+        np.add.at(total, event, times * weight)
+        np.add.at(square, event, times * weight**2)
     shape = (len(tree), n_classes)
     return total.reshape(shape), square.reshape(shape)
 
@@ -494,10 +489,16 @@ def leaf_weights(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[npt.
     found = images(stratum)
     if found is None:
         total = np.zeros(len(stratum.codes))
-        for node, rows, conditions in _walk(tree, stratum):
-            if tree.attribute[node] < 0:
-                event = evidence.event(conditions, int(tree.label[node]))
-                total[rows] += stratum.weights(event, rows)
+        tables, paths = NodeTables(stratum, evidence.target), _paths(tree)
+        if len(tree) == 1:
+            rows, part = tables.label_weight((), int(tree.label[0]))
+            total[rows] += part
+        for node in np.flatnonzero(tree.attribute >= 0).tolist():
+            children: Ints = np.array(tree.children(node), np.int64)
+            labels = np.where(tree.attribute[children] < 0, tree.label[children], -1)
+            if (labels >= 0).any():
+                rows, part = tables.label_weights(paths[node], int(tree.attribute[node]), labels)
+                total[rows] += part
         return total, 1
     codes, report, weights, scale = found
     right = tree.label[tree.apply(codes)] == codes[:, evidence.target]
