@@ -261,8 +261,8 @@ class Attribute(Declared):
                 codes += codes >= skipped  # step over a category of missing values
             if self.missing is not None:
                 codes[np.isnan(numbers)] = self.categories.index(self.missing)
-            for kind, held in self.kinds.items():
-                codes[held.among(values)] = self.categories.index(kind)
+            for label, listed in self.kinds.items():
+                codes[listed.among(values)] = self.categories.index(label)
             return codes
         positions, texts = coded(values)
         missing = -1 if self.missing is None else self.code_of[self.missing]

@@ -177,6 +177,10 @@ class MissingCodes:
         """Whether a text is one of the codes, or spells one of the numbers among them."""
         return text in self.texts or plain_number(text) in self.numbers
 
+    def any_of(self, texts: Iterable[str]) -> bool:
+        """Whether one of some texts is a code."""
+        return any(map(self.holds, texts))
+
     def united(self, other: MissingCodes) -> MissingCodes:
         """Codes of both."""
         return MissingCodes(self.texts | other.texts, self.numbers | other.numbers)

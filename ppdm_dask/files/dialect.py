@@ -55,7 +55,8 @@ WESTERN = "cp1252"
 # Of a text that is Western: no sign within a word but an apostrophe, no capital after a small
 # letter, and at most two letters in a row that are not plain ones.
 _STRANGE = re.compile(
-    r"[^\W\d_](?:(?![’·ªº\xad])[\x80-\xbf×÷€‚„…†‡ˆ‰‹‘“”•–—˜™›])[^\W\d_]"
+    r"[^\W\d_](?![’´·ªº\xad])[\x80-\xbf×÷€‚„…†‡ˆ‰‹‘“”•–—˜™›][^\W\d_]"
+    r"|[^\W\d_][¡¢£¤¥¦¨¬¯±¶¸¹¼½¾¿×÷]"
     r"|[a-zß-öø-ÿ][À-ÖØ-ÞŠŽŒŸ]|[À-ÖØ-öø-ÿŠšŽžŒœŸƒ]{3}"
 )
 

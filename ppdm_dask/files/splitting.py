@@ -122,6 +122,7 @@ class _SplitFile(DataFile):
     ) -> pd.DataFrame:
         import pandas as pd
 
+        kind = pd.CategoricalDtype(pd.Index([NO, YES], dtype=object))
         made: dict[str, pd.Series] = {}
         for name in columns:
             if name not in self.parts:
@@ -131,7 +132,7 @@ class _SplitFile(DataFile):
             positions, texts = coded(frame[column])
             table = np.array([answer in _cut(text, self.sign) for text in texts] + [False], np.int8)
             codes = np.where(np.asarray(positions) < 0, np.int8(-1), table[positions])
-            series = pd.Series(pd.Categorical.from_codes(codes, [NO, YES]))
+            series = pd.Series(pd.Categorical.from_codes(codes, dtype=kind))
             if name in kept:
                 series = series.astype(object).where(series.notna(), None)
             made[name] = series

@@ -306,8 +306,6 @@ def disguise_file(
         tuple(paths),
     )
     pieces = cut(files, how)
-    for note, path in {file.note: file.path for file in reversed(files) if file.note}.items():
-        say(f"{path}: {note}")
     told = [*names, *others]
     with ExitStack() as stack:
         if kind:
@@ -328,6 +326,8 @@ def disguise_file(
             raise DataError(f"{paths[0]}: there are no records; at least one is needed", paths[0])
         if not kind:
             finish(folder, out, replace(about, disguise=disguise), made.parts, paths)
+    for note, path in {file.note: file.path for file in reversed(files) if file.note}.items():
+        say(f"{path}: {note}")
     disguised = tuple(n for n in names if n not in about.undisguised)
     epsilons = _epsilons(design, hidden)
     before = _remembered(records, paths, made.sketches, epsilons)

@@ -194,9 +194,14 @@ class Column:
     @property
     def _missing_codes(self) -> list[str | float]:
         """Values that stand for a missing one: declared by the file, and others that occur."""
-        declared = MissingCodes.of(self.levels.missing)
-        others = [_code(text) for text in self.coded if not declared.holds(text)]
-        return [*self.levels.missing, *others]
+        found = list(self.levels.missing)
+        known = MissingCodes.of(found)
+        for code in (*map(canonical_text, self.codes), *self.coded):
+            # Of those that were told, some occur in other columns only.
+            if not known.holds(code) and MissingCodes.of([code]).any_of(self.coded):
+                found.append(_code(code))
+                known = MissingCodes.of(found)
+        return found
 
     def _named(self, code: str | float) -> str:
         text = canonical_text(code)
