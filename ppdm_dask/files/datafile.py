@@ -109,8 +109,6 @@ class Reading:
             raise InputError(
                 f"--decimal: got {shown(self.decimal)}; . or , is needed", self.decimal
             )
-        if self.decimal is not None and self.decimal == self.delimiter:
-            raise InputError("--decimal: got the sign that --delimiter has already", self.decimal)
         if self.encoding is not None:
             settle(self, encoding=_encoding(self.encoding))
         if not self.sign:

@@ -180,7 +180,7 @@ def find_dialect(path: Path, content: bytes | None, how: Reading) -> tuple[Diale
     )
     first = text.partition("\n")[0].rstrip("\r")
     noted = first[4:] if first.lower().startswith("sep=") and len(first) == 5 else ""
-    lines = text.splitlines(keepends=True)[1 if noted else 0 :]
+    lines = list(io.StringIO(text, newline=""))[1 if noted else 0 :]
     if not whole and len(lines) > 1:
         del lines[-1]
     usual = "\t" if ending(path).startswith(".tsv") else ""

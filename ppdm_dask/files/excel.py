@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -33,6 +34,8 @@ ERRORS = frozenset({"#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!"})
 
 Cells = tuple[Any, ...]
 
+FORMULA = re.compile(rb"<f[ >/]")
+
 
 @dataclass(frozen=True)
 class ExcelFile(DataFile):
@@ -44,6 +47,8 @@ class ExcelFile(DataFile):
     Parameters
     ----------
     sheet : str
+    formulas : bool
+        Whether cells of the file are formulas, whose values a program may have left out.
     """
 
     format: ClassVar[str] = "Excel"
@@ -51,12 +56,14 @@ class ExcelFile(DataFile):
     options: ClassVar[frozenset[str]] = frozenset({"sheet"})
 
     sheet: str = field(default="", kw_only=True)
+    formulas: bool = field(default=False, kw_only=True)
 
     @classmethod
     def open(cls, path: Path, content: bytes | None = None, how: Reading = AS_FOUND) -> Self:
         with _workbook(path, content) as book:
             sheet, note = _sheet(path, book, how.sheet)
             header = next(_rows(book, sheet), ())
+        formulas = _has_formulas(path, content)
         while header and header[-1] is None:
             header = header[:-1]
         if not header:
@@ -66,15 +73,38 @@ class ExcelFile(DataFile):
                 path,
             )
         names = tuple(_text(path, sheet, 1, i, cell) or "" for i, cell in enumerate(header))
-        return cls(path, names, {}, content, note=note, sheet=sheet)
+        return cls(path, names, {}, content, note=note, sheet=sheet, formulas=formulas)
 
     def _blocks(self, columns: list[str], size: int, kept: Collection[str]) -> Iterator[Block]:
         places, offset = [self.columns.index(name) for name in columns], 0
-        with _workbook(self.path, self.content) as book:
-            records = self._records(islice(_rows(book, self.sheet), 1, None))
+        with self._rows() as rows:
+            records = self._records(islice(rows, 1, None))
             while part := list(islice(records, size)):
                 yield Block(self._frame(part, columns, places), offset, [row for row, _ in part])
                 offset += len(part)
+
+    @contextmanager
+    def _rows(self) -> Iterator[Iterator[Cells]]:
+        """All rows of the sheet."""
+        with ExitStack() as stack:
+            book = stack.enter_context(_workbook(self.path, self.content))
+            rows = _rows(book, self.sheet)
+            if self.formulas:
+                written = stack.enter_context(_workbook(self.path, self.content, values=False))
+                rows = self._computed(rows, _rows(written, self.sheet))
+            yield rows
+
+    def _computed(self, rows: Iterator[Cells], written: Iterator[Cells]) -> Iterator[Cells]:
+        """The rows, if each formula has a value."""
+        for row, (cells, texts) in enumerate(zip(rows, written, strict=True), 1):
+            for place, (cell, text) in enumerate(zip(cells, texts, strict=False)):
+                if cell is None and text is not None:
+                    where = _cell(row, place)
+                    raise self._wrong(
+                        f"cell {where} is a formula without a value; open the file in a "
+                        "spreadsheet program and save it"
+                    )
+            yield cells
 
     def _records(self, rows: Iterator[Cells]) -> Iterator[tuple[int, Cells]]:
         """Row of the sheet and cells of each record."""
@@ -112,22 +142,27 @@ def _text(path: Path, sheet: str, row: int, place: int, value: Any) -> str | Non
     if value is None or isinstance(value, str):
         if value not in ERRORS:
             return None if value in ("", NOT_AVAILABLE) else value
-        from openpyxl.utils import get_column_letter
-
-        cell = f"{get_column_letter(place + 1)}{row}"
+        cell = _cell(row, place)
         raise DataError(f"{path}: sheet {shown(sheet)}: cell {cell} holds the error {value}", value)
     return plain_text(value)
 
 
+def _cell(row: int, place: int) -> str:
+    from openpyxl.utils import get_column_letter
+
+    return f"{get_column_letter(place + 1)}{row}"
+
+
 def _sheet(path: Path, book: Any, told: str | None) -> tuple[str, str]:
     """Name of the sheet to read, and a line where it was chosen."""
-    names = [sheet.title for sheet in book.worksheets]
+    sheets = {sheet.title: sheet.sheet_state == "visible" for sheet in book.worksheets}
     if told is not None:
-        if told not in names:
+        if told not in sheets:
             raise InputError(
-                f"--sheet: {path} has no sheet {shown(told)}; there are {listed(names)}", told
+                f"--sheet: {path} has no sheet {shown(told)}; there are {listed(sheets)}", told
             )
         return told, ""
+    names = [name for name, visible in sheets.items() if visible]
     if not names:
         raise DataError(f"{path}: there is no sheet with cells", path)
     full = [name for name in names if any(any(c is not None for c in r) for r in _rows(book, name))]
@@ -136,7 +171,8 @@ def _sheet(path: Path, book: Any, told: str | None) -> tuple[str, str]:
             f"{path}: there are sheets {listed(full)}; --sheet says which holds the records", path
         )
     sheet = (full or names)[0]
-    return sheet, "" if len(names) == 1 else f"read sheet {shown(sheet)}, the only one with cells"
+    others = len(names) > 1
+    return sheet, f"read sheet {shown(sheet)}, the only one with cells" if others else ""
 
 
 def _rows(book: Any, sheet: str) -> Iterator[Cells]:
@@ -148,8 +184,11 @@ def _rows(book: Any, sheet: str) -> Iterator[Cells]:
 
 
 @contextmanager
-def _workbook(path: Path, content: bytes | None) -> Iterator[Any]:
-    """An open file; what is wrong with it becomes one line that names it."""
+def _workbook(path: Path, content: bytes | None, *, values: bool = True) -> Iterator[Any]:
+    """An open file, with values of formulas or their texts.
+
+    What is wrong with it becomes one line that names it.
+    """
     with needed_extra(path, ExcelFile.format):
         import openpyxl
     book = None
@@ -159,7 +198,7 @@ def _workbook(path: Path, content: bytes | None) -> Iterator[Any]:
             warnings.filterwarnings("ignore", module="openpyxl")
             source = open_bytes(path, content)
             _require_sizes(path, source)
-            book = openpyxl.load_workbook(source, read_only=True, data_only=True)
+            book = openpyxl.load_workbook(source, read_only=True, data_only=values)
             yield book
     except (InputError, MemoryError, RecursionError):
         raise
@@ -169,6 +208,20 @@ def _workbook(path: Path, content: bytes | None) -> Iterator[Any]:
     finally:
         if book is not None:
             book.close()
+
+
+def _has_formulas(path: Path, content: bytes | None) -> bool:
+    """Whether a cell of any sheet is a formula, which is asked of the file's own text."""
+    with open_bytes(path, content) as source, zipfile.ZipFile(source) as archive:
+        for entry in archive.infolist():
+            if entry.filename.startswith("xl/worksheets/"):
+                with archive.open(entry) as sheet:
+                    before = b""
+                    while piece := sheet.read(1 << 20):
+                        if FORMULA.search(before + piece):
+                            return True
+                        before = piece[-2:]
+    return False
 
 
 def _require_sizes(path: Path, source: Any) -> None:
