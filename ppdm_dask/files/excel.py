@@ -7,7 +7,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -191,23 +191,19 @@ def _workbook(path: Path, content: bytes | None, *, values: bool = True) -> Iter
     """
     with needed_extra(path, ExcelFile.format):
         import openpyxl
-    book = None
     try:
-        with warnings.catch_warnings():
+        with open_bytes(path, content) as source, warnings.catch_warnings():
             # Of styles and validations, which concern no value.
             warnings.filterwarnings("ignore", module="openpyxl")
-            source = open_bytes(path, content)
             _require_sizes(path, source)
             book = openpyxl.load_workbook(source, read_only=True, data_only=values)
-            yield book
+            with closing(book):
+                yield book
     except (InputError, MemoryError, RecursionError):
         raise
     except Exception as error:  # whatever a damaged archive leads its parser to
         what = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise DataError(f"{path}: cannot be read as Excel: {what}", path) from None
-    finally:
-        if book is not None:
-            book.close()
 
 
 def _has_formulas(path: Path, content: bytes | None) -> bool:
