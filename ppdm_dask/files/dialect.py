@@ -180,10 +180,13 @@ def find_dialect(path: Path, content: bytes | None, how: Reading) -> tuple[Diale
     )
     first = text.partition("\n")[0].rstrip("\r")
     noted = first[4:] if first.lower().startswith("sep=") and len(first) == 5 else ""
-    lines = list(io.StringIO(text, newline=""))[1 if noted else 0 :]
-    if not whole and len(lines) > 1:
-        del lines[-1]
     usual = "\t" if ending(path).startswith(".tsv") else ""
+    lines: list[str] = []
+    # Most often there are commas only, and nothing has to be found out.
+    if usual or noted or how.told() or any(sign in first for sign in SEPARATORS):
+        lines = list(io.StringIO(text, newline=""))[1 if noted else 0 :]
+        if not whole and len(lines) > 1:
+            del lines[-1]
     delimiter = how.delimiter or usual or noted or _delimiter(path, lines)
     marks = _marks(path, lines, delimiter, how)
     dialect = Dialect(delimiter, encoding, 1 + bool(noted), *marks)

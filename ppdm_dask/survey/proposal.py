@@ -154,7 +154,7 @@ class Column:
         there = positions[positions >= 0]
         self.missing += len(positions) - len(there)
         counts = np.bincount(there, minlength=len(texts)).tolist()
-        if (stand := [self._stands_for_missing(text) for text in texts]) and any(stand):
+        if any(stand := [self._stands_for_missing(text) for text in texts]):
             for text, times, stands in zip(texts, counts, stand, strict=True):
                 if stands:
                     self.coded[text] = self.coded.get(text, 0) + times
@@ -187,9 +187,12 @@ class Column:
         return MissingCodes.of((*self.codes, *self.levels.missing))
 
     def _stands_for_missing(self, text: str) -> bool:
-        if self._held.holds(text) or text in self.levels.marks:
+        levels = self.levels
+        if not (self.codes or levels.missing or levels.marks or levels.limits):
+            return False
+        if self._held.holds(text) or text in levels.marks:
             return True
-        return any(low <= plain_number(text) <= high for low, high in self.levels.limits)
+        return any(low <= plain_number(text) <= high for low, high in levels.limits)
 
     @property
     def _missing_codes(self) -> list[str | float]:
