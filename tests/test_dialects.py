@@ -153,6 +153,14 @@ REFUSED = {
         "a;b\n1;x\n" + "2;x\n" * 2_000 + "3,5;x\n",
         "column 'a': '3,5' has a comma, which nothing at the beginning of the file has; --decimal",
     ),
+    "thousands or decimals": (
+        "a;b\n1,234;x\n12,500;x\n-3;x\n",
+        "column 'a': '1,234' may be a number of thousands or have decimals, as far as the file",
+    ),
+    "thousands or decimals, with points": (
+        "a;b\n1.234;x\n12.500;x\n-3;x\n",
+        "column 'a': '1.234' may be a number of thousands or have decimals, as far as the file",
+    ),
     "two separators": ("a,b;c\n1,2;3\n", "line 1: names may be separated by ',' or by ';'"),
     "text below the sample": (
         "a;b\n" + "2;x\n" * 300_000 + "3;ä\n",
@@ -169,6 +177,12 @@ def test_what_is_left_open_is_refused_with_the_option(case: str) -> None:
         read(open_data(Path("t.csv"), content), 100_000)
     assert str(error.value).startswith(f"t.csv: {line}")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("sure", ["0,834", "1,5", "1234,500", "1.234,500"])
+def test_one_sure_number_tells_the_mark_of_all(sure: str) -> None:
+    content = f"a;b\n1,234;{sure}\n12,500;{sure}\n".encode()
+    assert read(open_data(Path("t.csv"), content))["a"] == ["1.234", "12.500"]
 
 
 def test_decimals_of_a_told_comma() -> None:

@@ -63,6 +63,7 @@ _STRANGE = re.compile(
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
 _POINT = re.compile(r"[+-]?\d+\.\d+", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+", re.ASCII)
+_EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+", re.ASCII)
 
 
@@ -283,6 +284,7 @@ def _marks(
     commas: dict[str, str] = {}
     points: dict[str, str] = {}
     unknown: set[str] = set()
+    sure = False
     for place, name in enumerate(header):
         if name in how.split:
             continue
@@ -294,8 +296,11 @@ def _marks(
             commas[name] = min(numbers)
         elif not with_comma:
             unknown.add(name)
-        if pointed := {text for text in texts if _POINT.fullmatch(text)}:
+        pointed = {text for text in texts if _POINT.fullmatch(text)}
+        if pointed:
             points[name] = min(pointed)
+        marked = pointed | (numbers if name in commas else set())
+        sure = sure or not all(map(_EITHER.fullmatch, marked))
     found = frozenset(commas)
     if how.decimal == ",":
         return found, frozenset(header) - found - set(how.split), NOTHING
@@ -304,6 +309,13 @@ def _marks(
         raise DataError(
             f"{path}: column {shown(name)} holds numbers with a comma, and column {shown(other)} "
             "numbers with a point; --decimal , or --decimal . says which is the decimal mark",
+            text,
+        )
+    for name, text in {**commas, **points}.items() if not sure else ():
+        raise DataError(
+            f"{path}: column {shown(name)}: {shown(text)} may be a number of thousands or have "
+            "decimals, as far as the file shows; --decimal , or --decimal . says which is the "
+            "decimal mark",
             text,
         )
     return found, NOTHING, frozenset(unknown)
