@@ -293,7 +293,7 @@ def test_a_folder_a_pattern_and_a_list_are_one_data_set() -> None:
         ("mixed", "mixed/b.parquet: is no CSV file as mixed/a.csv is; the parts"),
         (["d/a.csv", "mixed/b.parquet"], "mixed/b.parquet: is no CSV file as d/a.csv is"),
         ("deep", "deep/in: is a folder within a folder"),
-        ("odd", "odd/b.csv.zip: is no data file: a name that ends in .csv, .tsv"),
+        ("odd", "odd/b.csv.zip: is no data file: a name that ends in .csv, .parquet"),
         (["d", "d/a.csv"], "d/a.csv: is named twice; its records count once"),
         (["d", "link"], "link/a.csv: is named twice as d/a.csv"),
     ],

@@ -59,8 +59,8 @@ FORMATS: tuple[type[DataFile], ...] = (
 
 
 def endings() -> str:
-    """How names of data files end, for messages."""
-    *most, last = (each for form in FORMATS for each in form.endings)
+    """How names of data files end, for messages: the usual ending of each format."""
+    *most, last = (form.endings[0] for form in FORMATS)
     return f"{', '.join(most)} or {last}"
 
 
