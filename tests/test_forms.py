@@ -603,6 +603,39 @@ def test_splitting_by_another_sign_and_names_that_are_there() -> None:
     ]
 
 
+def test_a_recipe_says_how_its_data_were_read_or_is_told(capsys: Capture) -> None:
+    BOOK.select(["Geschlecht", "fréquence"]).to_toml("c.toml")
+    text = Path("c.toml").read_text()
+    Path("c.toml").write_text('target = "fréquence"\n' + text)
+    TEXTS["excel.csv"](form(), "excel.csv")
+    workbook({"2025": [["x"], [1]], "2026": [["x"], [2]]})
+    recipe = (
+        '[about]\ntitle = "Own data"\n\n[[data]]\nid = "own"\ncodebook = "c.toml"\n{data}\n'
+        'binarise = "midrange"\n\n[design]\nfamily = "unrelated"\nw_y = 0.5\n\n'
+        '[mine]\nlearner = "naive-bayes"\nfloor = "1/n"\n\n[sweep]\nrepeats = 2\nseed = 1\n'
+        'train = 0.8\nsplit = "fixed"\n\n[sweep.grid]\nq = [0.5]\n'
+    )
+
+    def check(data: str) -> tuple[int, str]:
+        Path("own.toml").write_text(recipe.format(data=data))
+        capsys.readouterr()
+        code = main(["check", "own.toml"])
+        out, err = capsys.readouterr()
+        return code, out + err
+
+    code, said = check('file = "excel.csv"')
+    assert code == 0
+    assert "; own: read as separated by semicolons, encoded in cp1252, with decimal commas" in said
+    keys = 'file = "excel.csv"\ndelimiter = ";"\nencoding = "cp1252"\ndecimal = ","'
+    code, said = check(keys)
+    assert (code, "read as" in said) == (0, False)
+    code, said = check('file = "t.xlsx"')
+    assert code == 2 and "there are sheets 2025, 2026; --sheet says which" in said
+    code, said = check('file = "t.xlsx"\nsheet = "2027"')
+    assert code == 2 and said.count("\n") == 1
+    assert "own.toml: data[0].sheet: " in said and "no sheet '2027'" in said
+
+
 @pytest.mark.parametrize("path", ["p.parquet", "p.arrow"])
 def test_a_declared_order_with_unseen_levels_is_proposed(path: str) -> None:
     given = ["high", "low", "mid", "low"] * 3

@@ -283,8 +283,8 @@ def test_other_bad_input(capsys: Capture) -> None:
     assert refused(capsys, *disguise("s.parquet")).startswith("s.parquet: cannot be read as Parq")
     Path("s.txt").write_text(SURVEY)
     assert refused(capsys, *disguise("s.txt")) == (
-        "s.txt: is no data file: a name that ends in .csv, .parquet, .arrow, .xlsx, .sav or .dta is "
-        "needed"
+        "s.txt: is no data file: a name that ends in .csv, .parquet, .arrow, .xlsx, .sav or .dta "
+        "is needed"
     )
     nested = pa.table({"smokes": [["no"]], "drug": ["once"]})
     pq.write_table(nested, "n.parquet")
