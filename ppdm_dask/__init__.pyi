@@ -48,6 +48,7 @@ from .mine import ID3 as ID3
 from .mine import Disguise as Disguise
 from .mine import NaiveBayes as NaiveBayes
 from .mine import disguised_accuracy as disguised_accuracy
+from .mine import evaluate as evaluate
 from .mine import one_standard_error as one_standard_error
 from .mine import read_model as read_model
 from .mine import write_model as write_model
