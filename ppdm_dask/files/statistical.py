@@ -30,7 +30,7 @@ __all__ = ["SpssFile", "StataFile"]
 PROBE = 10_000
 """Records at the beginning of a file that show which columns are labels."""
 
-CELLS = 1 << 22
+CELLS = 1 << 20
 """Values that are read at a time: each reading passes over all that is before."""
 
 LETTERS = frozenset(map(chr, range(ord("a"), ord("z") + 1)))
