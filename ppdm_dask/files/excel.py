@@ -63,7 +63,7 @@ class ExcelFile(DataFile):
         with _workbook(path, content) as book:
             sheet, note = _sheet(path, book, how.sheet)
             header = next(_rows(book, sheet), ())
-        formulas = _has_formulas(path, content)
+            formulas = _has_formulas(path, content)
         while header and header[-1] is None:
             header = header[:-1]
         if not header:
