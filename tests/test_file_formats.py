@@ -24,7 +24,7 @@ from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.experiments.inputs import prepare_all
 from ppdm_dask.experiments.kinds import load_recipe
 from ppdm_dask.files import csv_file
-from ppdm_dask.files.reader import FORMATS, expand, open_data
+from ppdm_dask.files.reader import FORMATS, Levels, expand, open_data
 from ppdm_dask.survey.disguise import disguise_file
 from ppdm_dask.survey.proposal import propose_codebook
 
@@ -143,7 +143,7 @@ def test_row_groups_are_the_file(name: str) -> None:
     whole = pd.concat([file.row_group(i, ["age"], kept=["region"]) for i in range(4)])
     assert whole["age"].tolist() == file.read(["age"]).frame["age"].tolist()
     assert pa.array(whole["region"]).cast(pa.string()).to_pylist() == table["region"].to_pylist()
-    assert file.levels("region") == (tuple(table["region"].chunk(0).dictionary.to_pylist()), False)
+    assert file.levels("region") == Levels(tuple(table["region"].chunk(0).dictionary.to_pylist()))
     assert file.levels("smokes") is None
 
 
@@ -293,14 +293,14 @@ def test_a_folder_a_pattern_and_a_list_are_one_data_set() -> None:
         ("mixed", "mixed/b.parquet: is no CSV file as mixed/a.csv is; the parts"),
         (["d/a.csv", "mixed/b.parquet"], "mixed/b.parquet: is no CSV file as d/a.csv is"),
         ("deep", "deep/in: is a folder within a folder"),
-        ("odd", "odd/b.csv.gz: is no data file: a name that ends in .csv, .parquet"),
+        ("odd", "odd/b.csv.zip: is no data file: a name that ends in .csv, .parquet"),
         (["d", "d/a.csv"], "d/a.csv: is named twice; its records count once"),
         (["d", "link"], "link/a.csv: is named twice as d/a.csv"),
     ],
 )
 def test_what_is_no_data_set_is_refused(given: str | list[str], line: str) -> None:
     touch("d/a.csv", "mixed/a.csv", "mixed/b.parquet", "deep/a.csv", "deep/in/b.csv")
-    touch("odd/a.csv", "odd/b.csv.gz", "empty/.hidden.csv")
+    touch("odd/a.csv", "odd/b.csv.zip", "empty/.hidden.csv")
     Path("link").symlink_to("d")
     with pytest.raises(DataError) as error:
         expand(given)
@@ -367,7 +367,7 @@ def test_long_fields_are_refused_as_ever() -> None:
 
 def test_lines_of_a_large_file_are_parsed_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would be ten times as slow, and no value would say so."""
-    monkeypatch.setattr(csv_file, "csv_rows", lambda path, file, width, begins: iter(file.read(1)))
+    monkeypatch.setattr(csv_file, "csv_rows", lambda path, file, *_: iter(file.read(1)))
     content = b"x,y\n" + b"a,b\nc,\xc3\xa9\r\n" * 300_000
     file = open_data(Path("t.csv"), content)
     assert sum(len(block.frame) for block in file.blocks(["y"])) == 600_000

@@ -173,7 +173,9 @@ def test_mistakes_are_one_line(capsys: Capture) -> None:
     assert refused(capsys, "gone.parquet", "--method", "aibr", "--k", "3", "--out", "x") == (
         "gone.parquet: there is no such file"
     )
-    assert "ends in .csv, .parquet, .arrow or" in refused(capsys, "pima.txt", *aibr, "--k", "3")
+    assert "ends in .csv, .parquet, .arrow, .xlsx, .sav or .dta" in refused(
+        capsys, "pima.txt", *aibr, "--k", "3"
+    )
     parts = refused(capsys, "pima.csv", "--method", "aibr", *keep, "--k", "3", "--out", "x")
     assert parts.startswith("--out: got 'x'; a folder of parts is for a .parquet file")
     workers = refused(capsys, "pima.csv", *aibr, *keep, "--k", "3", "--workers", "2")

@@ -456,7 +456,7 @@ def test_a_file_that_is_absent_or_no_table(tmp_path: Path) -> None:
     (tmp_path / "my.csv").unlink()
     with pytest.raises(RecipeError, match=r"data\[0\]\.file: got 'my\.csv'; there is no file"):
         prepare_all(recipe)
-    with pytest.raises(RecipeError, match=r"ends in \.csv, \.parquet, \.arrow or"):
+    with pytest.raises(RecipeError, match=r"ends in \.csv, \.parquet, \.arrow, "):
         own_data(tmp_path, "", "my.xls")
 
 

@@ -114,28 +114,25 @@ def by_every_command(capsys: Capture, file: str) -> set[str]:
         ('smokes,age\nyes,20\nno,"30\n', "line 3: this is no CSV: unexpected end of data"),
         ("smokes,age\nyes,20\nno\0,30\n", "line 3: there is a NUL, which is no text"),
         (
-            "smokes,age\nyes,20\nn\xf6,30\n".encode("latin-1"),
-            "line 3: this is no UTF-8 text; save the file as UTF-8",
+            "smokes,age\nyes,20\nnein, gr\u0105\u017c,30\n".encode("cp1250"),
+            "line 3: this is no UTF-8 text, and none of Western Europe (cp1252); --encoding says "
+            "what it is, or save the file as UTF-8",
         ),
         (
-            "smokes,age\nyes,20\n".encode("utf-16"),
-            "line 1: this is no UTF-8 text; save the file as UTF-8",
+            b"\xff\xfes\x00m\x00o\x00k\x00e\x00s\x00,\x00a\x00\n\x00\x00\xd8a\x00,\x001\x00",
+            "line 2: this is no text in utf-16; --encoding says what it is",
         ),
         (
-            "smokes;age\nyes;20\nno;30\n",
-            "line 1: there is one name, with ';' in it (separated by semicolons? commas are "
-            "needed); a name that holds the sign stands in quotes",
+            "smokes;age\nyes\nno\n",
+            "line 1: there is ';' in a name, and records do not have as many fields; --delimiter "
+            "says what separates names; a name that holds it stands in quotes",
         ),
         (
-            "smokes\tage\nyes\t20\nno\t30\n",
-            "line 1: there is one name, with '\\t' in it (separated by tabs? commas are needed); "
-            "a name that holds the sign stands in quotes",
+            "smokes;x,age\nyes;1,20\n",
+            "line 1: names may be separated by ',' or by ';'; --delimiter says which",
         ),
-        (
-            "sep=;\nsmokes;age\nyes;20\n",
-            "line 1: this is a spreadsheet's note on its separator; delete the line, and save "
-            "the file with commas",
-        ),
+        ("smokes;age\nyes;20\nno;30;1\n", "line 3: 3 fields; the header has 2"),
+        ("sep=;\nsmokes;age\nyes;20\nno\n", "line 4: 1 field; the header has 2"),
         ("", "the file is empty; a header and records are needed"),
     ],
 )

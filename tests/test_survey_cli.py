@@ -206,15 +206,15 @@ FILES = [
     (b"", "s.csv: the file is empty; a header and records are needed"),
     (b"name,smokes,drug\n", "s.csv: there are no records; at least one is needed"),
     (b"name,drug\nAnn,once\n", "s.csv: the design's column 'smokes' is absent; the columns are na"),
-    (b"name;smokes;drug\nA;no;once\n", "(separated by semicolons? commas are needed)"),
+    (b"name;smokes;drug\nA,no,once\n", "--delimiter says what separates names"),
     (b"name,smokes,drug\nAnn,no\n", "s.csv: line 2: 2 fields; the header has 3"),
     (b"name,smokes,drug\nAnn,no,once,often\n", "s.csv: line 2: 4 fields; the header has 3"),
     (b"name,smokes,drug\n\nAnn,no,once\n", "s.csv: line 2: an empty line among records"),
     (b'name,smokes,drug\nAnn,"no,once\n', "s.csv: line 2: this is no CSV: unexpected end of data"),
     (b"name,smokes,smokes\nAnn,no,no\n", "s.csv: column 'smokes' occurs 2 times"),
     (b",smokes,drug\n0,no,once\n", "s.csv: column 1 of 3 has no name; name it or leave it out"),
-    (b"name,smokes,drug\nJos\xe9,no,once\n", "this is no UTF-8 text; save the file as UTF-8"),
-    ("name,smokes,drug\nA,no,once\n".encode("utf-16"), "this is no UTF-8 text"),
+    (b"name,smokes,drug\nJos\x81,no,once\n", "this is no UTF-8 text, and none of Western Europe"),
+    ("name,smokes,drug\nA,no,once\n".encode("utf-16")[:-1], "this is no text in utf-16"),
 ]
 
 
@@ -283,7 +283,8 @@ def test_other_bad_input(capsys: Capture) -> None:
     assert refused(capsys, *disguise("s.parquet")).startswith("s.parquet: cannot be read as Parq")
     Path("s.txt").write_text(SURVEY)
     assert refused(capsys, *disguise("s.txt")) == (
-        "s.txt: is no data file: a name that ends in .csv, .parquet, .arrow or .feather is needed"
+        "s.txt: is no data file: a name that ends in .csv, .parquet, .arrow, .xlsx, .sav or .dta "
+        "is needed"
     )
     nested = pa.table({"smokes": [["no"]], "drug": ["once"]})
     pq.write_table(nested, "n.parquet")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,17 +15,23 @@ from ppdm_dask.cli.options import (
     Cluster,
     CodebookFile,
     Data,
+    Decimal,
+    Delimiter,
     DesignFile,
+    Encoding,
     Force,
     Json,
     PartWorkers,
+    Sheet,
+    Split,
+    SplitAt,
     named,
     plain,
     read_both,
     require_new,
     require_new_folder,
 )
-from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
+from ppdm_dask.cli.output import note, print_json, print_lines, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.regular import ending
 
@@ -121,13 +127,42 @@ def codebook(
         ),
     ] = 20,
     bins: Annotated[int, typer.Option(min=2, metavar="K", help="Bins of numbers.")] = 4,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--missing-code",
+            metavar="VALUE",
+            help="Value that stands for a missing one, in any column: -99, Refused, ...",
+            show_default="those that the file declares",
+        ),
+    ] = None,
+    distinct: Annotated[
+        bool,
+        typer.Option("--distinct-missing", help="A category for each kind of missing values."),
+    ] = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
+    split: Split = None,
+    split_at: SplitAt = ";",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Propose a codebook from a file, for you to edit."""
     # Before the data are read, which may take minutes.
     require_new(out, force, (data,), (".toml",))
-    found = pp.survey.propose_codebook(data, most=most, bins=bins, order=order)
+    found = pp.survey.propose_codebook(
+        data,
+        most=most,
+        bins=bins,
+        order=order,
+        how=pp.files.Reading(delimiter, encoding, decimal, sheet, tuple(split or ()), split_at),
+        missing_codes=missing or (),
+        apart=distinct,
+    )
+    if found.note:
+        note(f"{data}: {found.note}")
     if out is not None:
         pp.files.write_text(out, found.text(), [data])
     if as_json:
@@ -226,6 +261,12 @@ def disguise(
     block: Annotated[
         int, typer.Option(min=1, metavar="N", help="Records held at a time.")
     ] = 65_536,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
+    split: Split = None,
+    split_at: SplitAt = ";",
     workers: PartWorkers = 0,
     cluster: Cluster = None,
     force: Force = False,
@@ -243,7 +284,8 @@ def disguise(
     if ending(out) == ".csv":
         require_new(pp.survey.beside(out), force, (*files, codebook, design))
     stream = pp.Stream.from_entropy() if simulate is None else pp.Stream.from_seed(simulate)
-    columns = pp.files.open_data(files[0]).columns
+    reading = pp.files.Reading(delimiter, encoding, decimal, sheet, tuple(split or ()), split_at)
+    columns = pp.files.open_data(files[0], how=replace(reading, known=book.names)).columns
     with RecordsReporter("disguise") as progress:
         done = pp.survey.disguise_file(
             files,
@@ -255,6 +297,7 @@ def disguise(
             drop=named(drop, columns),
             accept=accept or [],
             block=block,
+            how=reading,
             place=place,
             progress=progress,
             say=progress.say,

@@ -210,4 +210,5 @@ def _check_recipe(path: Path) -> str:
     prepared = pp.experiments.make_plan(recipe).prepared
     sizes = ", ".join(f"{each.entry.id} ({len(each.records):,} records)" for each in prepared)
     cells = f"{len(recipe.points())} cells of {recipe.sweep.repeats:,} repeats"
-    return f"{cells}; {sizes}" if sizes else cells
+    notes = [f"{each.entry.id}: {each.note}" for each in prepared if each.note]
+    return "; ".join([cells, *([sizes] if sizes else []), *notes])

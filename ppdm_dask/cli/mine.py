@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,17 +14,23 @@ import ppdm_dask as pp
 from ppdm_dask.cli.options import (
     CodebookFile,
     Data,
+    Decimal,
+    Delimiter,
     DesignFile,
+    Encoding,
     Force,
     Json,
+    Sheet,
     Sources,
+    Split,
+    SplitAt,
     SpreadsheetSafe,
     named,
     plain,
     read_both,
     require_new,
 )
-from ppdm_dask.cli.output import print_json, print_lines, say
+from ppdm_dask.cli.output import note, print_json, print_lines, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import replacing
 
@@ -198,6 +205,12 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class.")
     ] = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
+    split: Split = None,
+    split_at: SplitAt = ";",
     spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     as_json: Json = False,
@@ -207,15 +220,19 @@ def predict(
     found = pp.read_model(model)
     if codebook is not None:
         _require_codebook(model, found, codebook)
-    columns = pp.files.open_data(data).columns
+    how = pp.files.Reading(delimiter, encoding, decimal, sheet, tuple(split or ()), split_at)
+    file = pp.files.open_data(data, how=replace(how, known=found.codebook_.names))
     n = pp.survey.predict_file(
         found,
         data,
         out,
-        keep=named(keep, columns),
+        keep=named(keep, file.columns),
         probabilities=probabilities,
         safe=spreadsheet_safe,
+        how=how,
     )
+    if file.note:
+        note(f"{data}: {file.note}")
     if as_json:
         print_json({"model": str(model), "data": str(data), "out": str(out), "records": n})
         return

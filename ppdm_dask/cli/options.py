@@ -273,8 +273,46 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show
 Data = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="A .csv, .parquet, .arrow or .feather file.", show_default=False
+        metavar="DATA",
+        help="A data file: .csv, .parquet, .arrow, .xlsx, .sav, .dta and others.",
+        show_default=False,
     ),
+]
+FOUND = "found and said"
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIGN",
+        help="Sign between the fields of a text file: ';', tab, ...",
+        show_default=FOUND,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Encoding of a text file: utf-8, cp1252, ...", show_default=FOUND
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIGN", help="Decimal mark of a text file: . or a comma.", show_default=FOUND
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Sheet of an Excel file.", show_default="the only one"),
+]
+Split = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COL",
+        help="Column of several answers, 'a;c', to read as yes or no for each answer.",
+        show_default="none",
+    ),
+]
+SplitAt = Annotated[
+    str, typer.Option("--split-at", metavar="SIGN", help="Sign between such answers.")
 ]
 Sources = Annotated[
     list[Path],

@@ -197,6 +197,11 @@ def say(line: str = "") -> None:
     print(printable(line, keep="\n\t"))
 
 
+def note(line: str) -> None:
+    """Print a line on standard error: what a command found out, and is no result."""
+    print(f"ppdm: {printable(line)}", file=sys.stderr)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document."""
     text = json.dumps(value, indent=2, ensure_ascii=False)

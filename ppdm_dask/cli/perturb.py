@@ -9,8 +9,17 @@ from typing import Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.options import Data, Json, SpreadsheetSafe, named
-from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
+from ppdm_dask.cli.options import (
+    Data,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Json,
+    Sheet,
+    SpreadsheetSafe,
+    named,
+)
+from ppdm_dask.cli.output import note, print_json, print_lines, print_rows, say
 from ppdm_dask.files.lock import own
 
 # By hand: the registry of methods would load scikit-learn for `--help`. A test compares the two.
@@ -77,6 +86,10 @@ def perturb(
             min=0, metavar="N", help="Worker processes, for a folder.", show_default="threads"
         ),
     ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
     spreadsheet_safe: SpreadsheetSafe = False,
     as_json: Json = False,
 ) -> None:
@@ -89,18 +102,22 @@ def perturb(
     stream = pp.Stream.from_entropy() if simulate is None else pp.Stream.from_seed(simulate)
     # Until the command ends nobody else may write there; parts take minutes.
     own(out)
-    names = pp.files.open_data(data).columns
+    how = pp.files.Reading(delimiter, encoding, decimal, sheet)
+    file = pp.files.open_data(data, how=how)
     found = pp.report.release_file(
         data,
         out,
         method,
         stream,
-        columns=named(columns, names),
-        keep=named(keep, names),
+        columns=named(columns, file.columns),
+        keep=named(keep, file.columns),
         interval=interval,
+        how=how,
         workers=workers,
         safe=spreadsheet_safe,
     )
+    if file.note:
+        note(f"{data}: {file.note}")
     if as_json:
         print_json(found)
     else:

@@ -43,6 +43,11 @@ NUMBER = Number("a finite number is needed")
 LIMITS = Many(NUMBER, "[smallest, largest] is needed", 2)
 CODE = Either("a text or a finite number is needed", (Text(pattern=r"[\s\S]*"), NUMBER))
 CODES = Many(CODE, 'a list of texts and numbers, such as [-99, "Refused"], is needed', 1)
+KINDS = Many(
+    Many(CODE, "a list of a category and the values that it stands for is needed", 2),
+    'lists of a category and its values, such as [["Refused", -99, "R"]], are needed',
+    1,
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,10 @@ class Attribute(Declared):
         held against the range: ``(-99, 999, "Refused")``. 999, 999.0 and ``"999"`` are the same.
         Where `missing` itself names a category of its own that spells a number, such as ``"999"``,
         the number is a code without being listed.
+    missing_kinds : tuple of tuple, optional
+        For a numeric attribute: kinds of missing values that stay apart, each a category of its own
+        and the values that belong there: ``(("Refused", -99, "R"), ("Don't know", -98))``. The
+        categories are among `categories`, anywhere. An empty cell is none of them.
 
     Raises
     ------
@@ -101,6 +110,7 @@ class Attribute(Declared):
     ) = None
     rule: str | None = None
     missing_codes: Annotated[tuple[str | float, ...], CODES] | None = None
+    missing_kinds: Annotated[tuple[tuple[str | float, ...], ...], KINDS] | None = None
 
     def __post_init__(self) -> None:
         at = Place("attribute", error=CodebookError, show=given)
@@ -118,6 +128,9 @@ class Attribute(Declared):
     def _check_nominal(self, at: Place) -> None:
         if self.range is not None:
             raise at["range"].wrong(self.range, "it is for numeric attributes, which have `cuts`")
+        if self.missing_kinds is not None:
+            need = "it is for numeric attributes; others have each kind in `categories`"
+            raise at["missing_kinds"].wrong(self.missing_kinds, need)
         if self.groups is not None:
             LABELS.read(self.labels, at["groups"])
             if len(self.groups) != len(self.categories):
@@ -136,18 +149,39 @@ class Attribute(Declared):
             raise at["groups"].wrong(self.groups, "it is for nominal attributes, without `cuts`")
         if any(low >= high for low, high in pairwise(cuts)):
             raise at["cuts"].wrong(cuts, "numbers that rise strictly are needed")
-        extra = len(self.categories) - len(cuts) - 1
+        kinds = self._check_kinds(at)
+        extra = len(self.categories) - len(cuts) - 1 - len(kinds)
         if extra not in (0, 1):
+            least = len(cuts) + 1 + len(kinds)
+            beside = " and a category for each of the `missing_kinds`" if kinds else ""
             raise at["categories"].wrong(
                 self.categories,
-                f"{len(self.categories)} labels; {len(cuts)} cuts need {len(cuts) + 1}, "
-                f"or {len(cuts) + 2} with one for missing values",
+                f"{len(self.categories)} labels; {len(cuts)} cuts{beside} need {least}, "
+                f"or {least + 1} with one for missing values",
             )
-        if self.missing not in self.categories and (extra or self.missing is not None):
+        allowed = [each for each in self.categories if each not in kinds]
+        if self.missing not in allowed and (extra or self.missing is not None):
             raise at["missing"].wrong(self.missing, "one of the categories is needed")
         limits: tuple[float, ...] = self.range or (0, 0)
         if len(limits) != 2 or limits[0] > limits[1]:
             raise at["range"].wrong(self.range, LIMITS.right)
+
+    def _check_kinds(self, at: Place) -> list[str]:
+        """Categories of the kinds of missing values."""
+        kinds = [str(kind[0]) for kind in self.missing_kinds or ()]
+        for i, kind in enumerate(kinds):
+            if kind not in self.categories or kinds.index(kind) < i:
+                need = "one of the categories is needed, each once"
+                raise at["missing_kinds"][i].wrong(kind, need)
+        seen = MissingCodes.of(self.missing_codes or ())
+        for i, (_, *codes) in enumerate(self.missing_kinds or ()):
+            for code in codes:
+                text = canonical_text(code)
+                if not text or seen.holds(text):
+                    what = "it is a missing code already" if text else "an empty cell is no kind"
+                    raise at["missing_kinds"][i].wrong(code, what)
+            seen = seen.united(MissingCodes.of(codes))
+        return kinds
 
     def __len__(self) -> int:
         """Return the number of categories."""
@@ -161,7 +195,20 @@ class Attribute(Declared):
     @property
     def own_missing(self) -> bool:
         """Whether a category of a numeric attribute holds missing values and nothing else."""
-        return self.cuts is not None and len(self.categories) == len(self.cuts) + 2
+        if self.cuts is None:
+            return False
+        return len(self.categories) == len(self.cuts) + 2 + len(self.missing_kinds or ())
+
+    @cached_property
+    def kinds(self) -> Mapping[str, MissingCodes]:
+        """Values of each kind of missing values, by its category."""
+        return {str(kind): MissingCodes.of(codes) for kind, *codes in self.missing_kinds or ()}
+
+    @cached_property
+    def bins(self) -> tuple[int, ...]:
+        """Codes of the bins of a numeric attribute, in the order of its cuts."""
+        apart = {*self.kinds, *((self.missing,) if self.own_missing else ())}
+        return tuple(code for code, each in enumerate(self.categories) if each not in apart)
 
     @cached_property
     def codes_of_missing(self) -> MissingCodes:
@@ -210,11 +257,12 @@ class Attribute(Declared):
             kind = float_kind(values)
             cuts = self.cuts if kind == np.float64 else [at_most(cut, kind) for cut in self.cuts]
             codes = np.searchsorted(np.asarray(cuts), numbers, side="left")
-            if self.own_missing:
-                own = self.categories.index(self.missing or "")
-                codes += codes >= own  # step over the category of missing values
+            for skipped in sorted({*range(len(self.categories))}.difference(self.bins)):
+                codes += codes >= skipped  # step over a category of missing values
             if self.missing is not None:
                 codes[np.isnan(numbers)] = self.categories.index(self.missing)
+            for label, listed in self.kinds.items():
+                codes[listed.among(values)] = self.categories.index(label)
             return codes
         positions, texts = coded(values)
         missing = -1 if self.missing is None else self.code_of[self.missing]
@@ -241,12 +289,16 @@ class Attribute(Declared):
         CodebookError
             On a value that is no finite number, out of range, or missing with no place to go.
         """
-        numbers, wrong = read_numbers(values, self.codes_of_missing)
+        codes = self.codes_of_missing
+        apart = np.zeros(len(values), bool)
+        for held in self.kinds.values():
+            codes, apart = codes.united(held), apart | held.among(values)
+        numbers, wrong = read_numbers(values, codes)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise self._undeclared(row + offset, values.iloc[row], "is no finite number")
-        if self.missing is None and np.isnan(numbers).any():
-            raise self._missing(int(np.argmax(np.isnan(numbers))) + offset)
+        if self.missing is None and (bare := np.isnan(numbers) & ~apart).any():
+            raise self._missing(int(np.argmax(bare)) + offset)
         if self.range is not None:
             (low, high), kind = self.range, float_kind(values)
             outside = (numbers < at_least(low, kind)) | (numbers > at_most(high, kind))

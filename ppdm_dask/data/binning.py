@@ -47,6 +47,7 @@ def fit_attribute(
     missing: str | None = None,
     limits: tuple[float, float] | None = None,
     missing_codes: Sequence[str | float] | None = None,
+    missing_kinds: Sequence[Sequence[str | float]] | None = None,
 ) -> Attribute:
     """Declare an attribute from data.
 
@@ -67,6 +68,8 @@ def fit_attribute(
         Smallest and largest value allowed.
     missing_codes : sequence of str or float, optional
         Values that stand for a missing one; see :class:`Attribute`.
+    missing_kinds : sequence of sequences, optional
+        Kinds of missing values that stay apart from each other, where numbers are cut.
 
     Raises
     ------
@@ -74,7 +77,9 @@ def fit_attribute(
         If the rule is unknown or finds nothing to cut.
     """
     given = None if missing_codes is None else tuple(missing_codes)
-    codes = MissingCodes.of([*(given or ()), *_optional(missing)])
+    kinds = tuple(map(tuple, missing_kinds or ()))
+    apart = [code for _, *codes_of_kind in kinds for code in codes_of_kind]
+    codes = MissingCodes.of([*(given or ()), *_optional(missing), *apart])
     if rule == "labels":
         _, texts = factorise(values)
         found = sorted(text for text in texts if not codes.holds(text))
@@ -86,7 +91,7 @@ def fit_attribute(
         cuts = _find_cuts(name, values, rule, codes)
     else:
         cuts, rule = tuple(_checked(name, rule).tolist()), "given"
-    categories = (*_optional(missing), *cut_labels(cuts))
+    categories = (*_optional(missing), *(str(kind[0]) for kind in kinds), *cut_labels(cuts))
     return Attribute(
         name,
         categories,
@@ -95,6 +100,7 @@ def fit_attribute(
         range=limits,
         rule=rule,
         missing_codes=given,
+        missing_kinds=kinds or None,
     )
 
 
@@ -122,8 +128,11 @@ def binarise_attribute(attribute: Attribute, values: pd.Series, rule: str) -> At
         missing, codes = attribute.missing, attribute.missing_codes
         if missing is not None and attribute.own_missing and not isnan(plain_number(missing)):
             codes = (*(codes or ()), plain_number(missing))  # which no label spells any longer
+        if apart := [code for _, *kind in attribute.missing_kinds or () for code in kind]:
+            missing, codes = missing or labels[0], (*(codes or ()), *apart)
         return replace(
             attribute,
+            missing_kinds=None,
             categories=labels,
             cuts=(cut,),
             missing=None if missing is None else labels[0],

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from ppdm_dask import datasets
 from ppdm_dask.data.codebook import Codebook, Records
-from ppdm_dask.errors import CodebookError, DataError, RecipeError
+from ppdm_dask.errors import CodebookError, DataError, InputError, RecipeError
 from ppdm_dask.experiments.parts import DataEntry
-from ppdm_dask.files.reader import open_data
+from ppdm_dask.files.reader import DataFile, Reading, open_data
 from ppdm_dask.files.regular import require_file
 from ppdm_dask.shown import located, shown
 
@@ -53,11 +53,14 @@ class Prepared:
         With the codebook that was fitted on the data where the entry binarises.
     sha256 : str
         Digest of the data file.
+    note : str
+        What was found out of how the data file is written.
     """
 
     entry: DataEntry
     records: Records
     sha256: str
+    note: str = ""
 
     @property
     def codebook(self) -> Codebook:
@@ -134,7 +137,8 @@ def encode_data(
     try:
         if entry.binarise is not None:
             codebook = codebook.binarise(frame, entry.binarise)
-        return Prepared(entry, codebook.encode(frame), sha256)
+        note = "" if entry.file is None else _open(recipe, entry).note
+        return Prepared(entry, codebook.encode(frame), sha256, note)
     except CodebookError as error:
         what = f"{recipe.path(entry.codebook)}: does not fit the data of {shown(entry.id)}: {error}"
         raise CodebookError(what, error.subject) from None
@@ -158,5 +162,17 @@ def _read(recipe: DataRecipe, entry: DataEntry, codebook: Codebook) -> tuple[pd.
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
-    frame = open_data(path, content).read(codebook.names).frame
+    frame = _open(recipe, entry, content).read(codebook.names).frame
     return frame, hashlib.sha256(content).hexdigest()
+
+
+def _open(recipe: DataRecipe, entry: DataEntry, content: bytes | None = None) -> DataFile:
+    try:
+        how = Reading(entry.delimiter, entry.encoding, entry.decimal, entry.sheet)
+        return open_data(recipe.path(str(entry.file)), content, how)
+    except InputError as error:
+        if isinstance(error, DataError):
+            raise
+        what = str(error).removeprefix("--")
+        place = f"{recipe.source}: data[{recipe.data.index(entry)}]"
+        raise RecipeError(f"{place}.{what}", error.subject) from None

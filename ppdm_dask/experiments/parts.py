@@ -185,6 +185,9 @@ class DataEntry(Declared):
     duplicates : {"keep", "drop"}, optional
         "drop" leaves out records that are equal, over all attributes of the codebook, to an earlier
         one.
+    delimiter, encoding, decimal, sheet : str, optional
+        How the file is written, where that cannot be found out; see
+        :class:`ppdm_dask.files.datafile.Reading`.
     """
 
     either = ("set", "file")
@@ -197,6 +200,10 @@ class DataEntry(Declared):
     records: Annotated[int, Whole(2)] | None = None
     incomplete: Annotated[str, KEEP_OR_DROP] = "keep"
     duplicates: Annotated[str, KEEP_OR_DROP] | None = None
+    delimiter: Annotated[str, Text()] | None = None
+    encoding: Annotated[str, Text()] | None = None
+    decimal: Annotated[str, Choice((".", ","), "a decimal mark")] | None = None
+    sheet: Annotated[str, Text()] | None = None
 
     def __post_init__(self) -> None:
         # Only what changes the records, so that writing out the default changes no key.

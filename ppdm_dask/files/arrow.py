@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.files.datafile import Block, DataFile
+from ppdm_dask.files.columns import canonical_text
+from ppdm_dask.files.datafile import Block, DataFile, Levels
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -264,19 +265,19 @@ class ArrowColumns(DataFile):
             table = pa.Table.from_batches(batches, schema if not batches else None)
             return arrow_frame(table, kept)
 
-    def levels(self, name: str) -> tuple[tuple[str, ...], bool] | None:
+    def levels(self, name: str) -> Levels | None:
         import pyarrow as pa
 
         kind = self.types[name]
-        if not pa.types.is_dictionary(kind) or not pa.types.is_string(plain_type(kind)):
+        if not pa.types.is_dictionary(kind) or self.refusal(name):
             return None
         found: dict[str, None] = {}
         with self._reading() as file:
             for group in range(len(file.sizes)):
                 for batch in islice(self._batches(file, [name], 1, [group]), 1):
-                    texts = batch.column(0).dictionary.to_pylist()
-                    found |= dict.fromkeys(text for text in texts if text)
-        return tuple(found), bool(kind.ordered)
+                    values = batch.column(0).dictionary.to_pylist()
+                    found |= dict.fromkeys(canonical_text(v) for v in values if v not in (None, ""))
+        return Levels(tuple(found), bool(kind.ordered))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.arrow import ArrowColumns, column_types, reading, require_values
-from ppdm_dask.files.datafile import open_bytes
+from ppdm_dask.files.datafile import AS_FOUND, Reading, open_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ class ArrowFile(ArrowColumns):
     endings: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
 
     @classmethod
-    def open(cls, path: Path, content: bytes | None = None) -> Self:
+    def open(cls, path: Path, content: bytes | None = None, how: Reading = AS_FOUND) -> Self:
         import pyarrow as pa
 
         with reading(path, cls.format), open_bytes(path, content) as source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -36,6 +37,21 @@ def canonical_text(value: Any) -> str:
         return str(value)
     except ValueError:  # Python writes no whole number of more than some thousand digits
         return hex(value)
+
+
+def plain_text(value: Any) -> str:
+    """Text of a cell of a spreadsheet or a statistical package, as a person sees it there.
+
+    Examples
+    --------
+    >>> plain_text(34.0), plain_text(True), plain_text(datetime.datetime(2026, 11, 29))
+    ('34', 'TRUE', '2026-11-29')
+    """
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        return value.date().isoformat()
+    return canonical_text(value)
 
 
 def number_text(value: float) -> str:
@@ -160,6 +176,24 @@ class MissingCodes:
     def holds(self, text: str) -> bool:
         """Whether a text is one of the codes, or spells one of the numbers among them."""
         return text in self.texts or plain_number(text) in self.numbers
+
+    def any_of(self, texts: Iterable[str]) -> bool:
+        """Whether one of some texts is a code."""
+        return any(map(self.holds, texts))
+
+    def united(self, other: MissingCodes) -> MissingCodes:
+        """Codes of both."""
+        return MissingCodes(self.texts | other.texts, self.numbers | other.numbers)
+
+    def among(self, values: pd.Series) -> npt.NDArray[np.bool_]:
+        """Which values of a column are codes, shape (n,)."""
+        if values.dtype.kind in "iufb":
+            numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+            return np.isin(numbers, self.numbers_in(values))
+        positions, texts = factorise(values)
+        held = np.array([*map(self.holds, texts), False])
+        found: npt.NDArray[np.bool_] = held[positions]
+        return found
 
     def numbers_in(self, values: pd.Series) -> list[float]:
         """Codes as a column of numbers holds them, which may be in single precision."""

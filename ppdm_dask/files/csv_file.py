@@ -1,4 +1,4 @@
-"""CSV: UTF-8 texts with commas between them and names in the first line, read strictly.
+"""CSV: texts with commas or other signs between them and names in the first line, read strictly.
 
 Beside it: rows of a CSV file with the line on which each begins, or one line on what is wrong with
 it.
@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
@@ -19,7 +20,8 @@ import numpy as np
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.arrow import arrow_frame
-from ppdm_dask.files.datafile import Block, DataFile, open_bytes
+from ppdm_dask.files.datafile import AS_FOUND, Block, DataFile, Reading
+from ppdm_dask.files.dialect import Dialect, find_dialect, is_packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,42 +34,63 @@ CHUNK = 1 << 22
 LONGEST = csv.field_size_limit()
 """Bytes of a line from which on a field may be too long for Python's parser, which says so."""
 
-__all__ = ["SEPARATORS", "CsvFile", "csv_rows", "read_header"]
+LONGEST_LINE = 1 << 26
+"""Characters of a line of a compressed file, which may be a thousand times as large as it looks."""
+
+__all__ = ["CsvFile", "csv_rows", "read_header"]
+
+PLAIN = Dialect()
+"""UTF-8 and commas."""
 
 
+@dataclass(frozen=True)
 class CsvFile(DataFile):
-    """A CSV file; its columns hold texts, and an empty cell is a missing value."""
+    """A CSV file; its columns hold texts, and an empty cell is a missing value.
+
+    Parameters
+    ----------
+    dialect : Dialect
+        How it is written.
+    """
 
     format: ClassVar[str] = "CSV"
-    endings: ClassVar[tuple[str, ...]] = (".csv",)
+    endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+    options: ClassVar[frozenset[str]] = frozenset({"delimiter", "encoding", "decimal"})
+
+    dialect: Dialect = field(default=PLAIN, kw_only=True)
 
     @classmethod
-    def open(cls, path: Path, content: bytes | None = None) -> Self:
-        return cls(path, read_header(path, open_bytes(path, content)), {}, content)
+    def open(cls, path: Path, content: bytes | None = None, how: Reading = AS_FOUND) -> Self:
+        dialect, note = find_dialect(path, content, how)
+        names = read_header(path, dialect.open(path, content), dialect)
+        return cls(path, names, {}, content, note=note, dialect=dialect)
 
     def _blocks(self, columns: list[str], size: int, kept: Collection[str]) -> Iterator[Block]:
         """Plain lines by Arrow, then, from the first chunk that is not plain, all by Python."""
         offset, places = 0, [self.columns.index(name) for name in columns]
-        with open_bytes(self.path, self.content) as file:
-            plain = _PlainLines(file, len(self.columns))
+        dialect = self.dialect
+        with dialect.open(self.path, self.content) as file:
+            plain = _PlainLines(file, len(self.columns), dialect)
             try:
                 for table in _cut(plain.tables(places), size):
                     frame = arrow_frame(table.rename_columns(columns))
                     for name in kept:
                         frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
-                    # The header has the first line, and each record one.
-                    lines = range(offset + 2, offset + 2 + len(frame))
-                    yield Block(frame, offset, lines)
+                    # The header has a line, and each record one.
+                    first = offset + dialect.begins + 1
+                    lines = range(first, first + len(frame))
+                    yield Block(dialect.numbers(self.path, frame), offset, lines)
                     offset += len(frame)
                 file.seek(plain.read)
             except OSError as error:
                 raise DataError(
                     f"{self.path}: cannot be read: {error.strerror}", self.path
                 ) from None
-            records = csv_rows(self.path, file, len(self.columns), plain.line)
+            records = csv_rows(self.path, file, len(self.columns), plain.line, dialect)
             while part := list(islice(records, size)):
                 known = [line for line, _ in part]
-                yield Block(_frame([row for _, row in part], columns, places), offset, known)
+                frame = _frame([row for _, row in part], columns, places)
+                yield Block(dialect.numbers(self.path, frame), offset, known)
                 offset += len(part)
 
 
@@ -82,10 +105,11 @@ class _PlainLines:
     file : binary file
     width : int
         Fields of a line.
+    dialect : Dialect
     """
 
-    def __init__(self, file: BinaryIO, width: int) -> None:
-        self._file, self._width = file, width
+    def __init__(self, file: BinaryIO, width: int, dialect: Dialect) -> None:
+        self._file, self._width, self._dialect = file, width, dialect
         self.read = 0
         """Bytes of lines that were given out."""
         self.line = 1
@@ -96,10 +120,11 @@ class _PlainLines:
         # An empty line of a single column would be a record.
         if self._width < 2 or not places:
             return
-        header = self._file.readline(LONGEST)
+        begins = self._dialect.begins
+        header = b"".join(self._file.readline(LONGEST) for _ in range(begins))
         if not _is_plain(header.removeprefix(codecs.BOM_UTF8)) or not header.endswith(b"\n"):
             return
-        self.read, self.line = len(header), 2
+        self.read, self.line = len(header), 1 + begins
         for chunk in _chunks(self._file):
             table = self._parsed(chunk, places)
             if table is None:
@@ -123,7 +148,9 @@ class _PlainLines:
                 arrow_csv.ReadOptions(
                     use_threads=False, block_size=len(chunk) + 1, column_names=names
                 ),
-                arrow_csv.ParseOptions(quote_char=False, ignore_empty_lines=False),
+                arrow_csv.ParseOptions(
+                    delimiter=self._dialect.delimiter, quote_char=False, ignore_empty_lines=False
+                ),
                 arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, texts), include_columns=wanted
                 ),
@@ -195,44 +222,24 @@ def _frame(rows: list[list[str]], columns: list[str], places: list[int]) -> pd.D
     return pd.DataFrame(values, index=range(len(rows)), columns=columns)
 
 
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-"""Signs that are no commas, and what they are called."""
-
-
-def read_header(path: Path, open_file: BinaryIO) -> tuple[str, ...]:
+def read_header(path: Path, open_file: BinaryIO, dialect: Dialect = PLAIN) -> tuple[str, ...]:
     """Names of the columns of a file that was just opened, which is closed.
 
     Raises
     ------
     DataError
-        If there is no header, or commas do not separate its names.
+        If there is no header.
     """
     with _texts(path, open_file) as lines:
-        first = lines.readline()
-        lines.seek(0)
-        if first.lower().startswith("sep=") and len(first.strip()) <= 5:
-            raise DataError(
-                f"{path}: line 1: this is a spreadsheet's note on its separator; delete the line, "
-                "and save the file with commas",
-                path,
-            )
-        rows = _rows(path, lines)
-        _, header = next(rows, (1, []))
+        rows = _rows(path, lines, dialect)
+        _, header = next(islice(rows, dialect.begins - 1, None), (1, []))
     if not header:
         raise DataError(f"{path}: the file is empty; a header and records are needed", path)
-    if len(header) == 1 and not first.startswith('"'):
-        for sign, word in SEPARATORS.items():
-            if sign in header[0]:
-                raise DataError(
-                    f"{path}: line 1: there is one name, with {sign!r} in it (separated by {word}? "
-                    "commas are needed); a name that holds the sign stands in quotes",
-                    path,
-                )
     return tuple(header)
 
 
 def csv_rows(
-    path: Path, open_file: BinaryIO, width: int, begins: int = 1
+    path: Path, open_file: BinaryIO, width: int, begins: int = 1, dialect: Dialect = PLAIN
 ) -> Iterator[tuple[int, list[str]]]:
     """Line and fields of each record below the header; the file is closed at the end.
 
@@ -244,6 +251,7 @@ def csv_rows(
         Fields of a record.
     begins : int
         Line at which the file stands; at the first one is the header.
+    dialect : Dialect
 
     Raises
     ------
@@ -253,9 +261,9 @@ def csv_rows(
     """
     blank = 0
     with _texts(path, open_file) as lines:
-        rows = _rows(path, lines, begins)
+        rows = _rows(path, lines, dialect, begins)
         if begins == 1:
-            next(rows, None)
+            next(islice(rows, dialect.begins - 1, None), None)
         for line, row in rows:
             if not row:  # allowed at the end of the file alone
                 blank = blank or line
@@ -268,8 +276,11 @@ def csv_rows(
             yield line, row
 
 
-def _rows(path: Path, lines: io.TextIOWrapper, begins: int = 1) -> Iterator[tuple[int, list[str]]]:
-    reader, line = csv.reader(lines, strict=True), begins
+def _rows(
+    path: Path, lines: io.TextIOWrapper, dialect: Dialect, begins: int = 1
+) -> Iterator[tuple[int, list[str]]]:
+    source = _bounded(path, lines) if is_packed(path) else lines
+    reader, line = csv.reader(source, delimiter=dialect.delimiter, strict=True), begins
     while True:
         try:
             row = next(reader)
@@ -284,6 +295,13 @@ def _rows(path: Path, lines: io.TextIOWrapper, begins: int = 1) -> Iterator[tupl
         line = reader.line_num + begins
 
 
+def _bounded(path: Path, lines: io.TextIOWrapper) -> Iterator[str]:
+    while line := lines.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise DataError(f"{path}: a line has {LONGEST_LINE:,} characters or more", path)
+        yield line
+
+
 @contextmanager
 def _texts(path: Path, open_file: BinaryIO) -> Iterator[io.TextIOWrapper]:
     """Lines of a UTF-8 file; a spreadsheet's mark at its beginning is no part of the first name."""
@@ -293,8 +311,8 @@ def _texts(path: Path, open_file: BinaryIO) -> Iterator[io.TextIOWrapper]:
             yield lines
         except UnicodeDecodeError:
             raise DataError(
-                f"{path}: line {_bad_line(open_file)}: this is no UTF-8 text; save the file as "
-                "UTF-8",
+                f"{path}: line {_bad_line(open_file)}: this is no UTF-8 text; --encoding says "
+                "what it is, or save the file as UTF-8",
                 path,
             ) from None
         except OSError as error:

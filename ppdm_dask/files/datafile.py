@@ -6,22 +6,25 @@ A format is a class below :class:`DataFile` in a module of its own, and one entr
 
 from __future__ import annotations
 
+import codecs
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.columns import read_number
+from ppdm_dask.frozen import settle
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["BLOCK", "Block", "DataFile"]
+__all__ = ["AS_FOUND", "BLOCK", "Block", "DataFile", "Levels", "Reading"]
 
 
 BLOCK = 65_536
@@ -54,6 +57,115 @@ class Block:
         return f" (line {self.lines[row - self.offset]} of the file)" if known else ""  # type: ignore[operator]
 
 
+SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
+"""Separators by name."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is to be read, as far as it is told; what is None the reader finds out and says.
+
+    Parameters
+    ----------
+    delimiter : str, optional
+        Sign between fields of a text file; or ``"comma"``, ``"semicolon"``, ``"tab"``, ``"bar"``.
+    encoding : str, optional
+        Of a text file, or of an old file of SPSS or Stata: ``"utf-8"``, ``"cp1252"``, ...
+    decimal : {".", ","}, optional
+        Decimal mark of a text file.
+    sheet : str, optional
+        Sheet of a spreadsheet, by name.
+    split : tuple of str
+        Columns that hold several answers, ``"a;c"``: each answer becomes a column
+        ``"column: answer"`` of yes and no; see :mod:`ppdm_dask.files.splitting`.
+    sign : str
+        Sign between such answers.
+    known : tuple of str
+        Columns that a codebook declares, answers that nobody of this file gave among them.
+
+    Raises
+    ------
+    InputError
+        If one of them can be none.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
+    split: tuple[str, ...] = ()
+    sign: str = ";"
+    known: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        settle(self, split=tuple(self.split))
+        if self.delimiter is not None:
+            sign = SIGNS.get(self.delimiter, self.delimiter)
+            if len(sign) != 1 or not sign.isascii() or sign in '"\r\n\0':
+                need = "one ASCII sign, or comma, semicolon, tab or bar, is needed"
+                raise InputError(f"--delimiter: got {shown(self.delimiter)}; {need}", sign)
+            settle(self, delimiter=sign)
+        if self.decimal not in (None, ".", ","):
+            raise InputError(
+                f"--decimal: got {shown(self.decimal)}; . or , is needed", self.decimal
+            )
+        if self.encoding is not None:
+            settle(self, encoding=_encoding(self.encoding))
+        if not self.sign:
+            raise InputError("--split-at: a sign between answers is needed", self.sign)
+
+    def told(self) -> dict[str, str]:
+        """Options that were given which belong to some formats only."""
+        names = ("delimiter", "encoding", "decimal", "sheet")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+def _encoding(name: str) -> str:
+    try:
+        found = codecs.lookup(name)
+        "a".encode(name)  # which codecs of other things than texts refuse
+    except (LookupError, UnicodeError, ValueError):
+        raise InputError(
+            f"--encoding: got {shown(name)}; a name such as utf-8, cp1252 or utf-16 is needed", name
+        ) from None
+    return found.name
+
+
+AS_FOUND = Reading()
+"""Nothing is told."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What a file declares of the values of a column.
+
+    Parameters
+    ----------
+    texts : tuple of str
+        Labels, also of values that nobody has.
+    ordered : bool
+        Whether their order is declared.
+    numbers : tuple of float
+        The number that each label stands for, where the file has numbers.
+    missing : tuple of str or float
+        Values that stand for a missing one, as the column holds them.
+    limits : tuple of (float, float)
+        Ranges of such numbers.
+    marks : frozenset of str
+        Texts of missing values that are declared only where they occur.
+    labels : mapping of str to str
+        Labels of some values of a column that is read as its numbers, by their texts.
+    """
+
+    texts: tuple[str, ...] = ()
+    ordered: bool = False
+    numbers: tuple[float, ...] = ()
+    missing: tuple[str | float, ...] = ()
+    limits: tuple[tuple[float, float], ...] = ()
+    marks: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class DataFile(ABC):
     """A file of records whose columns are known.
@@ -69,6 +181,8 @@ class DataFile(ABC):
         What the file holds, where it was read already.
     metadata : mapping of bytes to bytes
         What the file says of itself beside its columns.
+    note : str
+        What was found out of how the file is written, in a line; empty where nothing had to be.
     """
 
     format: ClassVar[str]
@@ -77,15 +191,19 @@ class DataFile(ABC):
     endings: ClassVar[tuple[str, ...]]
     """How names of its files end, in small letters."""
 
+    options: ClassVar[frozenset[str]] = frozenset()
+    """What of :class:`Reading` belongs to it."""
+
     path: Path
     columns: tuple[str, ...]
     types: dict[str, pa.DataType] = field(default_factory=dict)
     content: bytes | None = field(default=None, repr=False)
     metadata: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
+    note: str = field(default="", repr=False)
 
     @classmethod
     @abstractmethod
-    def open(cls, path: Path, content: bytes | None = None) -> Self:
+    def open(cls, path: Path, content: bytes | None = None, how: Reading = AS_FOUND) -> Self:
         """Read the names of the columns of a file that is there, or of its content.
 
         Raises
@@ -181,8 +299,8 @@ class DataFile(ABC):
         """
         raise self._groupless()
 
-    def levels(self, name: str) -> tuple[tuple[str, ...], bool] | None:
-        """Declared texts of a column and whether their order is declared; None if it has none."""
+    def levels(self, name: str) -> Levels | None:
+        """What the file declares of a column's values; None if nothing."""
         return None
 
     def _groupless(self) -> DataError:
@@ -198,6 +316,17 @@ class DataFile(ABC):
         for name in columns:
             if name not in as_they_are and (why := self.refusal(name)):
                 raise DataError(f"{self.path}: column {shown(name)} {why}", name)
+
+
+@contextmanager
+def needed_extra(path: Path, form: str) -> Iterator[None]:
+    """Context of an import that only an extra of the package brings; without it, one line."""
+    try:
+        yield
+    except ImportError:
+        raise DataError(
+            f'{path}: reading {form} files needs pip install "ppdm_dask[formats]"', path
+        ) from None
 
 
 def open_bytes(path: Path, content: bytes | None) -> BinaryIO:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from ppdm_dask.files.arrow import ArrowColumns, column_types, is_texts, reading, require_values
+from ppdm_dask.files.datafile import AS_FOUND, Reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ class ParquetFile(ArrowColumns):
     endings: ClassVar[tuple[str, ...]] = (".parquet",)
 
     @classmethod
-    def open(cls, path: Path, content: bytes | None = None) -> Self:
+    def open(cls, path: Path, content: bytes | None = None, how: Reading = AS_FOUND) -> Self:
         import pyarrow.parquet as pq
 
         with reading_parquet(path), pq.ParquetFile(_source(path, content)) as file:

@@ -12,13 +12,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.arrow import plain_type
 from ppdm_dask.files.arrow_file import ArrowFile
-from ppdm_dask.files.csv_file import SEPARATORS, CsvFile
-from ppdm_dask.files.datafile import BLOCK, Block, DataFile
+from ppdm_dask.files.csv_file import CsvFile
+from ppdm_dask.files.datafile import AS_FOUND, BLOCK, Block, DataFile, Levels, Reading
+from ppdm_dask.files.dialect import SEPARATORS
+from ppdm_dask.files.excel import ExcelFile
 from ppdm_dask.files.parquet import ParquetFile
 from ppdm_dask.files.regular import ending, require_file
+from ppdm_dask.files.splitting import split
+from ppdm_dask.files.statistical import SpssFile, StataFile
 from ppdm_dask.shown import located, shown
 
 if TYPE_CHECKING:
@@ -26,11 +30,14 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "AS_FOUND",
     "BLOCK",
     "FORMATS",
     "SEPARATORS",
     "Block",
     "DataFile",
+    "Levels",
+    "Reading",
     "endings",
     "expand",
     "format_of",
@@ -40,13 +47,20 @@ __all__ = [
 ]
 
 
-FORMATS: tuple[type[DataFile], ...] = (CsvFile, ParquetFile, ArrowFile)
+FORMATS: tuple[type[DataFile], ...] = (
+    CsvFile,
+    ParquetFile,
+    ArrowFile,
+    ExcelFile,
+    SpssFile,
+    StataFile,
+)
 """Formats of data; the first that knows how a name ends reads the file."""
 
 
 def endings() -> str:
-    """How names of data files end, for messages."""
-    *most, last = (each for form in FORMATS for each in form.endings)
+    """How names of data files end, for messages: the usual ending of each format."""
+    *most, last = (form.endings[0] for form in FORMATS)
     return f"{', '.join(most)} or {last}"
 
 
@@ -56,7 +70,7 @@ def format_of(path: Path) -> type[DataFile] | None:
     return next((form for form in FORMATS if kind in form.endings), None)
 
 
-def open_data(path: Path, content: bytes | None = None) -> DataFile:
+def open_data(path: Path, content: bytes | None = None, how: Reading = AS_FOUND) -> DataFile:
     """Read the names of the columns.
 
     Parameters
@@ -65,18 +79,26 @@ def open_data(path: Path, content: bytes | None = None) -> DataFile:
         Ends as a format's files do, in small or capital letters.
     content : bytes, optional
         What the file holds, where it was read already.
+    how : Reading
+        How it is to be read, as far as that is told.
 
     Raises
     ------
     DataError
         If there is no such file, it is of no format, or a column has no name or that of another.
+    InputError
+        If something is told that files of its format do not have.
     """
     form = format_of(path)
     if form is None:
         raise DataError(f"{path}: a file that ends in {endings()} is needed", path)
+    for name in how.told():
+        if name not in form.options:
+            raise InputError(f"--{name}: {path} is of {form.format}, and its files have none", path)
     if content is None:
         require_file(path)
-    return _named(form.open(path, content))
+    file = _named(form.open(path, content, how))
+    return split(file, how) if how.split else file
 
 
 def open_parquet_data(path: Path) -> DataFile:

@@ -18,8 +18,9 @@ MOST_BYTES = 64 << 20
 
 
 def ending(path: Path) -> str:
-    """How a name ends, in small letters: ``OK.CSV`` is a CSV file too."""
-    return path.suffix.lower()
+    """How a name ends, in small letters: ``OK.CSV`` is a CSV file too, ``.csv.gz`` one ending."""
+    last = path.suffix.lower()
+    return "".join(path.suffixes[-2:]).lower() if last == ".gz" else last
 
 
 def require_file(path: Path, error: Callable[[str, Path], InputError] = DataError) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 import ppdm_dask as pp
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.reader import AS_FOUND
 from ppdm_dask.files.regular import ending
 from ppdm_dask.shown import shown
 
@@ -57,6 +58,7 @@ def release_file(
     columns: Sequence[str] = (),
     keep: Sequence[str] = (),
     interval: float = 0.05,
+    how: pp.files.Reading = AS_FOUND,
     workers: int | None = None,
     safe: bool = False,
 ) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def release_file(
     Parameters
     ----------
     data : Path
-        CSV or Parquet.
+        A data file of any format.
     out : Path
         A name that ends in ``.csv`` or ``.parquet``, else a folder of parts, which only AIBR can
         write, from Parquet.
@@ -75,6 +77,8 @@ def release_file(
         Columns to perturb, by default all that are not kept; and columns to release as they are.
     interval : float
         Half-width of a disclosed interval, a share of the range.
+    how : Reading
+        How the data file is to be read, as far as that is told.
     workers : int, optional
         Processes that write parts; by default threads do.
     safe : bool
@@ -90,7 +94,7 @@ def release_file(
     InputError
         One line on what is wrong with the columns, their values or the names of the files.
     """
-    asked = _Asked(data, out, method, stream, columns, keep, interval)
+    asked = _Asked(data, out, method, stream, columns, keep, interval, how)
     if ending(out) in (".csv", ".parquet"):
         if workers is not None:
             right = "workers write a folder of parts; give --out a name without an ending"
@@ -115,6 +119,7 @@ class _Asked:
     columns: Sequence[str]
     keep: Sequence[str]
     interval: float
+    how: pp.files.Reading
 
     def chosen(self, file: pp.files.DataFile) -> list[str]:
         """Columns to perturb."""
@@ -154,7 +159,7 @@ def _whole(asked: _Asked, safe: bool) -> dict[str, Any]:
     import pandas as pd
 
     data, method, stream, keep = asked.data, asked.method, asked.stream, asked.keep
-    file = pp.files.open_data(data)
+    file = pp.files.open_data(data, how=asked.how)
     chosen = asked.chosen(file)
     block = file.read([name for name in file.columns if name in {*chosen, *keep}], kept=keep)
     frame = block.frame
@@ -190,7 +195,7 @@ def _in_parts(asked: _Asked, workers: int | None) -> dict[str, Any]:
             out,
         )
     try:
-        file = pp.files.open_data(data)
+        file = pp.files.open_data(data, how=asked.how)
         chosen = asked.chosen(file)
         parts = pp.cluster.perturb_file_in_parts(
             method, data, chosen, asked.stream.child(1), out, asked.keep, workers

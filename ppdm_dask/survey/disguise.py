@@ -25,9 +25,11 @@ from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.files.columns import cell_texts
 from ppdm_dask.files.reader import (
+    AS_FOUND,
     BLOCK,
     Block,
     DataFile,
+    Reading,
     expand,
     open_data,
     require_same_types,
@@ -217,6 +219,7 @@ def disguise_file(
     drop: Sequence[str] = (),
     accept: Sequence[str] = (),
     block: int = BLOCK,
+    how: Reading = AS_FOUND,
     place: Place = HERE,
     progress: Progress | None = None,
     say: Callable[[str], None] = lambda _: None,
@@ -247,12 +250,15 @@ def disguise_file(
         Attributes, labels, or ``attribute=label``, that reports may make certain or nearly so.
     block : int
         Records held at a time.
+    how : Reading
+        How the files are to be read, as far as that is told.
     place : Place
         Worker processes or a cluster, for a folder of parts.
     progress : callable, optional
         Is told how many records there are, about, and gives what is told of records that are done.
     say : callable
-        Is told what an earlier command left and is removed.
+        Is told how files were read where that was found out, and what an earlier command left and
+        is removed.
 
     Raises
     ------
@@ -265,9 +271,10 @@ def disguise_file(
     given = [data] if isinstance(data, Path) else list(data)
     # Messages name files as they were given; machines of a cluster know them by whole paths.
     paths = expand([each.resolve() for each in given] if place.cluster is not None else given)
-    files = [open_data(path) for path in paths]
+    how = replace(how, known=codebook.names)
+    files = [open_data(path, how=how) for path in paths]
     for file in files:
-        if is_made(file.path):
+        if is_made(file):
             raise DataError(
                 f"{file.path}: holds reports already; disguising a person again adds up, and no "
                 "estimate knows",
@@ -302,7 +309,7 @@ def disguise_file(
         tuple(records[path.absolute().parent].sketcher for path in paths) if records else (),
         tuple(paths),
     )
-    pieces = cut(files)
+    pieces = cut(files, how)
     told = [*names, *others]
     with ExitStack() as stack:
         if kind:
@@ -323,6 +330,8 @@ def disguise_file(
             raise DataError(f"{paths[0]}: there are no records; at least one is needed", paths[0])
         if not kind:
             finish(folder, out, replace(about, disguise=disguise), made.parts, paths)
+    for note, path in {file.note: file.path for file in reversed(files) if file.note}.items():
+        say(f"{path}: {note}")
     disguised = tuple(n for n in names if n not in about.undisguised)
     epsilons = _epsilons(design, hidden)
     before = _remembered(records, paths, made.sketches, epsilons)

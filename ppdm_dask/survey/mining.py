@@ -13,7 +13,7 @@ import numpy as np
 
 from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.files.columns import cell_texts, spreadsheet_safe
-from ppdm_dask.files.reader import BLOCK, open_data
+from ppdm_dask.files.reader import AS_FOUND, BLOCK, Reading, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.result import Estimate
@@ -157,6 +157,7 @@ def predict_file(
     keep: Sequence[str] = (),
     probabilities: bool = False,
     safe: bool = False,
+    how: Reading = AS_FOUND,
     size: int = BLOCK,
 ) -> int:
     """Predict the target for a file of true answers, block by block.
@@ -175,6 +176,8 @@ def predict_file(
         Whether to add a column ``P(label)`` for each class.
     safe : bool
         Put an apostrophe before texts of a CSV that a spreadsheet takes for formulas.
+    how : Reading
+        How the data file is to be read, as far as that is told.
 
     Returns
     -------
@@ -186,7 +189,7 @@ def predict_file(
     DataError
         If a column is absent, or holds what the codebook of the model does not declare.
     """
-    file = open_data(data)
+    file = open_data(data, how=replace(how, known=model.codebook_.names))
     features = list(model.features_)
     if absent := [name for name in features if name not in file.columns]:
         raise DataError(

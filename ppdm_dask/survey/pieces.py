@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ppdm_dask.cluster.spread import summed
 from ppdm_dask.files.arrow import ArrowColumns
 from ppdm_dask.files.datafile import Block
-from ppdm_dask.files.reader import open_data
+from ppdm_dask.files.reader import AS_FOUND, Reading, open_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,8 @@ class Span:
         Whether that is exact.
     start : int
         Position of the first record in all files; that in the file where it is not known.
+    how : Reading
+        How the file is to be read.
     """
 
     path: Path
@@ -55,10 +57,11 @@ class Span:
     records: int
     known: bool
     start: int
+    how: Reading = AS_FOUND
 
     def blocks(self, columns: Sequence[str], size: int, kept: Collection[str]) -> Iterator[Block]:
         """Records in blocks, whose offset is that in the file."""
-        file = open_data(self.path)
+        file = open_data(self.path, how=self.how)
         if self.groups is None:
             yield from file.blocks(columns, size, kept=kept)
             return
@@ -84,14 +87,14 @@ class Piece:
         return sum(span.records for span in self.spans)
 
 
-def cut(files: Sequence[DataFile]) -> list[Piece]:
+def cut(files: Sequence[DataFile], how: Reading = AS_FOUND) -> list[Piece]:
     """Cut files at row groups into pieces; small files share one.
 
     Pieces depend on the files only.
     """
     pieces: list[Piece] = []
     waiting: list[Span] = []
-    for span in (span for i, file in enumerate(files) for span in _spans(file, i)):
+    for span in (span for i, file in enumerate(files) for span in _spans(file, i, how)):
         if waiting and sum(each.records for each in waiting) + span.records > RECORDS:
             pieces.append(Piece(tuple(waiting)))
             waiting = []
@@ -99,10 +102,10 @@ def cut(files: Sequence[DataFile]) -> list[Piece]:
     return [*pieces, Piece(tuple(waiting))] if waiting else pieces
 
 
-def _spans(file: DataFile, number: int) -> Iterator[Span]:
+def _spans(file: DataFile, number: int, how: Reading) -> Iterator[Span]:
     if not isinstance(file, ArrowColumns):
         records = file.path.stat().st_size // LINE_BYTES
-        yield Span(file.path, number, None, 0, records, False, 0)
+        yield Span(file.path, number, None, 0, records, False, 0, how)
         return
     sizes = file.row_groups()
     groups: list[int] = []
@@ -140,7 +143,7 @@ def placed(
 
 
 def _count(_: int, span: Span, __: Callable[[int], None]) -> list[int]:
-    return [sum(len(block.frame) for block in open_data(span.path).blocks([]))]
+    return [sum(len(block.frame) for block in open_data(span.path, how=span.how).blocks([]))]
 
 
 def _concatenated(parts: list[list[int]]) -> list[int]:

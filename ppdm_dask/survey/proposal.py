@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +22,15 @@ from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import fit_attribute
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.files.columns import factorise, number_text, read_number
-from ppdm_dask.files.reader import SEPARATORS, DataFile, open_data
+from ppdm_dask.files.columns import (
+    MissingCodes,
+    canonical_text,
+    factorise,
+    number_text,
+    plain_number,
+    read_number,
+)
+from ppdm_dask.files.reader import AS_FOUND, SEPARATORS, DataFile, Levels, Reading, open_data
 from ppdm_dask.shown import printable, quoted, shown
 
 if TYPE_CHECKING:
@@ -84,6 +93,8 @@ RARE = 5
 
 MISSING = "(missing)"
 
+NO_LEVELS = Levels()
+
 SUSPECTS = frozenset({"", "?", "-", "--", ".", "na", "n/a", "nan", "none", "null", "unknown"})
 SUSPECT_NUMBERS: frozenset[float] = frozenset(
     {-1, -7, -8, -9, -97, -98, -99, -997, -998, -999, -9997, -9998, -9999}
@@ -99,13 +110,17 @@ class Column:
     Parameters
     ----------
     name : str
-    levels : tuple of str
-        Texts that the file declares, also where nobody gave them.
-    ordered : bool
-        Whether their order is declared too.
+    levels : Levels
+        What the file declares of its values, also of those that nobody gave.
+    codes : tuple of str or float
+        Values that stand for a missing one in any column, as that was told.
+    apart : bool
+        Whether kinds of missing values stay apart.
     labels : dict of str to int, or None
         How often each text occurs, in order of appearance; None where there are too many.
     missing : int
+    coded : dict of str to int
+        How often each value occurs that stands for a missing one.
     attribute : Attribute or None
         The proposal.
     left_out : str
@@ -117,10 +132,12 @@ class Column:
     """
 
     name: str
-    levels: tuple[str, ...] = ()
-    ordered: bool = False
+    levels: Levels = NO_LEVELS
+    codes: tuple[str | float, ...] = ()
+    apart: bool = False
     labels: dict[str, int] | None = field(default_factory=dict)
     missing: int = 0
+    coded: dict[str, int] = field(default_factory=dict)
     attribute: Attribute | None = None
     left_out: str = ""
     remedy: str = ""
@@ -137,6 +154,15 @@ class Column:
         there = positions[positions >= 0]
         self.missing += len(positions) - len(there)
         counts = np.bincount(there, minlength=len(texts)).tolist()
+        if any(stand := [self._stands_for_missing(text) for text in texts]):
+            for text, times, stands in zip(texts, counts, stand, strict=True):
+                if stands:
+                    self.coded[text] = self.coded.get(text, 0) + times
+            kept = np.flatnonzero(~np.array(stand))
+            place = np.full(len(texts), -1)
+            place[kept] = np.arange(len(kept))
+            there = place[there][place[there] >= 0]
+            texts, counts = [texts[i] for i in kept], [counts[i] for i in kept]
         if self.labels is not None:
             for text, times in zip(texts, counts, strict=True):
                 self.labels[text] = self.labels.get(text, 0) + times
@@ -156,6 +182,34 @@ class Column:
             self._numbers = [np.concatenate(self._numbers)[::2]]
             self._stride *= 2
 
+    @cached_property
+    def _held(self) -> MissingCodes:
+        return MissingCodes.of((*self.codes, *self.levels.missing))
+
+    def _stands_for_missing(self, text: str) -> bool:
+        levels = self.levels
+        if not (self.codes or levels.missing or levels.marks or levels.limits):
+            return False
+        if self._held.holds(text) or text in levels.marks:
+            return True
+        return any(low <= plain_number(text) <= high for low, high in levels.limits)
+
+    @property
+    def _missing_codes(self) -> list[str | float]:
+        """Values that stand for a missing one: declared by the file, and others that occur."""
+        found = list(self.levels.missing)
+        known = MissingCodes.of(found)
+        for code in (*map(canonical_text, self.codes), *self.coded):
+            # Of those that were told, some occur in other columns only.
+            if not known.holds(code) and MissingCodes.of([code]).any_of(self.coded):
+                found.append(_code(code))
+                known = MissingCodes.of(found)
+        return found
+
+    def _named(self, code: str | float) -> str:
+        text = canonical_text(code)
+        return self.levels.labels.get(text, text)
+
     def _note_texts(self, texts: list[str], counts: list[int], numbers: Any) -> None:
         if self._texts is None:
             return
@@ -172,9 +226,12 @@ class Column:
 
     def propose(self, most: int, bins: int, order: Literal["sorted", "appearance"]) -> None:
         """Find an attribute, or say why there is none."""
-        gap = MISSING if self.missing else None
+        codes = self._missing_codes
+        gap = MISSING if self.missing or (codes and not self.apart) else None
         if self.labels is not None:
-            self.labels |= {level: 0 for level in self.levels if level not in self.labels}
+            for level in self.levels.texts:
+                if not self._stands_for_missing(level):
+                    self.labels.setdefault(level, 0)
             if self._refuse(self.labels, gap):
                 return
             if len(self.labels) <= most:
@@ -191,7 +248,7 @@ class Column:
 
     def _refuse(self, labels: dict[str, int], gap: str | None) -> bool:
         """Whether the labels are none to declare; then the column says why."""
-        if len(labels) + bool(gap) < 2:
+        if len(labels) + bool(gap) + self.apart * len(self._missing_codes) < 2:
             label = next(iter(labels), None)
             self.left_out = "every value is " + ("missing" if label is None else shown(label))
             self.remedy = "to ask for it, declare what else can be answered: categories = [...]"
@@ -208,14 +265,28 @@ class Column:
     def _declare(
         self, labels: dict[str, int], gap: str | None, order: Literal["sorted", "appearance"]
     ) -> None:
-        names = list(labels)
-        if self.ordered:
-            names = [*self.levels, *(name for name in names if name not in self.levels)]
+        names, levels = list(labels), self.levels
+        if levels.numbers:
+            place = dict(zip(levels.texts, levels.numbers, strict=True))
+            names.sort(key=lambda text: _last(place.get(text, read_number(text))))
+        elif levels.ordered:
+            names = [each for each in levels.texts if each in labels]
+            names += [each for each in labels if each not in names]
         elif order == "sorted":
             plain = self.numeric and not self._texts
             names.sort(key=(lambda text: (read_number(text), text)) if plain else str)
-        categories = (*([gap] if gap else []), *names)
-        self.attribute = Attribute(self.name, categories, missing=gap)
+        codes = self._missing_codes
+        apart = {canonical_text(code): self._named(code) for code in codes} if self.apart else {}
+        texts = (*([gap] if gap else []), *apart, *names)
+        categories = tuple(apart.get(text, text) for text in texts)
+        self.attribute = Attribute(
+            self.name,
+            categories,
+            missing=gap,
+            groups=None if categories == texts else tuple((text,) for text in texts),
+            missing_codes=None if self.apart or not codes else tuple(codes),
+        )
+        self._note_labels()
         self.notes += _doubts(names, gap)
         unseen = [name for name in names if not labels[name]]
         if unseen:
@@ -230,9 +301,10 @@ class Column:
 
     def _cut(self, bins: int, gap: str | None) -> None:
         numbers = np.concatenate(self._numbers)
-        texts = list(self._texts or ())
-        gap = MISSING if texts else gap
-        self.attribute = self._fitted(numbers, bins, gap, texts)
+        texts, codes = list(self._texts or ()), self._missing_codes
+        gap = gap if self.apart or not texts else MISSING
+        held = [*codes, *texts]
+        self.attribute = self._fitted(numbers, bins, gap, held)
         if self.attribute is None:
             self.left_out = f"every number is {number_text(float(numbers[0]))}"
             self.remedy = "to ask for it, write cuts = [...] with the categories between them"
@@ -240,44 +312,72 @@ class Column:
         self.notes.append(
             f"numbers, cut by {self.attribute.rule}: put cuts where the questionnaire has them"
         )
+        self._note_labels()
         if texts:
             said = ", ".join(f"{shown(text)} ({self._texts[text]})" for text in texts)  # type: ignore[index]
-            self.notes.append(
-                f"no numbers, and taken for missing values by `missing_codes`: {said}"
-            )
+            where = "missing_kinds" if self.apart else "missing_codes"
+            self.notes.append(f"no numbers, and taken for missing values by `{where}`: {said}")
         if self._stride > 1:
             self.notes.append(f"cuts are from one in {self._stride} of the values")
         if self.labels is not None and len(self.labels) == self._seen:
             self.notes.append("every value is a different one: an identifier? then delete it")
         elif odd := sorted(SUSPECT_NUMBERS.intersection(map(read_number, self.labels or ()))):
-            self.notes.append(self._asked(numbers, odd, bins, texts))
+            self.notes.append(self._asked(numbers, odd, bins, held))
 
     def _fitted(
         self, numbers: Any, bins: int, gap: str | None, codes: Sequence[str | float]
     ) -> Attribute | None:
         import pandas as pd
 
+        kinds = [(self._named(code), code) for code in codes] if self.apart else []
         for rule in (f"quantiles({bins})", "midrange"):  # where most values are the largest one
             try:
                 return fit_attribute(
-                    self.name, pd.Series(numbers), rule, missing=gap, missing_codes=codes or None
+                    self.name,
+                    pd.Series(numbers),
+                    rule,
+                    missing=gap,
+                    missing_codes=None if self.apart or not codes else codes,
+                    missing_kinds=kinds,
                 )
             except CodebookError:
                 continue
         return None
 
-    def _asked(self, numbers: Any, odd: list[float], bins: int, texts: list[str]) -> str:
+    def _note_labels(self) -> None:
+        """Say which numbers have a label in the file, but for those of missing values."""
+        named = [
+            f"{text} is {shown(label)}"
+            for text, label in self.levels.labels.items()
+            if not self._stands_for_missing(text)
+        ]
+        if named:
+            more = f" and {len(named) - 12} more" if len(named) > 12 else ""
+            self.notes.append(f"labelled in the file: {', '.join(named[:12])}{more}")
+
+    def _asked(self, numbers: Any, odd: list[float], bins: int, texts: list[str | float]) -> str:
         """Question about numbers that may stand for a missing value, with the lines that say so."""
         said = ", ".join(map(number_text, odd))
         question = f"does {said} stand for a missing value?"
         rest = numbers[~np.isin(numbers, odd)]
-        remedy = self._fitted(rest, bins, MISSING, [*texts, *odd]) if rest.size else None
+        gap = None if self.apart and not self.missing else MISSING
+        remedy = self._fitted(rest, bins, gap, [*texts, *odd]) if rest.size else None
         if remedy is None:
             return question
         config = remedy.config()
-        keys = ("categories", "cuts", "missing", "missing_codes")
-        lines = [f"{key} = {_toml(config[key])}" for key in keys]
+        keys = ("categories", "cuts", "missing", "missing_codes", "missing_kinds")
+        lines = [f"{key} = {_toml(config[key])}" for key in keys if key in config]
         return "\n".join([f"{question} if so, write", *lines])
+
+
+def _code(text: str) -> str | float:
+    """A missing value as a codebook lists it: a number where the text is one."""
+    number = plain_number(text)
+    return text if isnan(number) else number
+
+
+def _last(number: float) -> float:
+    return inf if isnan(number) else number
 
 
 def _toml(value: Any) -> str:
@@ -309,6 +409,7 @@ class Proposal:
     n: int
     columns: tuple[Column, ...]
     codebook: Codebook
+    note: str = ""
 
     def text(self) -> str:
         """Codebook file with remarks at its head."""
@@ -342,27 +443,36 @@ def propose_codebook(
     most: int = 20,
     bins: int = 4,
     order: Literal["sorted", "appearance"] = "sorted",
+    how: Reading = AS_FOUND,
+    missing_codes: Sequence[str | float] = (),
+    apart: bool = False,
 ) -> Proposal:
     """Propose categories and cuts from all records of a file.
 
     Parameters
     ----------
     data : Path
-        A data file: CSV, Parquet or Arrow.
+        A data file of any format.
     most : int
         Labels of an attribute; of more, numbers are cut and texts left out, with the reason.
     bins : int
         Bins of numbers, 2 or more.
     order : {"sorted", "appearance"}
-        Of labels; numbers are sorted as numbers.
+        Of labels; numbers are sorted as numbers. An order that the file declares goes before.
+    how : Reading
+        How the file is to be read, as far as that is told.
+    missing_codes : sequence of str or float
+        Values that stand for a missing one wherever they occur, beside those declared by the file.
+    apart : bool
+        Give each kind of missing values a category of its own, in place of one for all.
 
     Raises
     ------
     DataError
         If the file has no records, or nothing can be proposed for any column.
     """
-    file = open_data(data)
-    columns = tuple(_column(file, name) for name in file.columns)
+    file = open_data(data, how=how)
+    columns = tuple(_column(file, name, tuple(missing_codes), apart) for name in file.columns)
     readable = [column for column in columns if not column.left_out]
     n = 0
     for block in file.blocks([column.name for column in readable]):
@@ -376,15 +486,14 @@ def propose_codebook(
     attributes = tuple(c.attribute for c in columns if c.attribute is not None)
     if not attributes:
         raise DataError(f"{data}: nothing can be proposed for any column: {_why(columns)}", data)
-    return Proposal(str(data), n, columns, Codebook(attributes))
+    return Proposal(str(data), n, columns, Codebook(attributes), file.note)
 
 
-def _column(file: DataFile, name: str) -> Column:
+def _column(file: DataFile, name: str, codes: tuple[str | float, ...], apart: bool) -> Column:
     """A column before its values are read; left out where they are not read at all."""
     if why := file.refusal(name):
         return Column(name, left_out=why, remedy="all other columns are read")
-    levels, ordered = file.levels(name) or ((), False)
-    return Column(name, levels, ordered)
+    return Column(name, file.levels(name) or NO_LEVELS, codes, apart)
 
 
 def _why(columns: Sequence[Column], most: int = 12) -> str:

@@ -13,7 +13,7 @@ from ppdm_dask.data.codebook import Reports
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.columns import coded, look_up
 from ppdm_dask.files.parquet import reading_parquet
-from ppdm_dask.files.reader import BLOCK, open_data
+from ppdm_dask.files.reader import BLOCK, DataFile, open_data
 from ppdm_dask.files.regular import ending, read_bounded, require_file
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import KEY, About, file_checksum, sealed
@@ -138,11 +138,11 @@ def parquet_metadata(path: Path) -> dict[bytes, bytes]:
         return dict(pq.read_metadata(path).metadata or {})
 
 
-def is_made(path: Path) -> bool:
+def is_made(file: DataFile) -> bool:
     """Whether a data file holds reports or counts already."""
-    if ending(path) == ".csv":
-        return beside(path).exists()
-    return KEY in open_data(path).metadata
+    if ending(file.path) == ".csv":
+        return beside(file.path).exists()
+    return KEY in file.metadata
 
 
 @dataclass(frozen=True, eq=False)

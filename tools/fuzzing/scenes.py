@@ -16,7 +16,7 @@ from unittest import mock
 from fuzzing.chance import Chance
 from fuzzing.rawbytes import damage_bytes
 from fuzzing.stores import damage_checkpoint, damage_netcdf, damage_sqlite
-from fuzzing.tabular import damage_csv, damage_parquet
+from fuzzing.tabular import damage_csv, damage_excel, damage_parquet
 from fuzzing.trees import damage_json, damage_toml, dump_toml
 
 __all__ = ["SPECIAL", "Scene", "make_scenes", "place"]
@@ -28,6 +28,7 @@ BY_ENDING: dict[str, Damage] = {
     ".json": damage_json,
     ".csv": damage_csv,
     ".parquet": damage_parquet,
+    ".xlsx": damage_excel,
     ".sqlite": damage_sqlite,
     ".npz": damage_checkpoint,
     ".nc": damage_netcdf,
@@ -89,7 +90,7 @@ class Scene:
         """The file, damaged in a way that the draws decide; a text is one of ``SPECIAL``."""
         if chance.coin(0.01):
             return chance.pick(SPECIAL)
-        structured = BY_ENDING[Path(self.file).suffix]
+        structured = BY_ENDING.get(Path(self.file).suffix, damage_bytes)
         return (structured if chance.coin(STRUCTURED) else damage_bytes)(content, chance)
 
 
@@ -320,6 +321,7 @@ def _survey_scenes(done: Callable[..., None]) -> dict[str, list[Scene]]:
     numbers = [f"{20 + n % 41},{1000.5 + 37 * (n * n % 23)},c{n % 2}" for n in range(60)]
     Path("n.csv").write_text("\n".join(["age,income,class", *numbers]) + "\n", encoding="utf-8")
     pyarrow.parquet.write_table(pyarrow.csv.read_csv("n.csv"), "n.parquet")
+    _write_formats()
     both = ("--codebook", "book.toml", "--design", "design.toml")
     how = ("--drop", "name", "--keep-undisguised", "w,region", "--simulate", "1")
     done("disguise", "s.csv", *both, *how, "--out", "r.csv")
@@ -356,8 +358,10 @@ def _survey_scenes(done: Callable[..., None]) -> dict[str, list[Scene]]:
             Scene(f"n.{ending}", ("perturb", f"n.{ending}", *perturb)),
             Scene(f"n.{ending}", ("perturb", f"n.{ending}", *groups)),
         ]
-        for ending in ("csv", "parquet")
+        for ending in ("csv", "parquet", "sav", "dta", "xlsx")
     }
+    data["csv"].append(Scene("e.csv", ("codebook", "e.csv")))
+    data["csv"].append(Scene("e.csv", ("perturb", "e.csv", *perturb)))
     data["csv"].append(Scene("s.csv", ("check", "own.toml"), ("own.toml", "classes.toml")))
     run = ("run", "own.toml", "--workers", "0", "--out", "runs")
     data["csv"].append(Scene("s.csv", run, ("own.toml", "classes.toml"), writes=True))
@@ -381,7 +385,23 @@ def _survey_scenes(done: Callable[..., None]) -> dict[str, list[Scene]]:
         "counts": [Scene("c.parquet", each, needs) for each in commands("c.parquet")],
         "data-csv": data["csv"],
         "data-parquet": data["parquet"],
+        "data-statistical": [*data["sav"], *data["dta"]],
+        "data-excel": data["xlsx"],
     }
+
+
+def _write_formats() -> None:
+    """The answers and numbers in files of other programs."""
+    import pandas as pd
+    import pyreadstat
+
+    for name in ("s", "n"):
+        frame = pd.read_csv(f"{name}.csv")
+        frame.to_excel(f"{name}.xlsx", index=False)
+        labels = {"w": {1: "one", 2: "two"}}
+        pyreadstat.write_sav(frame, f"{name}.sav", variable_value_labels=labels)
+        pyreadstat.write_dta(frame, f"{name}.dta", variable_value_labels=labels)
+    pd.read_csv("n.csv").to_csv("e.csv", index=False, sep=";", decimal=",")
 
 
 def _design_scenes() -> dict[str, list[Scene]]:

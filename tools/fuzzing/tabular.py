@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fuzzing.chance import Chance
+from fuzzing.rawbytes import damage_bytes
 from fuzzing.trees import damage_tree
 
-__all__ = ["damage_csv", "damage_parquet"]
+__all__ = ["damage_csv", "damage_excel", "damage_parquet"]
 
 CELLS = (
     "",
@@ -49,6 +51,20 @@ CELLS = (
     "yes ",
     "YES",
 )
+
+
+def damage_excel(content: bytes, chance: Chance) -> bytes:
+    """Damage the bytes of one member of an archive that stays sound."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    sheet = [name for name in members if "sheet" in name]
+    name = chance.pick(sheet if chance.coin(0.7) else list(members))
+    members[name] = damage_bytes(members[name], chance)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, member in members.items():
+            archive.writestr(zipfile.ZipInfo(each), member)
+    return made.getvalue()
 
 
 def damage_csv(content: bytes, chance: Chance) -> bytes:
