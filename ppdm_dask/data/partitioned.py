@@ -4,6 +4,8 @@ Rooms above this one may know kinds of answers that the designs do not: a collec
 files in partitions.  `PLUGINS` names a function for each, and what calls it imports it by its name,
 as an entry point of another package would be; so no room imports one above it.
 
+The search asks for workers that evaluate an objective, and lazy reports for files, the same way.
+
 Beside it: what consumers of partitioned reports may rely on; and which answers this process has
 disguised already.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -24,12 +26,28 @@ from ppdm_dask.shown import quoted
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
 
-__all__ = ["PLUGINS", "PartitionedReports", "notice", "plugin", "plugin_for"]
+__all__ = [
+    "PLUGINS",
+    "PartitionedReports",
+    "Paths",
+    "native",
+    "notice",
+    "opened",
+    "plugin",
+    "plugin_for",
+]
 
-PLUGINS: dict[str, str] = {"dask": "ppdm_dask.cluster.reports:disguise"}
+PLUGINS: dict[str, str] = {
+    "dask": "ppdm_dask.cluster.reports:disguise",
+    "population": "ppdm_dask.cluster.population:offered_map",
+    "files": "ppdm_dask.survey.stored:open_reports",
+    "parts": "ppdm_dask.survey.stored:write_parts",
+}
 """Module and function by name; see :func:`plugin`."""
 
 _DASK = ("dask", "distributed")
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @runtime_checkable
@@ -76,6 +94,16 @@ def plugin(name: str) -> Callable[..., Any]:
     return found
 
 
+def native(answers: object) -> object:
+    """The frame that a frame of narwhals wraps; all else as it is.
+
+    So a collection of Dask is one, and a frame that was disguised before is known again.
+    """
+    if type(answers).__module__.partition(".")[0] != "narwhals":
+        return answers
+    return getattr(answers, "to_native", lambda: answers)()
+
+
 def plugin_for(answers: object) -> Callable[..., Any] | None:
     """What disguises answers that are no table in memory; None for those that are one.
 
@@ -87,6 +115,14 @@ def plugin_for(answers: object) -> Callable[..., Any] | None:
         if not (isinstance(each, str | os.PathLike) or package in _DASK):
             return None
     return plugin("dask")
+
+
+def opened(reports: Any) -> Any:
+    """Reports, or in place of paths what reads them: folders of parts, files and patterns."""
+    several = isinstance(reports, list | tuple) and len(reports) > 0
+    if all(isinstance(each, str | os.PathLike) for each in (reports if several else [reports])):
+        return plugin("files")(reports)
+    return reports
 
 
 # -- the same answers again ------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def import_files(
             f"--weights: the codebook takes {weights!r} for a question; delete it there", weights
         )
     for file in files:
-        if is_made(file.path):
+        if is_made(file):
             raise DataError(f"{file.path}: holds reports already", file.path)
         file.require(design.attributes, "the design's column")
         file.require(kept, "--keep: column")

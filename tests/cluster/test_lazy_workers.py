@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import glob
+import importlib
+import json
 import logging
 import pickle
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +17,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import dask
 import dask.dataframe as dd
@@ -25,7 +29,8 @@ from distributed import Client, LocalCluster, futures_of, wait
 
 import ppdm_dask as pp
 from ppdm_dask.cluster import keys
-from ppdm_dask.errors import CodebookError, PPDMError
+from ppdm_dask.errors import CodebookError, InputError, PPDMError
+from ppdm_dask.survey import stored
 
 pytestmark = pytest.mark.cluster
 
@@ -131,6 +136,30 @@ def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: Lo
     assert abs((first.column("used") == truth).mean() - 0.8) < 0.015
 
 
+def test_files_are_written_by_the_workers_that_make_the_reports(
+    client: Client, cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part once, though its worker is killed; none by this process."""
+    monkeypatch.setattr(stored, "write_part", None)
+    reports = DESIGN.disguise(source(20_000, first=900), keep=["name"])
+    forgotten(cluster)
+    killer = threading.Timer(0.2, kill_one, [cluster])
+    killer.start()
+    reports.to_parquet(tmp_path / "R")
+    killer.join()
+    client.wait_for_workers(2, timeout=60)
+    assert len(list((tmp_path / "R").iterdir())) == 13
+    assert [path.name for path in tmp_path.iterdir()] == ["R"]
+    found = pd.concat(map(pd.read_parquet, sorted((tmp_path / "R").glob("part-*"))))
+    expected = reports.to_frame().compute(scheduler="threads")
+    for name in ("used", "region", "name"):
+        assert found[name].astype(str).tolist() == expected[name].astype(str).tolist()
+    here = pp.count(tmp_path / "R")  # by the workers of the active client
+    np.testing.assert_array_equal(here.counts, pp.count(reports).counts)
+    with pytest.raises(InputError, match="R: is there already"):
+        reports.to_parquet(tmp_path / "R", client=client)
+
+
 def test_every_way_to_compute(client: Client) -> None:
     reports = DESIGN.disguise(source(first=100))
     expected = reports.compute(client=client)
@@ -210,14 +239,6 @@ def test_the_key_is_nowhere_to_be_found(
         "events": client.get_events(),
         "plugins": list(cluster.scheduler.worker_plugins),
     }
-    # Without bokeh the dashboard has few pages; what they show comes from what is asked above too.
-    port = cluster.scheduler.http_server.port
-    for page in ("info/main/workers.html", "info/main/tasks.html", "json/counts.json", "metrics"):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}") as answer:
-                shown[page] = answer.read()
-        except urllib.error.HTTPError as error:
-            assert error.code == 404
     client.dump_cluster_state(str(tmp_path / "state"), format="yaml")
     shown |= dict(everything_written(folder.parent)) | dict(everything_written(tmp_path))
     shown["output"] = "".join(capfd.readouterr())
@@ -230,6 +251,57 @@ def test_the_key_is_nowhere_to_be_found(
     # The search finds what is there.
     (tmp_path / "found").write_bytes(b"..." + secret)
     assert any(secret in what for _, what in everything_written(tmp_path))
+
+
+def page(address: str) -> str:
+    try:
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            text: str = answer.read().decode(errors="replace")
+            return text
+    except urllib.error.HTTPError as error:
+        assert error.code == 404
+        return ""
+
+
+def test_no_page_of_the_dashboard_shows_the_key_or_an_answer(
+    client: Client, cluster: LocalCluster
+) -> None:
+    session = pytest.importorskip("bokeh.client").pull_session
+    applications = importlib.import_module("distributed.dashboard.scheduler").applications
+    reports = DESIGN.disguise(source(first=800))
+    secret = keys._held[reports._plan.draws.number]._secret
+    kept = reports.persist()
+    wait(kept)
+    failed = DESIGN.disguise(dd.from_map(fails, range(3), meta=answers(0, 1)))
+    with pytest.raises(PPDMError):
+        failed.compute()
+    main = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
+    shown: dict[str, str] = {}
+    # Single plots are parts of these pages.
+    for route in (each for each in applications if not each.startswith("/individual-")):
+        pulled = session(url=main + route)
+        time.sleep(0.05)
+        shown[route] = json.dumps(pulled.document.to_json(), default=str)
+        pulled.close()
+    workers = [quote(address, safe="") for address in cluster.scheduler.workers]
+    tasks = [quote(str(task), safe="") for task in list(cluster.scheduler.tasks)[:20]]
+    for route in (
+        *("info/main/workers.html", "info/main/tasks.html", "info/main/logs.html"),
+        *("info/logs.html", "info/main/exceptions.html", "json/counts.json", "json/identity.json"),
+        *("metrics", "health", "individual-plots.json"),
+        *(f"info/worker/{worker}.html" for worker in workers),
+        *(f"info/logs/{worker}.html" for worker in workers),
+        *(f"info/call-stacks/{worker}.html" for worker in workers),
+        *(f"info/task/{task}.html" for task in tasks),
+        *(f"info/call-stack/{task}.html" for task in tasks),
+    ):
+        shown[route] = page(f"{main}/{route}")
+    # The pages were there, and showed our tasks.
+    assert len(shown["/status"]) > 10_000 and "disguise" in shown["/status"]
+    assert "disguise" in "".join(shown[f"info/task/{task}.html"] for task in tasks)
+    for route, text in shown.items():
+        for form in (secret.hex(), repr(secret), repr(list(secret)), SECRET):
+            assert form not in text, route
 
 
 def test_the_key_leaves_the_cluster_with_its_holder(client: Client, cluster: LocalCluster) -> None:
