@@ -134,10 +134,11 @@ def test_words_that_are_no_reports_are_refused(words: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("Ja", r"row 1: 'Ja' is no report .* there are 'nein', 'ja'. Near it is 'ja'"),
-        ("ja ", "row 1: 'ja ' is no report .* Near it is 'ja'"),
-        ("jà", "Near it is 'ja'"),
-        ("nien", "Near it is 'nein'"),
+        ("Ja", r"row 1: 'Ja' is no report .*; near it is 'ja', the same but for case: correct"),
+        ("ja ", "row 1: 'ja ' is no report .* near it is 'ja', the same but for outer spaces"),
+        ("\uff4aa", "near it is 'ja', the same but for how its signs are stored"),
+        (" J\u00e0", "near it is 'ja', the same but for spaces, case or accents"),
+        ("nien", "near it is 'nein': correct"),
         ("yes", r"'yes' is no report of the design; there are 'nein', 'ja'$"),
         (1, "'1' is no report"),
     ],

@@ -403,7 +403,7 @@ class _Column:
     def _unknown(self, word: str, row: int | _First) -> CodebookError:
         need = f"is no report of the design; there are {quoted(self.words)}"
         if likely := near(word, self.words):
-            need += f". Near it is {shown(likely)}: correct the cell, or give the word in symbols"
+            need += f"; {likely}: correct the cell, or give the word in symbols"
         return self._wrong(word, need, row)
 
     def _wrong(self, value: str, need: str, at: int | _First) -> CodebookError:

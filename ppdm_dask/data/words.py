@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ppdm_dask.errors import DesignError
 from ppdm_dask.shown import quoted, shown
@@ -62,16 +62,38 @@ def word_codes(
     return {word: symbols.get(meant, -1) for word, meant in words.items()}
 
 
-def near(word: str, words: Iterable[str]) -> str | None:
-    """The word that is most like another one, if any is."""
+def near(word: str, words: Iterable[str]) -> str:
+    """Which of some words another one is like, for a message; empty where it is like none.
+
+    Two that look alike on a screen may differ in what is not seen there, so that is said.
+
+    Examples
+    --------
+    >>> near("Ja", ["ja", "nein"]), near("nien", ["ja", "nein"]), near("si", ["ja", "nein"])
+    ("near it is 'ja', the same but for case", "near it is 'nein'", '')
+    """
     plain = {_bare(each): each for each in words}
     if (same := plain.get(_bare(word))) is not None:
-        return same
+        what = next(what for what, bare in DIFFERENCES if bare(word) == bare(same))
+        return f"near it is {shown(same)}, the same but for {what}"
     found = difflib.get_close_matches(_bare(word)[:LONGEST], list(plain), 1, CLOSE)
-    return plain[found[0]] if found else None
+    return f"near it is {shown(plain[found[0]])}" if found else ""
 
 
 def _bare(word: str) -> str:
     """Without case, width, accents and outer spaces."""
     parts = unicodedata.normalize("NFKD", word.strip().casefold())
     return "".join(sign for sign in parts if not unicodedata.combining(sign))
+
+
+def _composed(word: str) -> str:
+    return unicodedata.normalize("NFKC", word)
+
+
+DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("outer spaces", str.strip),
+    ("case", str.casefold),
+    ("how its signs are stored", _composed),
+    ("spaces, case or accents", _bare),
+)
+"""What may be taken from two words so that they are equal, beginning with the smallest."""
