@@ -134,10 +134,11 @@ def test_words_that_are_no_reports_are_refused(words: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("Ja", r"row 1: 'Ja' is no report .* there are 'nein', 'ja'. Near it is 'ja'"),
-        ("ja ", "row 1: 'ja ' is no report .* Near it is 'ja'"),
-        ("jà", "Near it is 'ja'"),
-        ("nien", "Near it is 'nein'"),
+        ("Ja", r"row 1: 'Ja' is no report .*; near it is 'ja', the same but for case: correct"),
+        ("ja ", "row 1: 'ja ' is no report .* near it is 'ja', the same but for outer spaces"),
+        ("\uff4aa", "near it is 'ja', the same but for how its signs are stored"),
+        (" J\u00e0", "near it is 'ja', the same but for spaces, case or accents"),
+        ("nien", "near it is 'nein': correct"),
         ("yes", r"'yes' is no report of the design; there are 'nein', 'ja'$"),
         (1, "'1' is no report"),
     ],
@@ -566,11 +567,7 @@ forced_probability = {ja = "1/6", nein = "1/12"}
             ('p = "1/4"', 'p = "1/4"\nn = 3', "n: not a parameter of 'crosswise'"),
             ('by = "form"\n', "", "by: missing; 'mixed' needs it"),
             ('"ja", "nein"]', '"ja", "nein", "?"]', "2 distinct labels are needed"),
-            (
-                'same = "ja", different',
-                'nein = "ja", ja',
-                "'ja' is 'ja' under one device and 'nein' under",
-            ),
+            ('same = "ja", ', "", "symbols of 'used': no word is given for 'ja'"),
             ("[devices.B]", "[devices.C]", "the codebook has no category 'C'"),
             ('id = "crosswise"', 'id = "mangat"', "add trait = "),
         ],
@@ -581,7 +578,45 @@ forced_probability = {ja = "1/6", nein = "1/12"}
         (line,) = capsys.readouterr().err.splitlines()
         assert said in line
 
+    @pytest.mark.parametrize("row", ["A,ja", "B,same"])
+    def test_a_word_of_another_device_is_refused(self, capsys: Capture, row: str) -> None:
+        form, word = row.split(",")
+        Path("f.csv").write_text("\n".join(["used,form", "same,A", f"{word},{form}"]) + "\n")
+        assert main(["import", "f.csv", *BOTH, "--out", "r.parquet"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"row 1: '{word}' is no report of the design with form '{form}'" in line
+
+    def test_one_word_may_be_two_reports(self) -> None:
+        """Each device has its own: what is no by one is ja by the other."""
+        devices = {
+            "A": CROSSWISE.with_symbols({"0": "ja", "1": "nein"}),
+            "B": pp.Warner("used", 0.8).with_symbols({"0": "nein", "1": "ja"}),
+        }
+        design = mixed("form", devices, ["ja", "nein"])
+        write_design(design, "e.toml")
+        assert Design.read("e.toml") == design == pp.design_from_config(design.config())
+        book = pp.Codebook.from_toml("c.toml")
+        frame = {"used": ["0", "0", None, "1"], "form": ["B", "A", "A", None]}
+        read = pp.Reports.from_field(frame, design, book, nonresponse="drop")
+        assert read.column("used").tolist() == [0, 1]
+        assert read.imported is not None
+        assert read.imported.nonresponse == {"form": 1, "used": 2}
+        assert read.imported.dropped == 2
+
     def test_devices_have_the_same_symbols(self) -> None:
         devices = {"A": pp.Warner("used", 0.8), "B": Kuk("used", 0.8, 0.3, 5, trait="ja")}
         with pytest.raises(DesignError, match=r"'B' is about 'used' in \[2\] categories and \[6\]"):
             mixed("form", devices, ["ja", "nein"])
+
+    def test_no_device_may_be_a_device(self) -> None:
+        """Rows without a form are of the device that the missing category is."""
+        forms = pp.Attribute("form", ("A", "?"), missing="?")
+        devices = {"A": CROSSWISE, "?": pp.Warner("used", 0.8)}
+        design = mixed("form", devices, ["ja", "nein"])
+        read = pp.Reports.from_field(
+            {"used": ["same", "ja"], "form": ["A", None]},
+            design,
+            pp.Codebook((*BOOK.attributes, forms)),
+            nonresponse="category",
+        )
+        assert read.codes.tolist() == [[1, 0], [1, 1]]

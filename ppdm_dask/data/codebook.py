@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from ppdm_dask.data.attribute import LABEL, Attribute
 from ppdm_dask.data.binning import binarise_attribute
-from ppdm_dask.data.field import FieldRules, Imported, field_codes
+from ppdm_dask.data.field import field_codes
+from ppdm_dask.data.words import FieldRules, Imported
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.declared import Declared, document

@@ -8,38 +8,30 @@ them is refused with the nearest one beside it; nothing is repaired.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.data.words import near, word_codes
+from ppdm_dask.data.words import (
+    FieldRules,
+    Imported,
+    amount_of,
+    by_label,
+    near,
+    word_codes,
+)
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.files.columns import MissingCodes, coded, look_up, read_numbers
-from ppdm_dask.shown import given, quoted, shown
+from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ppdm_dask.data.attribute import Attribute
 
-__all__ = [
-    "NONRESPONSE",
-    "UNWEIGHTED",
-    "FieldCodes",
-    "FieldRules",
-    "Imported",
-    "field_codes",
-    "word_codes",
-]
-
-NONRESPONSE = ("refuse", "drop", "category")
-"""What becomes of a row with an answer missing: an error, nothing, or a report of that category."""
-
-UNWEIGHTED = ("refuse", "drop")
-"""What becomes of a row whose survey weight is 0 or missing."""
+__all__ = ["FieldCodes", "field_codes"]
 
 MOST_LISTED = 512
 """Symbols up to which reports that a design cannot give are looked for."""
@@ -53,114 +45,7 @@ class Randomised(Protocol):
     @property
     def blocks(self) -> tuple[Any, ...]: ...  # pragma: no cover
     @property
-    def symbols(self) -> Mapping[str, Mapping[str, str]]: ...  # pragma: no cover
-
-
-@dataclass(frozen=True)
-class FieldRules:
-    """What is done with rows that hold no whole report.
-
-    Parameters
-    ----------
-    nonresponse : {"refuse", "drop", "category"}
-        ``category`` takes a missing answer for a report of the category that the codebook's
-        ``missing`` names, which the device must have offered.
-    no_answer : sequence of str
-        Words that stand for a missing answer, beside empty cells and the codebook's
-        ``missing_codes``.
-    unweighted : {"refuse", "drop"}
-    separator : str
-        Between the categories of a report that is a set of them.
-    """
-
-    nonresponse: str = "refuse"
-    no_answer: tuple[str, ...] = ()
-    unweighted: str = "refuse"
-    separator: str = ";"
-
-    def __post_init__(self) -> None:
-        for name, choices in (("nonresponse", NONRESPONSE), ("unweighted", UNWEIGHTED)):
-            if (chosen := getattr(self, name)) not in choices:
-                raise InputError(
-                    f"{name}: got {given(chosen)}; {' or '.join(choices)} is needed", chosen
-                )
-        if not self.separator:
-            raise InputError("separator: got ''; a text that is not empty is needed", None)
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Where reports of the field come from: what was read, and what was left out.
-
-    Parameters
-    ----------
-    rows : int
-        Rows that were read.
-    nonresponse : mapping of attribute to int
-        Rows with a weight but without an answer to it.
-    choice : str
-        What became of them.
-    dropped : int
-        How many rows were left out for that.
-    unweighted : int
-        Rows left out whose survey weight was 0 or missing.
-    symbols : mapping
-        Words of reports, by attribute, as the design has them.
-    """
-
-    rows: int = 0
-    nonresponse: Mapping[str, int] = field(default_factory=dict)
-    choice: str = "refuse"
-    dropped: int = 0
-    unweighted: int = 0
-    symbols: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @property
-    def reports(self) -> int:
-        """Reports that are left."""
-        return self.rows - self.dropped - self.unweighted
-
-    def __add__(self, other: Self) -> Self:
-        names = dict.fromkeys([*self.nonresponse, *other.nonresponse])
-        return type(self)(
-            self.rows + other.rows,
-            {n: self.nonresponse.get(n, 0) + other.nonresponse.get(n, 0) for n in names},
-            self.choice if self.choice == other.choice else "various",
-            self.dropped + other.dropped,
-            self.unweighted + other.unweighted,
-            {**self.symbols, **other.symbols},
-        )
-
-    def config(self) -> dict[str, Any]:
-        """JSON values; ``Imported(**config)`` is equal."""
-        return {
-            "rows": self.rows,
-            "nonresponse": dict(self.nonresponse),
-            "choice": self.choice,
-            "dropped": self.dropped,
-            "unweighted": self.unweighted,
-            "symbols": {name: dict(words) for name, words in self.symbols.items()},
-        }
-
-    def sentences(self) -> list[str]:
-        """Provenance and losses, in words."""
-        what = f"field: {_amount(self.reports, 'report')} randomised by the people themselves"
-        said = [f"{what}, of {_amount(self.rows, 'row')}; the device is as they used it"]
-        missing = {name: n for name, n in self.nonresponse.items() if n}
-        if missing:
-            each = ", ".join(f"{name} in {_amount(n, 'row')}" for name, n in missing.items())
-            done = {
-                "drop": f"{_amount(self.dropped, 'row')} left out",
-                "category": "taken for reports of the category of missing answers",
-            }.get(self.choice, f"{_amount(self.dropped, 'row')} left out, others taken as reports")
-            said.append(f"no answer: {each}; {done}")
-        if self.unweighted:
-            said.append(f"no weight: {_amount(self.unweighted, 'row')} left out")
-        return said
-
-
-def _amount(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+    def symbols(self) -> Mapping[str, Mapping[str, Any]]: ...  # pragma: no cover
 
 
 class FieldCodes(NamedTuple):
@@ -204,31 +89,26 @@ def field_codes(
         One line with the attribute, the row and the value that is no report of the design.
     """
     n = len(frame[attributes[0].name])
-    columns = {
-        name: _Column(a, block, axis, design, rules)
-        for name, a, block, axis in _reported(attributes, design)
-    }
     rows, given_weights = np.ones(n, bool), None
     if weights is not None:
         given_weights = _weights(weights, frame[weights], offset, rules)
         rows = ~np.isnan(given_weights)
     unweighted = n - int(rows.sum())
+    reported = _reported(frame, attributes, design, rules, rows, offset)
     codes = np.zeros((n, len(attributes)), np.int64, order="F")
     sizes, sets, missing = [], {}, {}
     for j, attribute in enumerate(attributes):
         name = attribute.name
-        if name not in columns:
+        if name not in reported:
             codes[:, j] = attribute.small_codes(frame[name], offset)
             sizes.append(len(attribute))
             continue
-        column = columns[name]
-        found, gone = column.read(frame[name], rows, offset)
-        missing[name] = gone
-        if column.is_set:
+        size, found, missing[name] = reported[name]
+        if found.ndim > 1:
             sets[name] = found
         else:
             codes[:, j] = found
-        sizes.append(column.size)
+        sizes.append(size)
     counts = {name: int(gone.sum()) for name, gone in missing.items()}
     dropped = 0
     if rules.nonresponse == "drop":
@@ -247,12 +127,38 @@ def field_codes(
 
 
 def _reported(
-    attributes: Sequence[Attribute], design: Randomised
-) -> Iterable[tuple[str, Attribute, Any, int]]:
+    frame: Mapping[str, pd.Series] | pd.DataFrame,
+    attributes: Sequence[Attribute],
+    design: Randomised,
+    rules: FieldRules,
+    rows: npt.NDArray[np.bool_],
+    offset: int,
+) -> dict[str, tuple[int, npt.NDArray[Any], npt.NDArray[np.bool_]]]:
+    """Of each attribute of the design its symbols, codes or bits, and where no answer is."""
     there = {attribute.name: attribute for attribute in attributes}
+    found: dict[str, tuple[int, npt.NDArray[Any], npt.NDArray[np.bool_]]] = {}
     for block in design.blocks:
         for axis, name in enumerate(block.attributes):
-            yield name, there[name], block, axis
+            values, words = frame[name], design.symbols.get(name)
+            if words is None or not by_label(words):
+                column = _Column(there[name], block, axis, words, rules)
+                found[name] = column.size, *column.read(values, rows, offset)
+                continue
+            # The words of a row are those of the device that the block's first attribute names.
+            first = there[block.attributes[0]]
+            _, devices, unknown = found[first.name]
+            if rules.nonresponse == "category":  # which then is a device with words of its own
+                unknown = np.zeros_like(unknown)
+            codes, gone = np.zeros(len(rows), np.int64), unknown.copy()
+            for label, table in words.items():
+                where = f" with {first.name} {shown(label)}"
+                column = _Column(there[name], block, axis, table, rules, where)
+                these = rows & ~unknown & (devices == first.categories.index(label))
+                read, silent = column.read(values, these, offset)
+                codes = np.where(these, read, codes)
+                gone |= silent
+            found[name] = column.size, codes, gone
+    return found
 
 
 def _weights(
@@ -284,19 +190,23 @@ class _Column:
     """How the reports of one attribute are written."""
 
     def __init__(
-        self, attribute: Attribute, block: Any, axis: int, design: Randomised, rules: FieldRules
+        self,
+        attribute: Attribute,
+        block: Any,
+        axis: int,
+        words: Mapping[str, str] | None,
+        rules: FieldRules,
+        where: str = "",
     ) -> None:
         self.attribute, self.rules, self.block = attribute, rules, block
-        self.name = attribute.name
+        self.name, self.where = attribute.name, where
         self.is_set = block.kind == "set"
         known = len(attribute)
         self.size = 1 if self.is_set else int(block.reported_shape[axis])
         self.labelled = self.is_set or self.size == known
         size = known if self.labelled else self.size
         labels = attribute.categories if self.labelled else None
-        self.words = word_codes(
-            self.name, labels, size, design.symbols.get(self.name), empty=self.is_set
-        )
+        self.words = word_codes(self.name, labels, size, words, empty=self.is_set)
         own = attribute.missing_codes or ()
         self.silent = MissingCodes.of([*own, *rules.no_answer])
         for word in rules.no_answer:
@@ -397,13 +307,13 @@ class _Column:
             self.block.pair_weights(np.array([size]))
         except RecordsError:
             raise self._wrong(
-                text, f"has {_amount(size, 'label')}; the design gives no report of so many", row
+                text, f"has {amount_of(size, 'label')}; the design gives no report of so many", row
             ) from None
 
     def _unknown(self, word: str, row: int | _First) -> CodebookError:
-        need = f"is no report of the design; there are {quoted(self.words)}"
+        need = f"is no report of the design{self.where}; there are {quoted(self.words)}"
         if likely := near(word, self.words):
-            need += f". Near it is {shown(likely)}: correct the cell, or give the word in symbols"
+            need += f"; {likely}: correct the cell, or give the word in symbols"
         return self._wrong(word, need, row)
 
     def _wrong(self, value: str, need: str, at: int | _First) -> CodebookError:

@@ -1,21 +1,153 @@
-"""What reports are called in the field: words for labels, and the word near a wrong one."""
+"""Words of reports in the field, and what is done and counted where a row holds no report."""
 
 from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import quoted, shown
+from ppdm_dask.errors import DesignError, InputError
+from ppdm_dask.shown import given, quoted, shown
 
-__all__ = ["near", "word_codes"]
+__all__ = [
+    "NONRESPONSE",
+    "UNWEIGHTED",
+    "FieldRules",
+    "Imported",
+    "amount_of",
+    "by_label",
+    "near",
+    "word_codes",
+]
 
 CLOSE = 0.6
 """Likeness from which a word counts as near another."""
 
 LONGEST = 200
 """Characters of a word that are compared."""
+
+NONRESPONSE = ("refuse", "drop", "category")
+"""What becomes of a row with an answer missing: an error, nothing, or a report of that category."""
+
+UNWEIGHTED = ("refuse", "drop")
+"""What becomes of a row whose survey weight is 0 or missing."""
+
+
+@dataclass(frozen=True)
+class FieldRules:
+    """What is done with rows that hold no whole report.
+
+    Parameters
+    ----------
+    nonresponse : {"refuse", "drop", "category"}
+        ``category`` takes a missing answer for a report of the category that the codebook's
+        ``missing`` names, which the device must have offered.
+    no_answer : sequence of str
+        Words that stand for a missing answer, beside empty cells and the codebook's
+        ``missing_codes``.
+    unweighted : {"refuse", "drop"}
+    separator : str
+        Between the categories of a report that is a set of them.
+    """
+
+    nonresponse: str = "refuse"
+    no_answer: tuple[str, ...] = ()
+    unweighted: str = "refuse"
+    separator: str = ";"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("nonresponse", NONRESPONSE), ("unweighted", UNWEIGHTED)):
+            if (chosen := getattr(self, name)) not in choices:
+                raise InputError(
+                    f"{name}: got {given(chosen)}; {' or '.join(choices)} is needed", chosen
+                )
+        if not self.separator:
+            raise InputError("separator: got ''; a text that is not empty is needed", None)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Where reports of the field come from: what was read, and what was left out.
+
+    Parameters
+    ----------
+    rows : int
+        Rows that were read.
+    nonresponse : mapping of attribute to int
+        Rows with a weight but without an answer to it.
+    choice : str
+        What became of them.
+    dropped : int
+        How many rows were left out for that.
+    unweighted : int
+        Rows left out whose survey weight was 0 or missing.
+    symbols : mapping
+        Words of reports, by attribute, as the design has them.
+    """
+
+    rows: int = 0
+    nonresponse: Mapping[str, int] = field(default_factory=dict)
+    choice: str = "refuse"
+    dropped: int = 0
+    unweighted: int = 0
+    symbols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def reports(self) -> int:
+        """Reports that are left."""
+        return self.rows - self.dropped - self.unweighted
+
+    def __add__(self, other: Self) -> Self:
+        names = dict.fromkeys([*self.nonresponse, *other.nonresponse])
+        return type(self)(
+            self.rows + other.rows,
+            {n: self.nonresponse.get(n, 0) + other.nonresponse.get(n, 0) for n in names},
+            self.choice if self.choice == other.choice else "various",
+            self.dropped + other.dropped,
+            self.unweighted + other.unweighted,
+            {**self.symbols, **other.symbols},
+        )
+
+    def config(self) -> dict[str, Any]:
+        """JSON values; ``Imported(**config)`` is equal."""
+        return {
+            "rows": self.rows,
+            "nonresponse": dict(self.nonresponse),
+            "choice": self.choice,
+            "dropped": self.dropped,
+            "unweighted": self.unweighted,
+            "symbols": {name: dict(words) for name, words in self.symbols.items()},
+        }
+
+    def sentences(self) -> list[str]:
+        """Provenance and losses, in words."""
+        what = f"field: {amount_of(self.reports, 'report')} randomised by the people themselves"
+        said = [f"{what}, of {amount_of(self.rows, 'row')}; the device is as they used it"]
+        missing = {name: n for name, n in self.nonresponse.items() if n}
+        if missing:
+            each = ", ".join(f"{name} in {amount_of(n, 'row')}" for name, n in missing.items())
+            done = {
+                "drop": f"{amount_of(self.dropped, 'row')} left out",
+                "category": "taken for reports of the category of missing answers",
+            }.get(
+                self.choice, f"{amount_of(self.dropped, 'row')} left out, others taken as reports"
+            )
+            said.append(f"no answer: {each}; {done}")
+        if self.unweighted:
+            said.append(f"no weight: {amount_of(self.unweighted, 'row')} left out")
+        return said
+
+
+def amount_of(n: int, what: str) -> str:
+    """A number of things, in words."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def by_label(words: Mapping[str, Any]) -> bool:
+    """Whether words are by the category of another attribute: a table for each of them."""
+    return all(isinstance(table, Mapping) for table in words.values())
 
 
 def word_codes(
@@ -62,16 +194,38 @@ def word_codes(
     return {word: symbols.get(meant, -1) for word, meant in words.items()}
 
 
-def near(word: str, words: Iterable[str]) -> str | None:
-    """The word that is most like another one, if any is."""
+def near(word: str, words: Iterable[str]) -> str:
+    """Which of some words another one is like, for a message; empty where it is like none.
+
+    Two that look alike on a screen may differ in what is not seen there, so that is said.
+
+    Examples
+    --------
+    >>> near("Ja", ["ja", "nein"]), near("nien", ["ja", "nein"]), near("si", ["ja", "nein"])
+    ("near it is 'ja', the same but for case", "near it is 'nein'", '')
+    """
     plain = {_bare(each): each for each in words}
     if (same := plain.get(_bare(word))) is not None:
-        return same
+        what = next(what for what, bare in DIFFERENCES if bare(word) == bare(same))
+        return f"near it is {shown(same)}, the same but for {what}"
     found = difflib.get_close_matches(_bare(word)[:LONGEST], list(plain), 1, CLOSE)
-    return plain[found[0]] if found else None
+    return f"near it is {shown(plain[found[0]])}" if found else ""
 
 
 def _bare(word: str) -> str:
     """Without case, width, accents and outer spaces."""
     parts = unicodedata.normalize("NFKD", word.strip().casefold())
     return "".join(sign for sign in parts if not unicodedata.combining(sign))
+
+
+def _composed(word: str) -> str:
+    return unicodedata.normalize("NFKC", word)
+
+
+DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("outer spaces", str.strip),
+    ("case", str.casefold),
+    ("how its signs are stored", _composed),
+    ("spaces, case or accents", _bare),
+)
+"""What may be taken from two words so that they are equal, beginning with the smallest."""

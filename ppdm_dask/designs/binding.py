@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.data.words import word_codes
-from ppdm_dask.designs.labels import Categories, Labels, Orders, none_of
+from ppdm_dask.data.words import by_label, word_codes
+from ppdm_dask.designs.labels import Categories, Labels, Orders, check_labels, none_of
 from ppdm_dask.designs.parameters import Parameters
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.shown import cut, listed, quoted
@@ -161,7 +161,13 @@ def check_words(design: Binding, orders: Orders) -> None:
                 are_labels = block.kind == "set" or block.reported_shape[axis] == len(labels)
                 size = len(labels) if are_labels else block.reported_shape[axis]
                 told = labels if are_labels else None
-                word_codes(name, told, size, words, empty=block.kind == "set")
+                tables = [words]
+                if by_label(words):
+                    first = block.attributes[0]
+                    check_labels(first, words, orders.get(first, ()))
+                    tables = list(words.values())
+                for table in tables:
+                    word_codes(name, told, size, table, empty=block.kind == "set")
 
 
 def needed_line(design: Binding, orders: Orders, what: str) -> str:

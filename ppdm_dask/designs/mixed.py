@@ -13,7 +13,7 @@ from ppdm_dask.designs.labels import read_categories
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.parameters import LABELS, one_attribute
 from ppdm_dask.errors import DesignError
-from ppdm_dask.shown import given, quoted, shown
+from ppdm_dask.shown import given, quoted
 
 __all__ = ["mixed"]
 
@@ -36,7 +36,7 @@ def mixed(by: str, devices: Mapping[str, Design], categories: Sequence[Any]) -> 
     Raises
     ------
     DesignError
-        If devices disagree on attributes, symbols, or on what a word of a report stands for.
+        If devices disagree on attributes or symbols.
 
     Examples
     --------
@@ -86,26 +86,16 @@ def mixed(by: str, devices: Mapping[str, Design], categories: Sequence[Any]) -> 
 
 def _words(
     devices: Mapping[str, Design], orders: Mapping[str, Sequence[str]]
-) -> dict[str, dict[str, str]]:
-    """Words of all devices; the labels themselves are those of a device that has none."""
-    found: dict[str, dict[str, str]] = {}
+) -> dict[str, dict[str, dict[str, str]]]:
+    """Words of each device; of one that has none the labels themselves."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
     for axis, (name, labels) in enumerate(orders.items()):
-        stated = [device.symbols.get(name) for device in devices.values()]
-        if not any(stated):
-            continue
-        size = next(iter(devices.values())).reported_shape[axis]
-        texts = labels if size == len(labels) else [str(i) for i in range(size)]
-        table: dict[str, str] = {}
-        for words in stated:
-            for word, meant in (words or {text: text for text in texts}).items():
-                if table.setdefault(word, meant) != meant:
-                    raise DesignError(
-                        f"symbols of {shown(name)}: {shown(word)} is {shown(meant)} under one "
-                        f"device and {shown(table[word])} under another; give the words of one "
-                        "in another way",
-                        word,
-                    )
-        found[name] = table
+        stated = {label: device.symbols.get(name) for label, device in devices.items()}
+        if any(stated.values()):
+            size = next(iter(devices.values())).reported_shape[axis]
+            texts = labels if size == len(labels) else [str(i) for i in range(size)]
+            own = {text: text for text in texts}
+            found[name] = {label: dict(words or own) for label, words in stated.items()}
     return found
 
 

@@ -114,7 +114,7 @@ class MultiGroup(Product):
         return tuple(block.attributes for block in self.designs)
 
     @property
-    def _own_symbols(self) -> Mapping[str, Mapping[str, str]]:
+    def _own_symbols(self) -> Mapping[str, Mapping[str, Any]]:
         return self.symbols
 
     @property

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.data.words import by_label
 from ppdm_dask.designs.labels import written
 from ppdm_dask.errors import DesignError
 from ppdm_dask.files.declared import Anything, fields_of, schema_of
@@ -186,23 +187,16 @@ LAWS = Anything(
 )
 """A law for all attributes, or of each."""
 
-WORDS = Anything(
-    {
-        "type": "object",
-        "minProperties": 1,
-        "additionalProperties": {
-            "anyOf": [
-                {"type": ["string", "integer"]},
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "additionalProperties": {"type": ["string", "integer"]},
-                },
-            ]
-        },
-    }
-)
-"""What a reported symbol is called in the field, and the label or number that it is."""
+_MEANT: Schema = {"type": ["string", "integer"]}
+
+
+def _words_of(*kinds: Schema) -> Schema:
+    return {"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": [*kinds]}}
+
+
+WORDS = Anything(_words_of(_MEANT, _words_of(_MEANT, _words_of(_MEANT))))
+"""What reported symbols are called in the field, and the label or number that each is; of several
+attributes by their names, and there perhaps by the category of the first one."""
 
 GROUPS = Anything({"type": "array", "items": _TEXTS, "minItems": 1})
 BLOCKS = Anything({"type": "array", "items": {"$ref": "#"}, "minItems": 1})
@@ -297,8 +291,11 @@ def stated_once(name: str, labels: tuple[str, ...] | None, categories: Any) -> A
     return labels
 
 
-def read_words(names: Sequence[str], value: Any) -> dict[str, dict[str, str]]:
+def read_words(names: Sequence[str], value: Any) -> dict[str, dict[str, Any]]:
     """What reports are called in the field, by attribute: word to label, or to number.
+
+    After the first attribute of several a table may be by the categories of that one, with a table
+    of words for each: it says by which device a person answered.
 
     Raises
     ------
@@ -310,30 +307,33 @@ def read_words(names: Sequence[str], value: Any) -> dict[str, dict[str, str]]:
         tables = {names[0]: value}
     if not isinstance(tables, Mapping) or not tables:
         raise DesignError(f"symbols: got {given(value)}; a table of words is needed", value)
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         if name not in names:
             raise DesignError(
                 f"symbols: {given(name)} is no attribute of the block; it has {quoted(names)}", name
             )
-        if not isinstance(table, Mapping) or not table:
-            raise DesignError(
-                f"symbols of {given(name)}: got {given(table)}; a table of words is needed", table
-            )
-        for word, meant in table.items():
-            whole_number = isinstance(meant, int) and not isinstance(meant, bool)
-            if (
-                not isinstance(word, str)
-                or not word
-                or not (isinstance(meant, str) or whole_number)
-            ):
-                raise DesignError(
-                    f"symbols of {given(name)}: got {given(word)} = {given(meant)}; the word of a "
-                    "report and the label or number that it is are needed",
-                    table,
-                )
-        found[name] = {word: str(meant) for word, meant in table.items()}
+        if name != names[0] and isinstance(table, Mapping) and table and by_label(table):
+            found[name] = {label: _table_of(name, words) for label, words in table.items()}
+        else:
+            found[name] = _table_of(name, table)
     return found
+
+
+def _table_of(name: str, table: Any) -> dict[str, str]:
+    if not isinstance(table, Mapping) or not table:
+        raise DesignError(
+            f"symbols of {given(name)}: got {given(table)}; a table of words is needed", table
+        )
+    for word, meant in table.items():
+        whole_number = isinstance(meant, int) and not isinstance(meant, bool)
+        if not isinstance(word, str) or not word or not (isinstance(meant, str) or whole_number):
+            raise DesignError(
+                f"symbols of {given(name)}: got {given(word)} = {given(meant)}; the word of a "
+                "report and the label or number that it is are needed",
+                table,
+            )
+    return {word: str(meant) for word, meant in table.items()}
 
 
 def attribute_names(value: Any) -> tuple[str, ...]:
@@ -426,10 +426,10 @@ class Parameters(Frozen):
         @property
         def categories(self) -> Categories: ...
 
-    _symbols: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    _symbols: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     @property
-    def symbols(self) -> Mapping[str, Mapping[str, str]]:
+    def symbols(self) -> Mapping[str, Mapping[str, Any]]:
         """What reports are called where people randomise themselves, by attribute.
 
         ``{"used": {"same": "yes", "different": "no"}}``: who says *same* reports *yes*.  Words are
@@ -438,7 +438,7 @@ class Parameters(Frozen):
         return self._symbols
 
     @property
-    def _own_symbols(self) -> Mapping[str, Mapping[str, str]]:
+    def _own_symbols(self) -> Mapping[str, Mapping[str, Any]]:
         """Words that a configuration states beside the parameters."""
         return self._symbols
 
@@ -454,7 +454,7 @@ class Parameters(Frozen):
         """
         return self._worded(read_words(self.attributes, symbols))
 
-    def _worded(self, words: Mapping[str, Mapping[str, str]]) -> Self:
+    def _worded(self, words: Mapping[str, Mapping[str, Any]]) -> Self:
         kept = object.__new__(type(self))
         vars(kept).update(vars(self), _symbols=MappingProxyType(words))
         return kept

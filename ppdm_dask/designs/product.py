@@ -75,10 +75,10 @@ class Product(Design):
         return self.designs
 
     @property
-    def symbols(self) -> Mapping[str, Mapping[str, str]]:
+    def symbols(self) -> Mapping[str, Mapping[str, Any]]:
         return {name: words for block in self.designs for name, words in block.symbols.items()}
 
-    def _worded(self, words: Mapping[str, Mapping[str, str]]) -> Self:
+    def _worded(self, words: Mapping[str, Mapping[str, Any]]) -> Self:
         kept = object.__new__(type(self))
         parts = tuple(
             block._worded({name: words[name] for name in block.attributes if name in words})

@@ -20,7 +20,7 @@ from typing import IO, Any, Self
 
 from ppdm_dask import __version__
 from ppdm_dask.data.codebook import Codebook
-from ppdm_dask.data.field import Imported
+from ppdm_dask.data.words import Imported
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.documents import Form, misfit
@@ -149,7 +149,7 @@ FIELD: dict[str, Form] = {
     "choice": str,
     "dropped": int,
     "unweighted": int,
-    "symbols": {...: {...: str}},
+    "symbols": {...: {...: (str, dict)}},
 }
 FORM_OF: dict[str, Form] = {"disguise": str, "counted": {...: [str]}, "field": FIELD}
 """What stands in what they say, what in that of format 2 as well, and what may stand there."""

@@ -40,7 +40,7 @@ from ppdm_dask.survey.reports import (
 
 if TYPE_CHECKING:
     from ppdm_dask.cluster.spread import Client
-    from ppdm_dask.data.field import Imported
+    from ppdm_dask.data.words import Imported
     from ppdm_dask.designs import Design
 
 __all__ = [

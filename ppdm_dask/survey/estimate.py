@@ -33,7 +33,7 @@ from ppdm_dask.survey.reports import read_reports
 if TYPE_CHECKING:
     from ppdm_dask.cluster.spread import Client
     from ppdm_dask.data.codebook import Codebook, Reports
-    from ppdm_dask.data.field import Imported
+    from ppdm_dask.data.words import Imported
     from ppdm_dask.designs import Design
     from ppdm_dask.inference import Evidence, GroupedSums, WeightSums
     from ppdm_dask.inference.proportions import Method

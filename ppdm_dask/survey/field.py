@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from ppdm_dask.audit.certainty import bare_attributes
 from ppdm_dask.data.codebook import Codebook, Reports
-from ppdm_dask.data.field import FieldRules, Imported, field_codes
+from ppdm_dask.data.field import field_codes
+from ppdm_dask.data.words import FieldRules, Imported
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
 from ppdm_dask.files.reader import BLOCK, expand, open_data, require_same_types
 from ppdm_dask.files.regular import ending
