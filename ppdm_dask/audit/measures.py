@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ppdm_dask.arrays import Floats
+from ppdm_dask.designs.base import design_from_config
 from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.privacy import amplified, check_prior, hint_attack
 from ppdm_dask.shown import amount, cut, listed
@@ -126,7 +127,7 @@ def _block(block: Design, own: list[Floats], priors: Mapping[str, Floats]) -> Su
 def _attributes(
     block: Design, own: list[Floats], priors: Mapping[str, Floats]
 ) -> Iterator[Subject]:
-    """The adversary who sees one reported attribute, and the one who knows the others' truth."""
+    """Three adversaries: of one reported attribute, of the others' truth, of the whole report."""
     joint = reduce(np.multiply.outer, own) if block.n_true <= MAX_JOINT else None
     for name, prior in zip(block.attributes, own, strict=True):
         lumped = block.marginal([name])
@@ -137,8 +138,50 @@ def _attributes(
             findings.append(Finding("all", None, "not computed: the block is too large"))
         else:
             findings += [*_ratios(lumped), *_with_prior(lumped, prior)]
+        seen = list(findings)
         findings += _hint(block, joint, name)
         yield Subject(f"{name} alone", "attribute", _told((name,), priors), findings)
+        if joint is not None and _is_small(block):
+            yield from _from_whole(block, joint, name, seen, priors)
+
+
+def _from_whole(
+    block: Design,
+    joint: Floats,
+    name: str,
+    alone: list[Finding],
+    priors: Mapping[str, Floats],
+) -> Iterator[Subject]:
+    """What all of the block's report says of an attribute, where that is more than its own part.
+
+    As of a list and its count, or of a device and the word that was said: neither part tells much.
+    """
+    axis = block.attributes.index(name)
+    others = tuple(1 + i for i in range(len(block.shape)) if i != axis)
+    own = joint.sum(axis=tuple(i - 1 for i in others))
+    both = (block.matrix() * joint.ravel()).reshape(-1, *block.shape).sum(axis=others)
+    # A category without prior mass has no conditional law, and takes nothing from the ratios.
+    P, prior = both[:, own > 0] / own[own > 0], own[own > 0]
+    if P.shape[1] < 2:
+        return
+    law = design_from_config({"id": "matrix", "attributes": name, "P": P / P.sum(axis=0)})
+    findings = [*_ratios(law), *_with_prior(law, prior)]
+    before = {each.measure: each.value for each in alone}
+    if any(_differs(each.value, before.get(each.measure)) for each in findings):
+        told = _told(block.attributes, priors)
+        yield Subject(f"{name} from the whole report", "attribute", told, findings)
+
+
+def _is_small(block: Design) -> bool:
+    """Whether the block's matrix is looked through, by hints and for whole reports."""
+    return block.kind != "set" and max(block.n_true, block.n_reported) <= MAX_HINT
+
+
+def _differs(value: float | None, other: float | None) -> bool:
+    """Whether two values of a measure are more than rounding apart."""
+    if value is None or other is None:
+        return value is not other
+    return not math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def epsilon_of(design: Design) -> float | None:
@@ -220,7 +263,7 @@ _MEASURES: dict[str, tuple[Callable[[Design, Floats], float], Callable[[float, f
 
 def _hint(block: Design, joint: Floats | None, about: str) -> Iterator[Finding]:
     others = [name for name in block.attributes if name != about]
-    if joint is None or block.kind == "set" or max(block.n_true, block.n_reported) > MAX_HINT:
+    if joint is None or not _is_small(block):
         yield Finding("hint attack", None, "not computed: the block is too large")
         return
     hint = hint_attack(block, joint, about, others)
