@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from distributed import Client as Client
 
-__all__ = ["active_client", "client_aside"]
+__all__ = ["active_client", "client_aside", "on_a_worker"]
 
 
 def active_client() -> Client | None:
@@ -20,6 +20,18 @@ def active_client() -> Client | None:
     """
     module = sys.modules.get("distributed.client")
     return None if module is None else cast("Client | None", module._get_global_client())
+
+
+def on_a_worker() -> bool:
+    """Whether this is within a task of a worker of Dask."""
+    module = sys.modules.get("distributed.worker")
+    if module is None:
+        return False
+    try:
+        module.get_worker()
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager

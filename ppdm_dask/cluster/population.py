@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 from distributed import Future, KilledWorker, get_worker
 
 from ppdm_dask.arrays import Floats
+from ppdm_dask.cluster.active import active_client, on_a_worker
 from ppdm_dask.cluster.client import Pool
 from ppdm_dask.cluster.losses import (
     WorkerWatch,
@@ -234,6 +235,16 @@ def population_map(
         yield population
     finally:
         population.close()
+
+
+def offered_map(client: Client | None) -> AbstractContextManager[PopulationMap | None]:
+    """Map for a search: on a client, or the active one of this process; None where there is none.
+
+    Within a task the active client is the worker's, whose threads may all wait as this one would.
+    """
+    if client is None and not on_a_worker():
+        client = active_client()
+    return nullcontext() if client is None else population_map(client, worth_seconds=WORTH_SECONDS)
 
 
 class PopulationMap:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from dask.sizeof import sizeof
-from distributed import get_worker
 
+from ppdm_dask.cluster.active import on_a_worker
 from ppdm_dask.cluster.keys import HeldKey, KeyNumber
 from ppdm_dask.cluster.partitions import Partition, Refusal, guarded, opened
 from ppdm_dask.data.codebook import Codebook, Records, Reports
@@ -106,17 +106,9 @@ def sheltered(names: Collection[str], function: Callable[..., Any], *arguments: 
 
     Workers log the exceptions of tasks and send them; the threads of this process do neither.
     """
-    if _on_a_worker():
+    if on_a_worker():
         return guarded(function, names, *arguments)
     return function(*arguments)
-
-
-def _on_a_worker() -> bool:
-    try:
-        get_worker()
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)

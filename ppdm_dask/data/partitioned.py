@@ -4,6 +4,8 @@ Rooms above this one may know kinds of answers that the designs do not: a collec
 files in partitions.  `PLUGINS` names a function for each, and what calls it imports it by its name,
 as an entry point of another package would be; so no room imports one above it.
 
+The search asks for workers that evaluate an objective, and lazy reports for files, the same way.
+
 Beside it: what consumers of partitioned reports may rely on; and which answers this process has
 disguised already.
 """
@@ -26,7 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PLUGINS", "PartitionedReports", "notice", "plugin", "plugin_for", "table_of"]
 
-PLUGINS: dict[str, str] = {"dask": "ppdm_dask.cluster.reports:disguise"}
+PLUGINS: dict[str, str] = {
+    "dask": "ppdm_dask.cluster.reports:disguise",
+    "population": "ppdm_dask.cluster.population:offered_map",
+    "parts": "ppdm_dask.survey.disguise:write_parts",
+}
 """Module and function by name; see :func:`plugin`."""
 
 _DASK = ("dask", "distributed")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ppdm_dask.data.partitioned import plugin
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
@@ -191,6 +194,7 @@ def optimize(
     progress: Progress | None = None,
     objective: Objective | None = None,
     map: Callable[..., Any] | None = None,
+    client: Any = None,
 ) -> xr.Dataset:
     """Randomization matrices with the best trade-off between privacy and error.
 
@@ -230,7 +234,12 @@ def optimize(
         matrix of no use.  The same matrices have to give the same numbers.
     map : callable, optional
         ``"spea2"`` alone: how parts of a population are evaluated, in place of the built-in; for
-        an expensive objective :func:`ppdm_dask.cluster.population.population_map`.
+        an expensive objective :func:`ppdm_dask.cluster.population.population_map`.  The built-in
+        `map` itself keeps them in this process.
+    client : distributed.Client, optional
+        Workers that evaluate an `objective` which costs 50 ms a matrix or more; by default the
+        active client of Dask, if there is one.  The same matrices are found.  What costs less is
+        computed in this process: the paper's objective takes microseconds.  Excludes `map`.
 
     Returns
     -------
@@ -264,6 +273,8 @@ def optimize(
         )
     if method != "spea2" and map is not None:
         raise InputError(f"map: {method!r} has none; 'spea2' has", method)
+    if map is not None and client is not None:
+        raise InputError("give map or client, not both", map)
     if method != "spea2" and objective is not None:
         raise InputError(
             f"objective: {method!r} has none but the paper's, whose gradient or dual it uses; "
@@ -289,15 +300,16 @@ def optimize(
     about["labels"] = "positions" if categories is None else "categories"
     if objective is not None:
         ours = GivenObjective(problem, objective)
-        found = evolve(
-            problem,
-            settings,
-            stream,
-            checkpoint=path,
-            progress=progress,
-            mapper=map,
-            objective=ours,
-        )
+        with _mapper(map, client) as mapper:
+            found = evolve(
+                problem,
+                settings,
+                stream,
+                checkpoint=path,
+                progress=progress,
+                mapper=mapper,
+                objective=ours,
+            )
         return front_dataset(problem, found, labels, about, objective=ours.name)
     if method == "bound" and not listable(problem.n, problem.delta):
         raise InputError(
@@ -313,5 +325,19 @@ def optimize(
             problem, settings, stream, at=at, limit=limit, checkpoint=path, progress=progress
         )
     else:
-        found = evolve(problem, settings, stream, checkpoint=path, progress=progress, mapper=map)
+        with _mapper(map, client) as mapper:
+            found = evolve(
+                problem, settings, stream, checkpoint=path, progress=progress, mapper=mapper
+            )
     return front_dataset(problem, found, labels, about, limit=limit)
+
+
+def _mapper(
+    map: Callable[..., Any] | None, client: Any
+) -> AbstractContextManager[Callable[..., Any] | None]:
+    """What evaluates populations: the given map, or workers of a client, or None."""
+    # Whoever made a client has loaded Dask, which is not loaded to find none.
+    if map is not None or (client is None and "distributed" not in sys.modules):
+        return nullcontext(map)
+    offered: AbstractContextManager[Callable[..., Any] | None] = plugin("population")(client)
+    return offered
