@@ -18,7 +18,7 @@ from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
 from ppdm_dask.cluster.client import Pool
 from ppdm_dask.cluster.kinds.base import show_size
-from ppdm_dask.cluster.worker import check_peers
+from ppdm_dask.cluster.worker import Versions, check_peers
 from ppdm_dask.engine.cells import summarise
 from ppdm_dask.engine.interrupt import Interruption
 
@@ -70,10 +70,16 @@ class WorkerWatch:
     Parameters
     ----------
     pool : Pool
+
+    Attributes
+    ----------
+    versions : dict or None
+        What workers that come later have to be, once a first one was compared.
     """
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
+        self.versions: Versions | None = None
         self._mended = self._seen = monotonic()
 
     def check(self) -> bool:
@@ -113,7 +119,7 @@ class WorkerWatch:
             self.check()
             sleep(POLL_SECONDS)
         with lost_with_connection():
-            check_peers(self.pool.client, self.pool.source)
+            self.versions = check_peers(self.pool.client, self.pool.source)
             if self.pool.shared:
                 forget_orphans(self.pool.client)
 

@@ -10,19 +10,23 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
+from ppdm_dask.engine.cells import summarise
 from ppdm_dask.engine.interrupt import Interruption
 from ppdm_dask.errors import InputError, PPDMError
 
 if TYPE_CHECKING:
     from distributed import Client as Client
     from distributed import Future
+
+    from ppdm_dask.cluster.losses import WorkerWatch
 
 __all__ = ["FAN_IN", "HERE", "Place", "Work", "summed"]
 
@@ -31,10 +35,10 @@ FAN_IN = 16
 
 POLL_SECONDS = 0.1
 
+MOST_LOSSES = 4  # of all results, with a scheduler that is there again
+
 Work = Callable[[int, Any, Callable[[int], None]], Any]
 """Of the number of a piece, the piece, and a function that is told of records as they are done."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class Place:
         # Loading Dask takes half a second, which work in this process need not spend.
         from ppdm_dask.cluster.client import local_pool
         from ppdm_dask.cluster.kinds import load_profile
+        from ppdm_dask.cluster.losses import PoolLost, WorkerWatch
 
         profile = None if self.cluster is None else load_profile(self.cluster)
         with (
@@ -96,10 +101,26 @@ class Place:
             log = Path(logs) / "workers.log"
             pool = local_pool(self.workers, log) if profile is None else profile.pool(Path(logs))
             with pool as found:
+                # What is gone at the end is nowhere to be read.
+                found = replace(found, log=None)
+                watch = WorkerWatch(found)
+                try:
+                    if found.remote:
+                        watch.greet(signals)
+                except PoolLost as loss:
+                    raise _lost(found.source, loss) from None
+                _watches[found.client] = watch
                 yield found.client
 
 
 HERE = Place()
+
+_watches: WeakKeyDictionary[Client, WorkerWatch] = WeakKeyDictionary()
+"""Of clients whose workers are ours to replace, and to compare with this process."""
+
+
+def _lost(source: str, why: object) -> PPDMError:
+    return PPDMError(f"{source}: workers were lost: {why}; the same command starts over")
 
 
 @contextmanager
@@ -154,20 +175,50 @@ def summed(
             tree.put(work(i, piece, told))
         return tree.total()
     from distributed import KilledWorker
+    from distributed.client import ClosedClientError, FutureCancelledError
+    from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
-    root = _sent(work, pieces, add, tuple(names), client, told)
-    try:
-        # Not one long wait: signals come between.
-        while not root.done():
-            time.sleep(POLL_SECONDS)
-        return root.result()
-    except KilledWorker as error:
-        what = f"a piece of the data ended its worker {error.allowed_failures + 1} times"
-        raise PPDMError(f"{what}; give workers more memory") from None
+    from ppdm_dask.cluster.losses import PoolLost
+
+    watch = _watches.get(client)
+    source = "the cluster" if watch is None else watch.pool.source
+    notes = _Notes(told, len(pieces))
+    for _ in range(MOST_LOSSES):
+        try:
+            root = _sent(work, pieces, add, tuple(names), client, notes)
+            # Not one long wait: signals come between, and workers are replaced.
+            while not root.done():
+                time.sleep(POLL_SECONDS)
+                if watch is not None:
+                    watch.check()
+            return root.result()
+        except KilledWorker as error:
+            what = f"a piece of the data ended its worker {error.allowed_failures + 1} times"
+            raise PPDMError(f"{what}; give workers more memory") from None
+        except (PoolLost, NoWorkerError, NoValidWorkerError) as loss:
+            raise _lost(source, loss) from None
+        except (FutureCancelledError, ClosedClientError, OSError) as loss:
+            # Of a scheduler that is there again nothing is left but its name.
+            if client.status != "running":
+                raise _lost(source, f"the scheduler is gone ({summarise(loss)})") from None
+    raise _lost(source, f"results did not arrive, {MOST_LOSSES} times")
 
 
 def _nobody(records: int) -> None:
     pass
+
+
+class _Notes:
+    """Tells of the records of each piece once, though it may be done again."""
+
+    def __init__(self, done: Callable[[int], None], pieces: int) -> None:
+        self._done, self._waiting = done, set(range(pieces))
+
+    def take(self, i: int, records: int, future: Future[Any]) -> None:
+        """Take note of what has become of piece i."""
+        if future.status == "finished" and i in self._waiting:
+            self._waiting.discard(i)
+            self._done(records)
 
 
 class _Tree:
@@ -206,15 +257,16 @@ def _sent(
     add: Callable[[list[Any]], Any],
     names: tuple[str, ...],
     client: Client,
-    done: Callable[[int], None],
+    notes: _Notes,
 ) -> Future[Any]:
     """The last sum of the same tree, in tasks of a cluster."""
     # The work is a part of each task, and no data of its own: these are spilled to disk, and it may
     # hold a key.
-    do = partial(_do, work, names)
+    watch = _watches.get(client)
+    do = partial(_do, work, names, None if watch is None else watch.versions)
     level: list[Any] = client.map(do, range(len(pieces)), pieces, pure=False, key="ppdm-piece")
-    for future, piece in zip(level, pieces, strict=True):
-        future.add_done_callback(_Note(done, piece.records))
+    for i, (future, piece) in enumerate(zip(level, pieces, strict=True)):
+        future.add_done_callback(partial(notes.take, i, piece.records))
     while len(level) > 1:
         parts = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
         level = [client.submit(_add, add, part, pure=False) for part in parts]
@@ -222,18 +274,14 @@ def _sent(
     return found
 
 
-class _Note:
-    def __init__(self, done: Callable[[int], None], records: int) -> None:
-        self._done, self._records = done, records
-
-    def __call__(self, future: Future[Any]) -> None:
-        if future.status == "finished":
-            self._done(self._records)
-
-
-def _do(work: Work, names: tuple[str, ...], i: int, piece: Any) -> Any:
+def _do(
+    work: Work, names: tuple[str, ...], versions: Mapping[str, str] | None, i: int, piece: Any
+) -> Any:
     from ppdm_dask.cluster.partitions import guarded, opened
+    from ppdm_dask.cluster.worker import require_same
 
+    if versions is not None:
+        require_same(versions)
     # What is raised here holds no data, and neither do the arguments, which Dask logs with it.
     return opened(guarded(work, names, i, piece, _nobody))
 

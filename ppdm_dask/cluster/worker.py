@@ -16,6 +16,7 @@ import ssl
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 from distributed import Client, WorkerPlugin, get_worker
@@ -102,7 +103,18 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     )
 
 
-def check_peers(client: Client, source: str) -> None:
+@cache
+def _own_versions() -> Versions:
+    return own_versions()
+
+
+def require_same(versions: Mapping[str, str]) -> None:
+    """Raise ClusterError in a worker that is not what the driver is, which came late."""
+    if what := difference(versions, _own_versions()):
+        raise ClusterError(f"worker {get_worker().address}: {what}; one run needs the same everywhere")
+
+
+def check_peers(client: Client, source: str) -> Versions:
     """Refuse a scheduler and workers that are not what this process is, or that others can reach.
 
     Parameters
@@ -111,6 +123,11 @@ def check_peers(client: Client, source: str) -> None:
         Connected, with a worker or more.
     source : str
         Named in messages.
+
+    Returns
+    -------
+    dict
+        What they all are.
 
     Raises
     ------
@@ -126,6 +143,7 @@ def check_peers(client: Client, source: str) -> None:
         asked = {name: ours[name] for name in ours if name != CODE or CODE in versions}
         if what := difference(asked, versions):
             raise ClusterError(f"{source}: {who}: {what}; one run needs the same everywhere", who)
+    return ours
 
 
 def seen_versions(client: Client, source: str) -> dict[str, Versions]:

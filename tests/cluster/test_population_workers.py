@@ -19,7 +19,9 @@ from runs import check_gone
 
 import ppdm_dask as pp
 from ppdm_dask.cluster import population as population_room
+from ppdm_dask.cluster.client import ENVIRONMENT, LEAKED
 from ppdm_dask.cluster.population import population_map
+from ppdm_dask.cluster.surroundings import environment_kept
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.search.problem import Problem, evaluate
 
@@ -229,41 +231,38 @@ def test_a_signal_ends_the_search_and_its_workers(number, tmp_path):
     assert "Dask" not in errors and "distributed" not in errors
 
 
-def marking(P):
-    """Evaluated where the driver is not, it leaves a mark."""
-    if os.getpid() != DRIVER:
-        Path(os.environ["PPDM_MARKS"], str(os.getpid())).touch()
+def marking(driver, folder, P):
+    """Evaluated elsewhere than in the driver, it leaves a mark."""
+    if os.getpid() != driver:
+        Path(folder, str(os.getpid())).touch()
     return objective(P)
 
 
-def searched(**arguments):
-    front = pp.optimize(
-        PRIOR, 1_000, 0.8, method="spea2", objective=marking, generations=0, **arguments
-    )
+def searched(function, **arguments):
+    front = search(function, 0, **arguments)
     front.attrs["objective"] = "objective"
     return front
 
 
-def test_a_search_takes_the_active_client_or_the_one_given(serial, tmp_path, monkeypatch):
-    monkeypatch.setenv("PPDM_MARKS", str(tmp_path))
+def test_a_search_takes_the_active_client_or_the_one_given(tmp_path, monkeypatch):
     monkeypatch.setattr(population_room, "WORTH_SECONDS", 0.0)
     expected = search(objective, 0)
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
-        with Client(cluster, set_as_default=False) as client:
-            assert searched(client=client).identical(expected)
-            marks = set(tmp_path.iterdir())
-            assert marks
-            assert client.submit(searched_within).result().identical(expected)
-        with Client(cluster):
-            assert searched().identical(expected)
-            # Methods that have no work for a client take one too.
-            assert len(pp.optimize(PRIOR, 1_000, 0.8, method="bound")["mse"])
-    for mark in marks:
-        assert int(mark.name) != DRIVER
-
-
-def searched_within():
-    """Within a task: its own process does it, for the worker's thread would wait for itself."""
-    found = search(objective, 0)
-    found.attrs["objective"] = "objective"
-    return found
+    with (
+        environment_kept([*ENVIRONMENT, *LEAKED]),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+    ):
+        for default in (False, True):
+            (folder := tmp_path / str(default)).mkdir()
+            function = partial(marking, DRIVER, str(folder))
+            with Client(cluster, set_as_default=default) as client:
+                given = {} if default else {"client": client}
+                assert searched(function, **given).identical(expected)
+                assert len(list(folder.iterdir())) == 2
+                # Methods that have no work for workers take a client too.
+                pp.optimize(PRIOR, 1_000, 0.8, method="bound", **given)
+                # Within a task its own thread does it, which would wait for itself.
+                assert client.submit(searched, objective).result(60).identical(expected)
+    with pytest.raises(InputError, match="^give map or client, not both"):
+        search(objective, 0, map=map, client=client)
