@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import dask.dataframe as dd
@@ -41,6 +41,7 @@ from ppdm_dask.cluster.tasks import (
     labels,
     length,
     lengths,
+    numbered,
     offsets_of,
     summarise,
     total,
@@ -56,10 +57,19 @@ _WITHOUT_ORDER = (ShuffleBase, BaseSetIndexSortValues, Merge)
 """Expressions whose partitions have the same rows each time, and not the same order."""
 
 
+class Source(NamedTuple):
+    """Expression of answers, whether they have an order, offsets where known, and their files."""
+
+    expr: Expr
+    ordered: bool = True
+    offsets: npt.NDArray[np.int64] | None = None
+    files: tuple[Path, ...] = ()
+
+
 def source_of(
     answers: Any, codebook: Codebook, keep: Sequence[str]
-) -> tuple[Expr, bool, npt.NDArray[np.int64] | None]:
-    """Expression of the answers, whether they have an order, and offsets where they are known.
+) -> Source:
+    """Where answers come from.
 
     It is optimised here, once: partitions are numbered as they are from now on.
     """
@@ -68,6 +78,8 @@ def source_of(
     if isinstance(answers, dd.Series):
         answers = answers.to_frame()
     if isinstance(answers, dd.DataFrame):
+        if answers.index.name in keep and answers.index.name not in answers.columns:
+            answers = answers.reset_index()
         there = list(answers.columns)
         for name in names:
             if there.count(name) != 1:
@@ -76,11 +88,11 @@ def source_of(
                     f"column {shown(name)} {how}; the columns are {listed(there)}", name
                 )
         ordered = not any(isinstance(each, _WITHOUT_ORDER) for each in answers.expr.walk())
-        return answers[names].optimize().expr, ordered, None
+        return Source(answers[names].optimize().expr, ordered)
     several = list(answers) if isinstance(answers, list | tuple) else [answers]
     if all(isinstance(each, Delayed) or type(each).__name__ == "Future" for each in several):
         frame = dd.from_delayed(several, meta=empty, verify_meta=False)
-        return frame.optimize().expr, True, None
+        return Source(frame.optimize().expr)
     if not several or not all(isinstance(each, str | Path) for each in several):
         raise InputError(
             f"got a {type(answers).__name__} of Dask; a DataFrame, a list of delayed frames, or "
@@ -92,7 +104,7 @@ def source_of(
     # Files that changed are other answers; the name of the expression says so.
     stamps = tuple((each.st_mtime_ns, each.st_size) for each in states)
     frame = dd.from_map(partial(_itself, stamps=stamps), parts, meta=empty)
-    return frame.optimize().expr, True, known
+    return Source(frame.optimize().expr, True, known, tuple(files))
 
 
 def _itself(part: Any, stamps: tuple[tuple[int, int], ...]) -> Any:
@@ -271,7 +283,8 @@ class Offsets(_Tree):
 class Summary(Blockwise):
     """What a function makes of the reports of each partition, in the task that disguises."""
 
-    _parameters = ["frame", "part", "label"]
+    _parameters = ["frame", "part", "label", "numbers"]
+    _defaults = {"numbers": False}
 
     @cached_property
     def _name(self) -> str:
@@ -283,7 +296,10 @@ class Summary(Blockwise):
 
     def _task(self, name: Any, index: int) -> Task:
         frame = TaskRef((self.operand("frame")._name, index))
-        return Task(name, summarise, frame, TaskRef((self.operand("part")._name, 0)))
+        how = TaskRef((self.operand("part")._name, 0))
+        if self.operand("numbers"):
+            return Task(name, numbered, frame, how, index)
+        return Task(name, summarise, frame, how)
 
     def _broadcast_dep(self, dep: Expr) -> bool:
         return dep is self.operand("part")
@@ -312,17 +328,19 @@ class Join(_Single):
 class Labels(Expr):
     """Frames of labels.  A task apart: it may raise, since its argument is disguised."""
 
-    _parameters = ["frame"]
+    _parameters = ["frame", "index"]
 
     @property
     def _meta(self) -> Any:
-        return self.operand("frame")._meta
+        meta, index = self.operand("frame")._meta, self.operand("index")
+        return meta if index is None else meta.set_index(index)
 
     def _divisions(self) -> Any:
         return (None,) * (self.operand("frame").npartitions + 1)
 
     def _task(self, name: Any, index: int) -> Task:
-        return Task(name, labels, TaskRef((self.operand("frame")._name, index)))
+        reports = TaskRef((self.operand("frame")._name, index))
+        return Task(name, labels, reports, self.operand("index"))
 
 
 class _Persisted(FromGraph):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.dataframe as dd
@@ -40,12 +41,12 @@ from ppdm_dask.cluster.expressions import (
 from ppdm_dask.cluster.keys import HeldKey, KeyNumber
 from ppdm_dask.cluster.tasks import Plan, joined, labels
 from ppdm_dask.data.codebook import Codebook, Records, Reports
-from ppdm_dask.data.partitioned import notice
+from ppdm_dask.data.partitioned import notice, plugin
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.tables import count
 from ppdm_dask.randomness import KeyedStream, Stream
-from ppdm_dask.shown import listed
+from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -196,9 +197,11 @@ class LazyReports(_Collection):
         label: str | None = None,
     ) -> LazySum:
         """What :meth:`reduce` returns, not computed yet; tasks are called by the label."""
-        name = funcname(part) if label is None else label
-        how = Given(Named((part, self.codebook.names)), None)
-        return LazySum(Sum(Summary(self._expr, how, name), Named(add)))
+        return self._summed(part, add, funcname(part) if label is None else label)
+
+    def _summed(self, part: Any, add: Any, label: str, *, numbers: bool = False) -> LazySum:
+        how = Given(Named((part, (*self.codebook.names, *self._plan.keep))), None)
+        return LazySum(Sum(Summary(self._expr, how, label, numbers), Named(add)))
 
     def reduce(
         self,
@@ -230,15 +233,73 @@ class LazyReports(_Collection):
         names = None if over is None else tuple(over)
         return self.summed(partial(count, design=self.design, over=names), label="count")
 
-    def to_frame(self) -> dd.DataFrame:
+    def to_frame(self, index: str | None = None) -> dd.DataFrame:
         """A DataFrame of Dask with what `ppdm disguise` writes into files.
 
         Labels are categoricals; symbols that are no categories are numbers, and sets are bytes.
-        The index counts down from -1 within a partition: that of the source could tell an answer,
-        and no row of the source has the same.  What is assigned or joined to this frame by its
-        index is missing in all rows; `keep` of ``disguise`` brings columns along.
+
+        Parameters
+        ----------
+        index : str, optional
+            A kept column that becomes the index, such as the index of the source, by which other
+            columns of it can be joined.  By default the index counts down from -1 within a
+            partition: that of the source could tell an answer, and no row of the source has the
+            same.  What is assigned or joined to such a frame by its index is missing in all rows.
+
+        Raises
+        ------
+        InputError
+            If no column of the name is kept.
         """
-        return dd.DataFrame(Labels(self._expr))
+        if index is not None and index not in self._plan.keep:
+            kept = listed(self._plan.keep) or "none"
+            raise InputError(
+                f"index: got {shown(index)}; a column that is kept is needed, there are: {kept}",
+                index,
+            )
+        return dd.DataFrame(Labels(self._expr, index))
+
+    def to_parquet(
+        self, folder: str | Path, *, overwrite: bool = False, client: Client | None = None
+    ) -> None:
+        """Write the reports as a folder of parts, each in the task that makes them.
+
+        The folder is what ``ppdm disguise --out`` writes, and ``ppdm count``, ``ppdm estimate``,
+        ``pp.count(folder)`` and ``pp.estimate(folder, ...)`` take it.  It comes to its place when
+        it is whole, with a manifest that names all parts; what is killed before leaves nothing
+        that they take.  The same lazy reports, written twice, are not counted twice.
+
+        Parameters
+        ----------
+        folder : path
+            Not there yet, beside others that all workers see.
+        overwrite : bool
+            Replace a folder of parts of reports.
+        client : distributed.Client, optional
+            By default the active one, or threads of this process.
+
+        Raises
+        ------
+        InputError
+            If the folder is there, or cannot be; if a kept column has several types; for records
+            that the codebook or the design refuses.
+        DataError
+            If there are no reports.
+        """
+        plan = self._plan
+
+        def summed(part: Callable[..., Any], add: Callable[..., Any]) -> Any:
+            return self._summed(part, add, "write", numbers=True).compute(client=client)
+
+        plugin("parts")(
+            self,
+            summed,
+            Path(folder),
+            name=plan.name,
+            kept=plan.keep,
+            inputs=plan.inputs,
+            overwrite=overwrite,
+        )
 
     def __dask_postcompute__(self) -> Any:
         return joined, ()
@@ -269,7 +330,7 @@ def disguise(
     codebook : Codebook
         Of the answers.
     keep : sequence of str
-        Further columns that stay as they are.
+        Further columns that stay as they are; the name of the index of a DataFrame too.
 
     Raises
     ------
@@ -278,7 +339,7 @@ def disguise(
     """
     bound = design.bind(codebook, positions=stream.simulated)
     nobody = Records(np.zeros((0, len(codebook.names)), np.uint8), codebook)
-    expr, ordered, known = source_of(answers, codebook, keep)
+    expr, ordered, known, files = source_of(answers, codebook, keep)
     draws: KeyNumber | Stream = stream
     offsets: Expr | None = None
     # Types of kept columns are the source's, where it says them.
@@ -294,5 +355,5 @@ def disguise(
         offsets = Given(known, None)
     else:
         offsets = Offsets(Length(source, at_once))
-    plan = Plan(bound, codebook, draws, ordered, tuple(keep))
+    plan = Plan(bound, codebook, draws, ordered, tuple(keep), files)
     return LazyReports(Disguise(source, at_once, Given(plan, meta), offsets), plan)

@@ -12,6 +12,7 @@ from functools import reduce
 from operator import add as plus
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,7 @@ __all__ = [
     "labels",
     "length",
     "lengths",
+    "numbered",
     "offsets_of",
     "summarise",
     "total",
@@ -49,13 +51,19 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What all tasks of a disguise have in common; a task of its own, so that it is sent once."""
+    """What all tasks of a disguise have in common; a task of its own, so that it is sent once.
+
+    Beside it, for files of the reports: the files that the answers are read from, and a random name
+    of the disguise, by which the same reports are not counted twice.
+    """
 
     design: Design
     codebook: Codebook
     draws: KeyNumber | Stream
     ordered: bool
     keep: tuple[str, ...] = ()
+    inputs: tuple[Path, ...] = ()
+    name: str = field(default_factory=lambda: uuid4().hex)
 
     def __dask_tokenize__(self) -> object:
         if isinstance(self.draws, KeyNumber):
@@ -73,8 +81,8 @@ class Plan:
 
     def told(self) -> Plan:
         """The plan as tasks have it: with the number of the key."""
-        draws = self.draws
-        return replace(self, draws=KeyNumber(draws.number)) if isinstance(draws, HeldKey) else self
+        draws = KeyNumber(self.draws.number) if isinstance(self.draws, HeldKey) else self.draws
+        return replace(self, draws=draws, inputs=(), name="")
 
     def disguise(self, records: Records, i: int) -> Reports:
         """Reports of partition i."""
@@ -183,6 +191,12 @@ def summarise(reports: Any, how: tuple[Callable[[Reports], Any], Collection[str]
     return reports if isinstance(reports, Refusal) else sheltered(names, function, reports)
 
 
+def numbered(reports: Any, how: tuple[Callable[..., Any], Collection[str]], i: int) -> Any:
+    """As :func:`summarise`, by a function that knows which partition it is."""
+    function, names = how
+    return reports if isinstance(reports, Refusal) else sheltered(names, function, i, reports)
+
+
 def total(results: list[Any], add: Callable[[list[Any]], Any] | None) -> Any:
     """The sum of some results, or a refusal that is among them."""
     for each in results:
@@ -209,25 +223,33 @@ def joined(parts: list[Any]) -> Reports:
     )
 
 
-def labels(reports: Any) -> pd.DataFrame:
-    """Reports as they are written to files: labels, numbers of other symbols, packed sets."""
+def labels(reports: Any, index: str | None = None) -> pd.DataFrame:
+    """Reports as they are written to files: labels, numbers of other symbols, packed sets.
+
+    Parameters
+    ----------
+    reports : Reports or Refusal
+    index : str, optional
+        Kept column that becomes the index.
+    """
     reports = opened(reports)
     columns: dict[str, Any] = {}
     # From -1 downwards, which frames of answers do not have: whatever aligns both by their index
     # finds no pair, where counting upwards would pair each person with another one's report.
-    index = pd.RangeIndex(-1, -len(reports) - 1, -1)
+    down = pd.RangeIndex(-1, -len(reports) - 1, -1)
     sizes = zip(reports.codebook.attributes, reports.sizes, strict=True)
     for attribute, size in sizes:
         name = attribute.name
         if name in reports.sets:
             rows = [bytes(row) for row in reports.sets[name]]
-            columns[name] = pd.Series(rows, index, dtype=object)
+            columns[name] = pd.Series(rows, down, dtype=object)
         elif size != len(attribute):
             columns[name] = reports.column(name).astype(np.int32)
         else:
             codes = reports.column(name).astype(np.int32)
             columns[name] = pd.Categorical.from_codes(codes, pd.Index(attribute.categories))
-    return pd.DataFrame(columns | dict(reports.kept), index=index)
+    frame = pd.DataFrame(columns | dict(reports.kept), index=down)
+    return frame if index is None else frame.set_index(index)
 
 
 def length(parts: Any) -> Any:

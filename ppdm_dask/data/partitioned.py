@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -26,16 +26,28 @@ from ppdm_dask.shown import quoted
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
 
-__all__ = ["PLUGINS", "PartitionedReports", "notice", "plugin", "plugin_for", "table_of"]
+__all__ = [
+    "PLUGINS",
+    "PartitionedReports",
+    "Paths",
+    "notice",
+    "opened",
+    "plugin",
+    "plugin_for",
+    "table_of",
+]
 
 PLUGINS: dict[str, str] = {
     "dask": "ppdm_dask.cluster.reports:disguise",
     "population": "ppdm_dask.cluster.population:offered_map",
-    "parts": "ppdm_dask.survey.disguise:write_parts",
+    "files": "ppdm_dask.survey.stored:open_reports",
+    "parts": "ppdm_dask.survey.stored:write_parts",
 }
 """Module and function by name; see :func:`plugin`."""
 
 _DASK = ("dask", "distributed")
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @runtime_checkable
@@ -93,6 +105,14 @@ def plugin_for(answers: object) -> Callable[..., Any] | None:
         if not (isinstance(each, str | os.PathLike) or package in _DASK):
             return None
     return plugin("dask")
+
+
+def opened(reports: Any) -> Any:
+    """Reports, or in place of paths what reads them: folders of parts, files and patterns."""
+    several = isinstance(reports, list | tuple) and len(reports) > 0
+    if all(isinstance(each, str | os.PathLike) for each in (reports if several else [reports])):
+        return plugin("files")(reports)
+    return reports
 
 
 def table_of(answers: object) -> Any:

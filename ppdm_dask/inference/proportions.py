@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, to_scale
 from ppdm_dask.data.codebook import Records, Reports
-from ppdm_dask.data.partitioned import PartitionedReports
+from ppdm_dask.data.partitioned import PartitionedReports, Paths, opened
 from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, covering
@@ -44,7 +44,7 @@ Question = tuple[Any, tuple[str, ...], Event | None]
 
 
 def estimate(
-    evidence: Records | PartitionedReports | Evidence | Sequence[Records],
+    evidence: Records | PartitionedReports | Paths | Evidence | Sequence[Records],
     over: Over | None = None,
     by: str | Iterable[str] = (),
     where: Event | None = None,
@@ -65,7 +65,8 @@ def estimate(
     ----------
     evidence : Reports, Records, lazy reports, ContingencyTable, WeightSums or GroupedSums
         Reports, undisguised records, or what :func:`evidence_of` or :func:`ppdm_dask.count` made of
-        some.  Under a stratified design, the reports of each stratum.
+        some; or paths of files and folders of reports.  Under a stratified design, the reports of
+        each stratum.
     over : iterable of str, mapping, or sequence of mappings
         Attributes, for the proportions of all their joint categories; an event, as a mapping of
         attributes to a label or labels, for a single proportion; or several events, whose
@@ -112,6 +113,7 @@ def estimate(
     if method not in get_args(Method):
         raise InputError(f"method: got {given(method)}; {listed(get_args(Method))} are known")
     groups = (by,) if isinstance(by, str) else tuple(by)
+    evidence = opened(evidence)
     if isinstance(evidence, WeightSums | GroupedSums):
         if over is not None or groups or where or weights is not None or strata is not None:
             raise InputError(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.data.partitioned import PartitionedReports
+from ppdm_dask.data.partitioned import PartitionedReports, Paths, opened
 from ppdm_dask.designs.matching import (
     bound_to,
     covering,
@@ -345,7 +345,7 @@ def _tally(
 
 
 def count(
-    records: Records | PartitionedReports,
+    records: Records | PartitionedReports | Paths,
     design: Design | None = None,
     over: Iterable[str] | None = None,
 ) -> ContingencyTable:
@@ -357,7 +357,8 @@ def count(
     Parameters
     ----------
     records : Reports, or Records for the undisguised truth under a design that covers nothing of it
-        Or reports in partitions, such as lazy ones, which are counted where they are made.
+        Or reports in partitions, such as lazy ones, which are counted where they are made; or paths
+        of files and folders of reports.
     design : Design, optional
         The design that made the reports; by default the one that they carry.
     over : iterable of str, optional
@@ -371,6 +372,7 @@ def count(
     CodebookError
         If there is no attribute of a name.
     """
+    records = opened(records)
     if isinstance(records, PartitionedReports):
         names = None if over is None else tuple(over)
         table: ContingencyTable = records.reduce(partial(count, design=design, over=names))

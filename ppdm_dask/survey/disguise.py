@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ppdm_dask.audit.certainty import Certainty, bare_attributes, certainties
 from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.cluster.spread import HERE, Place, Work, summed
 from ppdm_dask.data.codebook import Codebook
-from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
+from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError, RunFolderError
 from ppdm_dask.files.columns import cell_texts
 from ppdm_dask.files.reader import (
     BLOCK,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ppdm_dask.designs import Design
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Disguised", "disguise_file", "writing"]
+__all__ = ["Disguised", "disguise_file", "write_part", "writing"]
 
 
 Append = Callable[["Reports", "pd.DataFrame"], None]
@@ -371,13 +371,51 @@ def _written(
     i: int, piece: Piece, told: Callable[[int], None], *, task: _Disguise, folder: str
 ) -> _Made:
     """One task: read, encode, disguise, write.  Raw records go no further."""
-    path = Path(folder) / part_name(i)
-    disguise, batch = task.about.batches[0], batch_of(task.about.batches[0], i)
-    about = replace(task.about, batches=(batch,), disguise=disguise)
-    with writing(path, about, dict(task.others), task.paths) as append:
-        made = _appended(i, piece, told, task=task, append=append)
-    part = Part(path.name, made.records, seal_of(path), batch)
+    made, part = write_part(
+        i,
+        task.about,
+        dict(task.others),
+        task.paths,
+        folder,
+        lambda append: _appended(i, piece, told, task=task, append=append),
+    )
     return replace(made, parts=(part,))
+
+
+T = TypeVar("T")
+
+
+def write_part(
+    i: int,
+    about: About,
+    kept: Mapping[str, Any],
+    inputs: Sequence[Path],
+    folder: str,
+    fill: Callable[[Append], T],
+) -> tuple[T, Part]:
+    """Write part i of a folder: what `fill` returns, and the part.
+
+    A task that is run again writes the same file; what comes from two at once is whole.
+    """
+    path = Path(folder) / part_name(i)
+    if not path.parent.is_dir():
+        raise RunFolderError(
+            f"{path.parent}: is not there on the machine of a worker; write to a folder that all "
+            "machines share",
+            path.parent,
+        )
+    disguise, batch = about.batches[0], batch_of(about.batches[0], i)
+    named = replace(about, batches=(batch,), disguise=disguise)
+    n = 0
+    with writing(path, named, dict(kept), inputs) as append:
+
+        def counted(reports: Reports, others: pd.DataFrame) -> None:
+            nonlocal n
+            n += len(reports)
+            append(reports, others)
+
+        found = fill(counted)
+    return found, Part(path.name, n, seal_of(path), batch)
 
 
 def _appended(
