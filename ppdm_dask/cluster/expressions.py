@@ -66,9 +66,7 @@ class Source(NamedTuple):
     files: tuple[Path, ...] = ()
 
 
-def source_of(
-    answers: Any, codebook: Codebook, keep: Sequence[str]
-) -> Source:
+def source_of(answers: Any, codebook: Codebook, keep: Sequence[str]) -> Source:
     """Where answers come from.
 
     It is optimised here, once: partitions are numbered as they are from now on.

@@ -93,17 +93,16 @@ class Place:
         with (
             Interruption() as signals,
             _hanging_up(),
-            signals.at_once(),
             tempfile.TemporaryDirectory(
                 prefix=".ppdm-workers-", dir=None if profile is None else self.folder.resolve()
             ) as logs,
         ):
             log = Path(logs) / "workers.log"
             pool = local_pool(self.workers, log) if profile is None else profile.pool(Path(logs))
-            with pool as found:
+            # Not at once while workers are started or ended, which a signal would leave half done.
+            with pool as found, signals.at_once():
                 # What is gone at the end is nowhere to be read.
-                found = replace(found, log=None)
-                watch = WorkerWatch(found)
+                watch = WorkerWatch(replace(found, log=None))
                 try:
                     if found.remote:
                         watch.greet(signals)

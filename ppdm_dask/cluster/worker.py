@@ -111,7 +111,9 @@ def _own_versions() -> Versions:
 def require_same(versions: Mapping[str, str]) -> None:
     """Raise ClusterError in a worker that is not what the driver is, which came late."""
     if what := difference(versions, _own_versions()):
-        raise ClusterError(f"worker {get_worker().address}: {what}; one run needs the same everywhere")
+        raise ClusterError(
+            f"worker {get_worker().address}: {what}; one run needs the same everywhere"
+        )
 
 
 def check_peers(client: Client, source: str) -> Versions:

@@ -372,11 +372,12 @@ def count(
     CodebookError
         If there is no attribute of a name.
     """
-    records = opened(records)
-    if isinstance(records, PartitionedReports):
+    there: Records | PartitionedReports = opened(records)
+    if isinstance(there, PartitionedReports):
         names = None if over is None else tuple(over)
-        table: ContingencyTable = records.reduce(partial(count, design=design, over=names))
+        table: ContingencyTable = there.reduce(partial(count, design=design, over=names))
         return table
+    records = there
     design = getattr(records, "design", None) if design is None else design
     if design is None:
         raise RecordsError("design: got none; the design that made the reports is needed", records)

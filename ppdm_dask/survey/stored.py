@@ -6,7 +6,7 @@ The folder is the one that ``ppdm disguise --out`` writes; see :mod:`ppdm_dask.s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add as plus
 from pathlib import Path
@@ -163,7 +163,9 @@ def _sources(paths: list[Path]) -> Sources:
     sources = open_sources(found, about.codebook, about.design.bind(about.codebook), names)
     for path, each in sources:
         if each.kind != "reports":
-            raise DataError(f"{path}: holds counts; `ppdm count` and `ppdm estimate` add them", path)
+            raise DataError(
+                f"{path}: holds counts; `ppdm count` and `ppdm estimate` add them", path
+            )
     return sources
 
 

@@ -249,9 +249,7 @@ def test_a_search_takes_the_active_client_or_the_one_given(tmp_path, monkeypatch
     expected = search(objective, 0)
     with (
         environment_kept([*ENVIRONMENT, *LEAKED]),
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-        ) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
     ):
         for default in (False, True):
             (folder := tmp_path / str(default)).mkdir()
@@ -264,5 +262,5 @@ def test_a_search_takes_the_active_client_or_the_one_given(tmp_path, monkeypatch
                 pp.optimize(PRIOR, 1_000, 0.8, method="bound", **given)
                 # Within a task its own thread does it, which would wait for itself.
                 assert client.submit(searched, objective).result(60).identical(expected)
-    with pytest.raises(InputError, match="^give map or client, not both"):
+    with pytest.raises(InputError, match=r"^give map or client, not both"):
         search(objective, 0, map=map, client=client)

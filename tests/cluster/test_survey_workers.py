@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.cluster.client import Pool, local_pool
-from ppdm_dask.cluster.spread import Place
+from ppdm_dask.cluster.spread import Place, summed
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.errors import DataError
 from ppdm_dask.survey import pieces
@@ -104,6 +107,33 @@ def of_python(frame: pd.DataFrame) -> pd.DataFrame:
     return BOOK.decode(made).astype(object)
 
 
+def slowly(i: int, _: object, __: object) -> int:
+    time.sleep(0.01)
+    return i
+
+
+def test_workers_that_are_killed_as_they_start_are_replaced(tmp_path: Path) -> None:
+    """Dask's nannies give up such workers; then nobody would do the work, and it would not end."""
+    stop = time.monotonic() + 5
+    killed = []
+
+    def kill() -> None:
+        while time.monotonic() < stop:
+            for child in multiprocessing.active_children():
+                if child.name.startswith("Dask Worker") and child.pid:
+                    killed.append(child.pid)
+                    child.kill()
+            time.sleep(0.3)
+
+    with Place(2).client() as client:
+        killer = threading.Thread(target=kill)
+        killer.start()
+        items = [SimpleNamespace(records=1)] * 50
+        assert summed(slowly, items, sum, (), client=client) == sum(range(50))
+        killer.join()
+    assert len(killed) > 2
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize(("files", "group"), [(1, 900), (3, 700), (7, 10_000)])
 def test_counts_do_not_depend_on_workers_files_or_formats(
@@ -168,15 +198,24 @@ def command(*more: str) -> list[str]:
 def test_a_driver_that_is_ended_leaves_nothing_that_counts(tmp_path: Path) -> None:
     frame = answers(200_000)
     write(frame, tmp_path / "s.parquet", 1_000)
-    for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
+    # While workers are being started, and when parts are there.
+    early, late = ".R.{}-*.part", ".R.{}-*.part/part-*"
+    for number, moment, code in (
+        (signal.SIGINT, early, 130),
+        (signal.SIGINT, late, 130),
+        (signal.SIGKILL, late, -9),
+    ):
         with subprocess.Popen(command(), stderr=subprocess.PIPE, text=True) as process:
-            begun = f".R.{process.pid}-*.part/part-*"
             deadline = time.monotonic() + 60
-            while not list(tmp_path.glob(begun)) and time.monotonic() < deadline:
+            while not list(tmp_path.glob(moment.format(process.pid))):
+                assert time.monotonic() < deadline
                 time.sleep(0.01)
             process.send_signal(number)
+            began = time.monotonic()
             _, said = process.communicate(timeout=60)
         assert (process.returncode, "Traceback" in said) == (code, False)
+        assert not re.search("INFO|WARNING|distributed", said), said
+        assert time.monotonic() < began + 8
         assert not Path("R").exists()
         assert len(list(tmp_path.glob(".R.*.part"))) == (number == signal.SIGKILL)
     done = subprocess.run(command(), capture_output=True, text=True, check=True)
