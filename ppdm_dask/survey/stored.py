@@ -163,9 +163,8 @@ def _sources(paths: list[Path]) -> Sources:
     sources = open_sources(found, about.codebook, about.design.bind(about.codebook), names)
     for path, each in sources:
         if each.kind != "reports":
-            raise DataError(
-                f"{path}: holds counts; `ppdm count` and `ppdm estimate` add them", path
-            )
+            what = "holds counts, which `ppdm count` and `ppdm estimate` add up"
+            raise DataError(f"{path}: {what}; files of reports are needed", path)
     return sources
 
 
