@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -237,3 +240,34 @@ def test_a_collection_that_dask_optimises_is_written_too(frame: pd.DataFrame) ->
     (lazy,) = dask.optimize(DESIGN.disguise(source(frame)))
     lazy.to_parquet("R")
     np.testing.assert_array_equal(pp.count("R").counts, pp.count(lazy).counts)
+
+
+KILLED = """
+import time
+import dask.dataframe as dd, pandas as pd
+import ppdm_dask as pp
+
+def slow(i):
+    time.sleep(0.3)
+    return pd.DataFrame({"used": ["no", "yes"] * 50})
+
+meta = pd.DataFrame({"used": ["no"]})
+book = pp.Codebook((pp.Attribute("used", ("no", "yes")),))
+reports = pp.Warner("used", 0.8).bind(book).disguise(dd.from_map(slow, range(100), meta=meta))
+reports.to_parquet("R")
+"""
+
+
+def test_nothing_takes_what_is_killed_before_its_manifest(frame: pd.DataFrame) -> None:
+    Path("run.py").write_text(KILLED)
+    with subprocess.Popen([sys.executable, "run.py"]) as process:
+        deadline = time.monotonic() + 60
+        while not (parts := list(Path().glob(".R.*.part/part-*.parquet"))):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    for path in ("R", "*", parts[0].parent, parts[0]):
+        with pytest.raises(InputError):
+            pp.count(path)
+    DESIGN.disguise(source(frame)).to_parquet("R")
+    assert not list(Path().glob(".R.*")) and pp.count("R").n == N

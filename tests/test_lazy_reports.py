@@ -10,8 +10,10 @@ from typing import Any
 
 import dask
 import dask.dataframe as dd
+import narwhals as nw
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -92,6 +94,16 @@ COLLECTIONS: dict[str, Callable[[pd.DataFrame], Any]] = {
         pa.Schema.from_pandas(frame), pa.Table.from_pandas(frame).to_batches(700)
     ),
     "dict": lambda frame: frame.to_dict("list"),
+    "polars": lambda frame: pl.from_pandas(frame),
+    "polars in chunks": lambda frame: pl.concat(
+        [pl.from_pandas(frame.head(700)), pl.from_pandas(frame.tail(-700))], rechunk=False
+    ),
+    "polars with types": lambda frame: pl.from_pandas(frame).with_columns(
+        pl.col("used").cast(pl.Enum(["yes", "no"])), pl.col("region").cast(pl.Categorical)
+    ),
+    "dict of polars": lambda frame: pl.from_pandas(frame).to_dict(),
+    "narwhals of pandas": lambda frame: nw.from_native(frame),
+    "narwhals of polars": lambda frame: nw.from_native(pl.from_pandas(frame)),
     "dask": lambda frame: dd.from_pandas(frame, npartitions=7),
     "one partition": lambda frame: dd.from_pandas(frame, npartitions=1),
     "unknown divisions": lambda frame: from_frames(cut(frame, 333)),
@@ -123,6 +135,15 @@ def test_a_simulation_is_the_same_for_any_collection(
         reports = reports.compute()
     np.testing.assert_array_equal(reports.codes, whole.codes)
     assert (reports.design_digest, reports.simulated) == (whole.design_digest, True)
+
+
+def test_partitions_lack_categories_and_have_them_in_another_order(frame: pd.DataFrame) -> None:
+    pieces = [piece.astype("category") for piece in cut(frame[["region", "used"]].head(60), 2)]
+    assert {tuple(piece["used"].cat.categories) for piece in pieces} > {("no",), ("no", "yes")}
+    pieces[3] = pieces[3].assign(used=pieces[3]["used"].cat.set_categories(["yes", "no"]))
+    found = DESIGN.disguise(from_frames(pieces), SEED).compute()
+    expected = DESIGN.disguise(BOOK.encode(frame.head(60)), SEED)
+    np.testing.assert_array_equal(found.codes, expected.codes)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
@@ -299,6 +320,19 @@ def test_labels_are_as_in_files_of_reports() -> None:
     assert found["c"].tolist() == [("l", "m", "r")[code] for code in codes.column("c")]
     assert found["b"].tolist() == codes.column("b").tolist() and set(found["b"]) == {0, 1, 2}
     assert b"".join(found["a"]) == codes.sets["a"].tobytes()
+
+
+def test_frames_that_polars_has_not_collected_are_refused(frame: pd.DataFrame) -> None:
+    for lazy in (pl.from_pandas(frame).lazy(), nw.from_native(pl.from_pandas(frame).lazy())):
+        with pytest.raises(CodebookError, match=r"got a LazyFrame; .*\(collect a lazy one\)"):
+            DESIGN.disguise(lazy, SEED)
+
+
+def test_a_wrapped_frame_is_known_again(frame: pd.DataFrame) -> None:
+    given = pl.from_pandas(frame)
+    DESIGN.disguise(given)
+    with pytest.warns(DisguisedAgain):
+        DESIGN.disguise(nw.from_native(given))
 
 
 def test_errors_say_where(frame: pd.DataFrame, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from ppdm_dask import privacy as formulas
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype
-from ppdm_dask.data.partitioned import notice, plugin_for, table_of
+from ppdm_dask.data.partitioned import native, notice, plugin_for, table_of
 from ppdm_dask.designs.binding import Binding, check_fit, require_labels
 from ppdm_dask.designs.labels import Orders
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
@@ -424,10 +424,10 @@ class Design(Binding, ABC):
         Parameters
         ----------
         answers : Records, table, collection of Dask, or files
-            Records are coded already.  A table is a frame of pandas or polars, an Arrow table,
-            whatever gives an Arrow stream, or a mapping of columns.  A DataFrame of Dask, a list of
-            its delayed frames, and files (a path, a list of paths, a folder or a glob) give lazy
-            reports, the same ones however often they are computed: see
+            Records are coded already.  A table is a frame of pandas, polars or narwhals, an Arrow
+            table, whatever gives an Arrow stream, or a mapping of columns.  A DataFrame of Dask, a
+            list of its delayed frames, and files (a path, a list of paths, a folder or a glob) give
+            lazy reports, the same ones however often they are computed: see
             :class:`ppdm_dask.cluster.reports.LazyReports`.
         stream : Stream, optional
             ``Stream.from_seed(seed)`` simulates.  By default draws are cryptographic, as with
@@ -465,6 +465,7 @@ class Design(Binding, ABC):
                 ", or give codebook=",
                 self,
             )
+        answers = native(answers)
         elsewhere = plugin_for(answers)
         if elsewhere is not None:
             lazy: PartitionedReports = elsewhere(self, answers, stream, book, keep)

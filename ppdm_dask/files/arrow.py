@@ -60,7 +60,7 @@ def as_frame(data: Any, columns: Collection[str]) -> pd.DataFrame:
     if not hasattr(data, "__arrow_c_stream__"):
         raise CodebookError(
             f"got a {type(data).__name__}; a DataFrame of pandas or polars, or an Arrow table, is "
-            "needed"
+            "needed (collect a lazy one)"
         )
     import pyarrow as pa
 

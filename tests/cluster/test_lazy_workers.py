@@ -8,6 +8,7 @@ import importlib
 import json
 import logging
 import pickle
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -28,7 +29,8 @@ from distributed import Client, LocalCluster, futures_of, wait
 
 import ppdm_dask as pp
 from ppdm_dask.cluster import keys
-from ppdm_dask.errors import CodebookError, PPDMError
+from ppdm_dask.errors import CodebookError, InputError, PPDMError
+from ppdm_dask.survey import stored
 
 pytestmark = pytest.mark.cluster
 
@@ -132,6 +134,30 @@ def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: Lo
     truth = np.concatenate([BOOK.encode(answers(i)).column("used") for i in range(12)])
     # 12,000 answers, told right with probability .8: SE .0037.
     assert abs((first.column("used") == truth).mean() - 0.8) < 0.015
+
+
+def test_files_are_written_by_the_workers_that_make_the_reports(
+    client: Client, cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part once, though its worker is killed; none by this process."""
+    monkeypatch.setattr(stored, "write_part", None)
+    reports = DESIGN.disguise(source(20_000, first=900), keep=["name"])
+    forgotten(cluster)
+    killer = threading.Timer(0.2, kill_one, [cluster])
+    killer.start()
+    reports.to_parquet(tmp_path / "R")
+    killer.join()
+    client.wait_for_workers(2, timeout=60)
+    assert len(list((tmp_path / "R").iterdir())) == 13
+    assert [path.name for path in tmp_path.iterdir()] == ["R"]
+    found = dd.read_parquet(tmp_path / "R/part-*.parquet").compute(scheduler="threads")
+    expected = reports.to_frame().compute(scheduler="threads")
+    for name in ("used", "region", "name"):
+        assert found[name].astype(str).tolist() == expected[name].astype(str).tolist()
+    here = pp.count(tmp_path / "R")  # by the workers of the active client
+    np.testing.assert_array_equal(here.counts, pp.count(reports).counts)
+    with pytest.raises(InputError, match="R: is there already"):
+        reports.to_parquet(tmp_path / "R", client=client)
 
 
 def test_every_way_to_compute(client: Client) -> None:
