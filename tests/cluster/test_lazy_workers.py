@@ -150,7 +150,7 @@ def test_files_are_written_by_the_workers_that_make_the_reports(
     client.wait_for_workers(2, timeout=60)
     assert len(list((tmp_path / "R").iterdir())) == 13
     assert [path.name for path in tmp_path.iterdir()] == ["R"]
-    found = dd.read_parquet(tmp_path / "R/part-*.parquet").compute(scheduler="threads")
+    found = pd.concat(map(pd.read_parquet, sorted((tmp_path / "R").glob("part-*"))))
     expected = reports.to_frame().compute(scheduler="threads")
     for name in ("used", "region", "name"):
         assert found[name].astype(str).tolist() == expected[name].astype(str).tolist()
