@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.uncertainty import standard_error_of
 from ppdm_dask.mine.arrays import Columns
+from ppdm_dask.mine.evidence import row_keys
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
 Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
+Outcome = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+"""What is asked of coded records: a number each, or a row of numbers."""
 
 ENUMERATED = 1 << 20
 """Evaluations of the classifier up to which the sum over the truth is exact."""
@@ -75,6 +79,34 @@ def score_disguised(
     InputError
         If the sum has to be sampled and there is no stream.
     """
+    weights = truth_weights(correct, reports, design, stream)
+    n = len(weights)
+    mean = math.fsum(weights) / n
+    error = math.nan
+    if n > 1:
+        # Weights that are all alike by chance say nothing of how they vary.
+        square = math.fsum(weights**2) / n
+        spread = np.array(max(square - mean**2, 0.0) / (n - 1))
+        error = float(standard_error_of(undefined(spread, n, max(square, 1.0))[0]))
+    return Estimate.single(mean, error, n)
+
+
+def truth_weights(
+    outcome: Outcome, reports: Reports, design: Design, stream: Stream | None = None
+) -> Floats:
+    """Unbiased weights, one a report, of an outcome of the truth: ``sum_x B[x, y] outcome(x)``.
+
+    Parameters
+    ----------
+    outcome : callable
+        ``outcome(codes)``: shape (n,) or (n, m), for coded records over the reports' attributes.
+    reports, design, stream
+        As for :func:`score_disguised`, whose errors are raised.
+
+    Returns
+    -------
+    array, shape (n,) or (n, m)
+    """
     if not len(reports):
         raise RecordsError("there are no test reports; at least one is needed", reports)
     design = bound_to(reports, design)
@@ -85,27 +117,17 @@ def score_disguised(
     names = reports.codebook.names
     columns = [reports.codebook.index(name) for name in design.attributes]
     others = [i for i in range(len(names)) if i not in columns]
-    rest, which = np.unique(reports.codes[:, others], axis=0, return_inverse=True)
-    which = which.ravel()
-    if design.n_true * max(len(rest), 1) <= ENUMERATED:
-        weights = _enumerate(correct, reports.codes, design, columns, others, rest, which)
-    elif stream is not None:
-        weights = _sample(correct, reports.codes, design, columns, stream)
-    else:
-        raise InputError(
-            f"scoring sums over {design.n_true} joint categories for {len(rest)} undisguised "
-            f"patterns, more than {ENUMERATED} terms: give a stream to sample them",
-            design,
-        )
-    n = len(weights)
-    mean = math.fsum(weights) / n
-    error = math.nan
-    if n > 1:
-        # Weights that are all alike by chance say nothing of how they vary.
-        square = math.fsum(weights**2) / n
-        spread = np.array(max(square - mean**2, 0.0) / (n - 1))
-        error = float(standard_error_of(undefined(spread, n, max(square, 1.0))[0]))
-    return Estimate.single(mean, error, n)
+    keys = row_keys(reports.codes[:, others], [reports.sizes[i] for i in others])
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    if design.n_true * len(first) <= ENUMERATED:
+        return _enumerate(outcome, reports.codes, design, columns, first, which.ravel())
+    if stream is not None:
+        return _sample(outcome, reports.codes, design, columns, stream)
+    raise InputError(
+        f"scoring sums over {design.n_true} joint categories for {len(first)} undisguised "
+        f"patterns, more than {ENUMERATED} terms: give a stream to sample them",
+        design,
+    )
 
 
 def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None) -> Estimate:
@@ -132,42 +154,52 @@ def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None)
 
 
 def _enumerate(
-    correct: Correct,
+    outcome: Outcome,
     codes: npt.NDArray[Any],
     design: Design,
     columns: list[int],
-    others: list[int],
-    rest: npt.NDArray[Any],
+    first: npt.NDArray[np.int64],
     which: npt.NDArray[np.int64],
 ) -> Floats:
-    """A(y) exactly: B transposed, applied to the classifier's table of hits."""
+    """A(y) exactly: B transposed, applied to the table of outcomes.
+
+    Parameters
+    ----------
+    codes : array, shape (n, attributes)
+    columns : list of int
+        Those that are disguised.
+    first, which : int arrays, shapes (patterns,) and (n,)
+        A report of each pattern of the other columns, and the pattern of each report.
+    """
     domain = np.indices(design.shape, dtype=code_dtype(max(design.shape)))
-    truth = np.empty((design.n_true, codes.shape[1]), dtype=codes.dtype, order="F")
-    truth[:, columns] = domain.reshape(len(design.shape), -1).T
-    joint = design.joint(codes[:, columns])
-    weights = np.empty(len(codes))
-    for pattern, values in enumerate(rest):
-        truth[:, others] = values
-        table = design.invert_transposed(correct(truth).astype(float))
-        rows = which == pattern
-        weights[rows] = table[joint[rows]]
+    truth = np.empty((design.n_true * len(first), codes.shape[1]), dtype=codes.dtype, order="F")
+    # All joint categories with each pattern, the patterns running fastest.
+    for column in range(codes.shape[1]):
+        truth[:, column] = np.tile(codes[first, column], design.n_true)
+    truth[:, columns] = np.repeat(domain.reshape(len(design.shape), -1).T, len(first), axis=0)
+    found = outcome(truth).astype(float)
+    table = design.invert_transposed(found.reshape(design.n_true, -1))
+    table = table.reshape(design.n_reported, len(first), *found.shape[1:])
+    weights: Floats = table[design.joint(codes[:, columns]), which]
     return weights
 
 
 def _sample(
-    correct: Correct,
+    outcome: Outcome,
     codes: npt.NDArray[Any],
     design: Design,
     columns: list[int],
     stream: Stream,
 ) -> Floats:
     """A(y) without bias: x is drawn in proportion to |B e_y| and carries its sign."""
-    weights = np.zeros(len(codes))
+    total: Any = 0.0
     for draw in range(DRAWS):
         truth = np.array(codes, order="F")
         truth[:, columns], factor = design.sample_inverse(codes[:, columns], stream.child(draw))
-        weights += factor * correct(truth)
-    return weights / DRAWS
+        found = outcome(truth)
+        total = total + factor.reshape(-1, *[1] * (found.ndim - 1)) * found
+    weights: Floats = total / DRAWS
+    return weights
 
 
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -324,6 +356,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(design, Design) and X.design_digest != design.digest:
             raise RecordsError("the test reports do not say that the model's design made them", X)
         return self.score_disguised(X).value
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes, shape (n, n_classes)."""
+
+    @abstractmethod
+    def draw(self, path: str | Path) -> None:
+        """Draw the fitted model to a file; its ending says the kind (svg, png, pdf)."""
 
     # -- parameters --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -605,6 +606,11 @@ class ID3(Classifier):
                 clipped[node] = clipped[self.tree_.parent[node]]
         result: Floats = (clipped / clipped.sum(axis=1, keepdims=True))[leaf]
         return result
+
+    def draw(self, path: str | Path, max_depth: int | None = 4) -> None:
+        """Draw the tree to a file, down to a depth; see :func:`ppdm_dask.mine.tree.draw`."""
+        check_is_fitted(self)
+        self.tree_.draw(path, max_depth)
 
     def count_correct(self, X: Records) -> int:
         """Records whose target is the predicted one; of reports, whose reported target is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
+from ppdm_dask.drawing.style import COLOURS, DPI, styled
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference import Estimate, estimate, invert
 from ppdm_dask.inference.stratified import Stratified
@@ -38,6 +40,69 @@ def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
     best = scores.max(axis=1, keepdims=True)
     first: npt.NDArray[np.int64] = np.argmax(scores >= best - SCORE_TIE, axis=1)
     return first
+
+
+def _draw_bars(
+    path: Path, classes: Sequence[str], panels: Sequence[tuple[str, Sequence[str], Floats]]
+) -> None:
+    """Panels in three columns; in each a row a category, and in a row a bar a class."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    bars = max(len(rows) for _, rows, _ in panels) * len(classes)
+    if len(panels) > MAX_PANELS or bars > MAX_BARS:
+        raise InputError(
+            f"{path}: {len(panels)} panels of up to {bars} bars are too many for a drawing; at "
+            f"most {MAX_PANELS} of {MAX_BARS} are drawn",
+            path,
+        )
+    across = min(3, len(panels))
+    lines = [panels[i : i + across] for i in range(0, len(panels), across)]
+    heights = [
+        max(len(rows) for _, rows, _ in line) * (0.1 + 0.13 * len(classes)) for line in lines
+    ]
+    # DejaVu Sans has most alphabets; a dollar sign in a label is no formula.
+    text: dict[str, Any] = {"parse_math": False}
+    with styled():
+        figure = Figure(
+            figsize=(3.4 * across, sum(heights) + 0.45 * len(lines) + 0.5), layout="constrained"
+        )
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(
+            len(lines),
+            across,
+            squeeze=False,
+            gridspec_kw={"height_ratios": [h + 0.3 for h in heights]},
+        )
+        drawn: list[Any] = []
+        for axes, panel in zip(grid.ravel(), [*panels, *[None] * across], strict=False):
+            if panel is None:
+                axes.set_axis_off()
+                continue
+            title, rows, shares = panel
+            drawn = []
+            for c in range(len(classes)):
+                places = np.arange(len(rows)) + (c - (len(classes) - 1) / 2) * 0.8 / len(classes)
+                colour = COLOURS[c % len(COLOURS)]
+                drawn.append(axes.barh(places, shares[:, c], 0.8 / len(classes), color=colour))
+            axes.set_title(title, fontsize=9, **text)
+            axes.set_yticks(np.arange(len(rows)), [_cut(row) for row in rows], fontsize=7.5, **text)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.set_xlim(0, 1)
+            axes.tick_params(axis="x", labelsize=7)
+            axes.grid(visible=False, axis="y")
+        legend = figure.legend(drawn, classes, loc="outside upper left", ncols=6, fontsize=8)
+        for each in legend.get_texts():
+            each.set_parse_math(False)
+        figure.savefig(path, dpi=DPI)
+
+
+MAX_PANELS = 40
+MAX_BARS = 400
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= 24 else f"{label[:23]}…"
 
 
 class NaiveBayes(Classifier):
@@ -246,6 +311,25 @@ class NaiveBayes(Classifier):
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         result: Floats = odds / odds.sum(axis=1, keepdims=True)
         return result
+
+    def draw(self, path: str | Path) -> None:
+        """Draw P(a | c) to a file: a panel a feature, a bar a category and class.
+
+        The last panel has the classes themselves.  The file's ending says the kind (svg, png, pdf).
+
+        Raises
+        ------
+        InputError
+            For more than 40 features, or more than 400 bars of one.
+        """
+        check_is_fitted(self)
+        classes = tuple(str(label) for label in self.classes_)
+        panels = [
+            (f"P({name} | {self.target_})", self.categories_[name], np.exp(log))
+            for name, log in self.feature_log_prob_.items()
+        ]
+        prior = np.diag(np.exp(self.class_log_prior_))
+        _draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
 
     def count_correct(self, X: Records) -> int:
         """Records whose target is the predicted one; of reports, whose reported target is."""
