@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import warnings
 from pathlib import Path
 
 import pytest
-from pandas.errors import Pandas4Warning
 
 from ppdm_dask.data import partitioned
 
@@ -21,11 +19,8 @@ def test_from_parquet_to_an_interval(
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert len(blocks) == 5
     names: dict[str, object] = {}
-    with warnings.catch_warnings():
-        # Dask's own use of pandas, where it writes Parquet.
-        warnings.simplefilter("ignore", Pandas4Warning)
-        for block in blocks:
-            exec(compile(block, "docs/dask.md", "exec"), names)
+    for block in blocks:
+        exec(compile(block, "docs/dask.md", "exec"), names)
     # .2 of 100,000 people by Warner's design at .8: SE .0026.
     assert abs(names["share"] - 0.2) < 0.011  # type: ignore[operator]
     assert names["low"] < names["share"] < names["high"]  # type: ignore[operator]
