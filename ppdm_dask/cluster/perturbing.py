@@ -222,8 +222,9 @@ def perturb_file_in_parts(
         with (
             Interruption() as signals,
             _hanging_up(),
-            signals.at_once(),
+            # Not at once while workers are started or ended, which a signal would leave half done.
             local_pool(workers, log) as pool,
+            signals.at_once(),
         ):
             return perturb_partitions(
                 method,

@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import ppdm_dask as pp
+from ppdm_dask.cluster import worker
 from ppdm_dask.cluster.client import Pool, local_pool
 from ppdm_dask.cluster.spread import Place, summed
 from ppdm_dask.designs.files import write_design
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import ClusterError, DataError
 from ppdm_dask.survey import pieces
 from ppdm_dask.survey.counts import count_files, open_sources
 from ppdm_dask.survey.disguise import disguise_file
@@ -107,6 +108,15 @@ def of_python(frame: pd.DataFrame) -> pd.DataFrame:
     return BOOK.decode(made).astype(object)
 
 
+def test_a_worker_that_comes_late_is_compared(pool: Pool) -> None:
+    ours = worker.own_versions()
+    assert pool.client.submit(worker.require_same, ours, pure=False).result() is None
+    late = pool.client.submit(worker.require_same, ours | {"numpy": "1.0"}, pure=False)
+    says = rf"worker tls://127\.0\.0\.1:\d+: numpy 1\.0 here, {ours['numpy']} there; one run"
+    with pytest.raises(ClusterError, match=says):
+        late.result()
+
+
 def slowly(i: int, _: object, __: object) -> int:
     time.sleep(0.01)
     return i
@@ -181,8 +191,8 @@ def test_a_worker_that_is_killed_is_survived(
     assert {path.name[:5] for path in Path("R").iterdir()} == {"part-", "manif"}
 
 
-def command(*more: str) -> list[str]:
-    """The command, with small parts."""
+def command(block: int = 20) -> list[str]:
+    """The command, with small parts, which take the longer the smaller blocks are."""
     Path("run.py").write_text(
         "import sys\n"
         "from ppdm_dask.survey import pieces\n"
@@ -191,8 +201,8 @@ def command(*more: str) -> list[str]:
         "    pieces.RECORDS = 1000\n"
         "    sys.exit(main())\n"
     )
-    drawn = ["--simulate", "3", "--block", "20", "--workers", "2"]
-    return [sys.executable, "run.py", "disguise", "s.parquet", *BOTH, "--out", "R", *drawn, *more]
+    drawn = ["--simulate", "3", "--block", str(block), "--workers", "2"]
+    return [sys.executable, "run.py", "disguise", "s.parquet", *BOTH, "--out", "R", *drawn]
 
 
 def test_a_driver_that_is_ended_leaves_nothing_that_counts(tmp_path: Path) -> None:
@@ -218,7 +228,7 @@ def test_a_driver_that_is_ended_leaves_nothing_that_counts(tmp_path: Path) -> No
         assert time.monotonic() < began + 8
         assert not Path("R").exists()
         assert len(list(tmp_path.glob(".R.*.part"))) == (number == signal.SIGKILL)
-    done = subprocess.run(command(), capture_output=True, text=True, check=True)
+    done = subprocess.run(command(1_000), capture_output=True, text=True, check=True)
     assert "ppdm: removed: what a command that was killed left of R" in done.stderr
     assert "200,000 reports: R, 200 parts" in done.stdout
     assert not list(tmp_path.glob(".R.*"))
