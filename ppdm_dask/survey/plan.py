@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -244,13 +245,10 @@ class _Survey:
             device,
         )
 
-    @property
+    @cached_property
     def _least(self) -> float | None:
         """Sum of the variances of the best design; None where it is not known."""
-        if "least" not in self.__dict__:
-            object.__setattr__(self, "least", _least(self))
-        found: float | None = self.__dict__["least"]
-        return found
+        return _least(self)
 
     def best(self) -> Design | None:
         """The optimal matrix of the search, where there is one beyond the families."""
