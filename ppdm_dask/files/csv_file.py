@@ -151,7 +151,9 @@ def _plain_ends(chunk: bytes) -> npt.NDArray[np.intp] | None:
     None unless records are UTF-8 with ordinary ends, none of them empty or long, and each quote
     opens a field, closes it, or is one of two within it.
     """
-    if not chunk or b"\0" in chunk or chunk.count(b"\r") != chunk.count(b"\r\n"):
+    if not chunk or b"\0" in chunk:
+        return None
+    if b"\r" in chunk and chunk.count(b"\r") != chunk.count(b"\r\n"):
         return None
     if not chunk.isascii():
         # A byte order mark is the reader's at the beginning of a file, and a sign elsewhere.
@@ -197,9 +199,9 @@ def _are_around_fields(signs: npt.NDArray[np.uint8], quotes: npt.NDArray[np.intp
 
 def _lines_before(chunk: bytes, ends: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     """Lines before each record, and before what comes after all of them."""
-    if chunk.count(b"\n") == len(ends) - (not chunk.endswith(b"\n")):
-        return np.arange(len(ends) + 1)
     newlines = np.flatnonzero(np.frombuffer(chunk, np.uint8) == NEWLINE)
+    if len(newlines) == len(ends) - (not chunk.endswith(b"\n")):
+        return np.arange(len(ends) + 1)
     return np.searchsorted(newlines, np.concatenate([[0], ends]))
 
 
@@ -228,7 +230,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 def _last_end(content: bytes) -> int:
     """Where the last whole record ends; 0 if there is none."""
     cut = content.rfind(b"\n") + 1
-    odd = content.count(b'"', 0, cut) % 2
+    odd = np.count_nonzero(np.frombuffer(content, np.uint8, cut) == QUOTE) % 2
     while odd and cut:
         before = content.rfind(b"\n", 0, cut - 1) + 1
         odd ^= content.count(b'"', before, cut) % 2
