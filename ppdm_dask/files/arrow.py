@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.files.datafile import Block, DataFile
+from ppdm_dask.files.datafile import Block, DataFile, block_size
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -239,12 +239,30 @@ class ArrowColumns(DataFile):
             # A name with a point may have brought parts of nested columns along.
             yield batch.select(columns)
 
-    def _blocks(self, columns: list[str], size: int, kept: Collection[str]) -> Iterator[Block]:
+    def _blocks(
+        self,
+        columns: list[str],
+        size: int,
+        kept: Collection[str],
+        groups: Sequence[int] | None = None,
+    ) -> Iterator[Block]:
         offset = 0
         with self._reading(set(columns) - set(kept)) as file:
-            for batch in self._batches(file, columns, size):
+            for batch in self._batches(file, columns, size, groups):
                 yield Block(arrow_frame(batch, kept), offset, [])
                 offset += batch.num_rows
+
+    def blocks_of(
+        self,
+        groups: Sequence[int],
+        columns: Sequence[str],
+        size: int | None = None,
+        *,
+        kept: Collection[str] = (),
+    ) -> Iterator[Block]:
+        """Records of some row groups, as :meth:`blocks`; offsets count from the first of them."""
+        self._check(columns, kept)
+        return self._blocks(list(columns), block_size(size, len(columns)), kept, groups)
 
     def row_groups(self) -> list[int]:
         with self._reading() as file:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.arrow import arrow_frame
-from ppdm_dask.files.datafile import Block, DataFile, open_bytes
+from ppdm_dask.files.datafile import BLOCK, Block, DataFile, open_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,8 @@ class CsvFile(DataFile):
                     f"{self.path}: cannot be read: {error.strerror}", self.path
                 ) from None
             records = csv_rows(self.path, file, len(self.columns), plain.line)
-            while part := list(islice(records, size)):
+            # Rows of Python's texts take much memory.
+            while part := list(islice(records, min(size, BLOCK))):
                 known = [line for line, _ in part]
                 yield Block(_frame([row for _, row in part], columns, places), offset, known)
                 offset += len(part)

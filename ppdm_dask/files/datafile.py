@@ -21,13 +21,26 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["BLOCK", "Block", "DataFile"]
+__all__ = ["BLOCK", "Block", "DataFile", "block_size"]
 
 
 BLOCK = 65_536
-"""Records that are held at a time."""
+"""Records that are held at a time, or a few more where columns are few."""
 
 LARGEST_BLOCK = 1 << 24
+
+CELLS = 1 << 21
+"""Values that a block may hold although it has more records: of few columns, large blocks cost less
+a record."""
+
+
+def block_size(size: int | None, columns: int) -> int:
+    """Records of so many columns that are held at a time, where `size` says how many or is None."""
+    if size is None:
+        size = max(BLOCK, CELLS // max(1, columns))
+    if size < 1:
+        raise DataError(f"block: got {size}; 1 or more records are needed", size)
+    return min(size, LARGEST_BLOCK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +131,7 @@ class DataFile(ABC):
     def blocks(
         self,
         columns: Sequence[str],
-        size: int = BLOCK,
+        size: int | None = None,
         *,
         kept: Collection[str] = (),
         sets: Collection[str] = (),
@@ -129,7 +142,7 @@ class DataFile(ABC):
         ----------
         columns : sequence of str
         size : int
-            Most records of a block.
+            Most records of a block; by default some :data:`BLOCK`.
         kept : collection of str
             Columns of whatever type that are passed on as they are; see
             :func:`ppdm_dask.files.arrow.arrow_frame`.
@@ -141,10 +154,9 @@ class DataFile(ABC):
         DataError
             If a column is absent or not to be read, or the file is damaged.
         """
-        if size < 1:
-            raise DataError(f"block: got {size}; 1 or more records are needed", size)
+        most = block_size(size, len(columns))
         self._check(columns, {*kept, *sets})
-        return self._blocks(list(columns), min(size, LARGEST_BLOCK), kept)
+        return self._blocks(list(columns), most, kept)
 
     def read(self, columns: Sequence[str], *, kept: Collection[str] = ()) -> Block:
         """All records of some columns as one block; see :meth:`blocks`."""

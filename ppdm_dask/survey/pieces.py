@@ -56,20 +56,17 @@ class Span:
     known: bool
     start: int
 
-    def blocks(self, columns: Sequence[str], size: int, kept: Collection[str]) -> Iterator[Block]:
+    def blocks(
+        self, columns: Sequence[str], size: int | None, kept: Collection[str]
+    ) -> Iterator[Block]:
         """Records in blocks, whose offset is that in the file."""
         file = open_data(self.path)
         if self.groups is None:
             yield from file.blocks(columns, size, kept=kept)
             return
-        row = self.row
-        for group in self.groups:
-            # A name is in one of the two, and columns come in the order of the file.
-            frame = file.row_group(group, [n for n in columns if n not in kept], kept=kept)
-            for low in range(0, len(frame), size):
-                part = frame.iloc[low : low + size].reset_index(drop=True)
-                yield Block(part, row + low, [])
-            row += len(frame)
+        assert isinstance(file, ArrowColumns)
+        for block in file.blocks_of(self.groups, columns, size, kept=kept):
+            yield replace(block, offset=self.row + block.offset)
 
 
 @dataclass(frozen=True)
