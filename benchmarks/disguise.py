@@ -2,9 +2,9 @@
 
 The script does what the command does and no more: it reads the same files by Polars, draws ChaCha20
 words under a key of the operating system, disguises by NumPy and writes reports as dictionary
-Parquet.  The command also checks values, keeps a record of what was disguised, and seals its files.
+Parquet.  The command also checks values, keeps a record of disguises and seals its files.
 
-CPU seconds are those of the process and its workers, as the system counts them; programs take turns.
+CPU seconds are those of a process and its workers, as the system counts them; programs take turns.
 Start-up is the command on a thousand records.
 
     python benchmarks/disguise.py --records 1e7 --rounds 5
@@ -172,7 +172,9 @@ def main() -> None:
             most=1.5,
         ),
         Claim("start-up over a second", start, most=1.0),
-        Claim(f"clock, one process over {given.workers} workers", ratio(wall, "ours", workers), 1.7),
+        Claim(
+            f"clock, one process over {given.workers} workers", ratio(wall, "ours", workers), 1.7
+        ),
     ]
     if not given.json:
         for name in costs:

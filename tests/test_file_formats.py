@@ -140,7 +140,7 @@ def test_row_groups_are_the_file(name: str) -> None:
     WRITERS[name](table)
     file = open_data(Path(name))
     assert file.row_groups() == [300, 300, 300, 100]
-    whole = pd.concat([file.row_group(i, ["age"], kept=["region"]) for i in range(4)])
+    whole = pd.concat([file.read_groups([i], ["age"], kept=["region"]) for i in range(4)])
     assert whole["age"].tolist() == file.read(["age"]).frame["age"].tolist()
     assert pa.array(whole["region"]).cast(pa.string()).to_pylist() == table["region"].to_pylist()
     assert file.levels("region") == (tuple(table["region"].chunk(0).dictionary.to_pylist()), False)
@@ -149,7 +149,7 @@ def test_row_groups_are_the_file(name: str) -> None:
 
 def test_a_csv_has_no_row_groups() -> None:
     WRITERS["t.csv"](answers())
-    for ask in (lambda f: f.row_groups(), lambda f: f.row_group(0, ["age"])):
+    for ask in (lambda f: f.row_groups(), lambda f: f.blocks_of([0], ["age"])):
         with pytest.raises(DataError, match=r"^t.csv: a CSV file cannot be read from its middle"):
             ask(open_data(Path("t.csv")))
 

@@ -35,6 +35,7 @@ __all__ = [
     "plain_type",
     "reading",
     "require_values",
+    "together",
     "unreadable",
 ]
 
@@ -260,24 +261,27 @@ class ArrowColumns(DataFile):
         *,
         kept: Collection[str] = (),
     ) -> Iterator[Block]:
-        """Records of some row groups, as :meth:`blocks`; offsets count from the first of them."""
-        self._check(columns, kept)
-        return self._blocks(list(columns), block_size(size, len(columns)), kept, groups)
+        self._check([*columns, *kept], kept)
+        names = self._in_order({*columns, *kept})
+        return self._blocks(names, block_size(size, len(names)), kept, groups)
+
+    def _in_order(self, names: Collection[str]) -> list[str]:
+        return [name for name in self.columns if name in names]
 
     def row_groups(self) -> list[int]:
         with self._reading() as file:
             return file.sizes
 
-    def row_group(
-        self, group: int, columns: Sequence[str], *, kept: Collection[str] = ()
+    def read_groups(
+        self, groups: Sequence[int], columns: Sequence[str], *, kept: Collection[str] = ()
     ) -> pd.DataFrame:
         import pyarrow as pa
 
-        wanted = {*columns, *kept}
         self._check([*columns, *kept], kept)
-        names = [name for name in self.columns if name in wanted]
+        names = self._in_order({*columns, *kept})
         with self._reading(set(names) - set(kept)) as file:
-            batches = list(self._batches(file, names, max(1, file.sizes[group]), [group]))
+            most = max(1, sum(file.sizes[group] for group in groups))
+            batches = list(self._batches(file, names, most, groups))
             schema = pa.schema([(name, self.types[name]) for name in names])
             table = pa.Table.from_batches(batches, schema if not batches else None)
             return arrow_frame(table, kept)
@@ -295,6 +299,32 @@ class ArrowColumns(DataFile):
                     texts = batch.column(0).dictionary.to_pylist()
                     found |= dict.fromkeys(text for text in texts if text)
         return tuple(found), bool(kind.ordered)
+
+
+def together(sizes: Sequence[int], records: int) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Row groups to be read in one task: as many as have so many records at most, or one.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Records of each row group.
+    records : int
+
+    Yields
+    ------
+    groups : tuple of int
+    first, last : int
+        Position of the first record of them, and of the one behind them.
+    """
+    groups: list[int] = []
+    first = row = 0
+    for group, size in enumerate(sizes):
+        if groups and row + size - first > records:
+            yield tuple(groups), first, row
+            groups, first = [], row
+        groups.append(group)
+        row += size
+    yield tuple(groups), first, row
 
 
 @contextmanager

@@ -25,7 +25,10 @@ __all__ = ["BLOCK", "Block", "DataFile", "block_size"]
 
 
 BLOCK = 65_536
-"""Records that are held at a time, or a few more where columns are few."""
+"""Records that are held at a time, or more where columns are few."""
+
+RECORDS = 1 << 20
+"""Records of a task, which a larger row group may exceed: it is read in blocks."""
 
 LARGEST_BLOCK = 1 << 24
 
@@ -181,15 +184,32 @@ class DataFile(ABC):
         """
         raise self._groupless()
 
-    def row_group(
-        self, group: int, columns: Sequence[str], *, kept: Collection[str] = ()
+    def read_groups(
+        self, groups: Sequence[int], columns: Sequence[str], *, kept: Collection[str] = ()
     ) -> pd.DataFrame:
-        """Records of a row group: `columns` and those kept as they are, in the file's order.
+        """Records of some row groups: `columns` and those kept as they are, in the file's order.
 
         Raises
         ------
         DataError
             If the format has no such groups, or as :meth:`blocks`.
+        """
+        raise self._groupless()
+
+    def blocks_of(
+        self,
+        groups: Sequence[int],
+        columns: Sequence[str],
+        size: int | None = None,
+        *,
+        kept: Collection[str] = (),
+    ) -> Iterator[Block]:
+        """The same in blocks, as :meth:`blocks`; offsets count from the first of the groups.
+
+        Raises
+        ------
+        DataError
+            As :meth:`read_groups`.
         """
         raise self._groupless()
 
