@@ -163,8 +163,8 @@ REFUSED = {
     ),
     "two separators": ("a,b;c\n1,2;3\n", "line 1: names may be separated by ',' or by ';'"),
     "text below the sample": (
-        "a;b\n" + "2;x\n" * 300_000 + "3;ä\n",
-        "line 300002: this is no UTF-8 text; --encoding says what it is",
+        "a;b\n" + f"2;{'x' * 400}\n" * 3_000 + "3;ä\n",
+        "line 3002: this is no UTF-8 text; --encoding says what it is",
     ),
 }
 

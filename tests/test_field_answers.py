@@ -620,3 +620,19 @@ forced_probability = {ja = "1/6", nein = "1/12"}
             nonresponse="category",
         )
         assert read.codes.tolist() == [[1, 0], [1, 1]]
+
+
+def test_a_file_of_another_dialect_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"used": ["ja", "nein", "nein"] * 20, "kg": ["1,5"] * 60})
+    Path("c.toml").write_text('[[attribute]]\nname = "used"\ncategories = ["nein", "ja"]\n')
+    Path("d.toml").write_text('id = "warner"\nattribute = "used"\ntheta = "3/4"\n')
+    frame.to_csv("a.csv", sep=";", index=False, encoding="cp1252")
+    frame.to_excel("a.xlsx", index=False)
+    options = ("--codebook", "c.toml", "--design", "d.toml", "--keep", "kg")
+    for name, more in (("a.csv", ("--delimiter", "semicolon")), ("a.xlsx", ())):
+        assert main(["import", name, *options, *more, "--out", f"{name}.parquet"]) == 0
+    first, second = (pd.read_parquet(f"{n}.parquet") for n in ("a.csv", "a.xlsx"))
+    assert first["used"].tolist() == second["used"].tolist() == frame["used"].tolist()

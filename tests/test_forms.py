@@ -181,7 +181,7 @@ def by_hand(frame: pd.DataFrame) -> list[list[int]]:
 
 
 @settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.integers(1, 200), st.integers(0, 1000), st.sampled_from([1, 13, 1000]))
 def test_a_form_has_the_same_codes_in_every_format(n: int, seed: int, size: int) -> None:
@@ -371,6 +371,7 @@ def labels_of(frame: pd.DataFrame, labels: dict[str, Any], **how: Any) -> list[A
         ([0, 12.5, 40], {0: "nothing"}, [0.0, 12.5, 40.0]),
         ([1, 5, 5], {1: "other", 5: "other"}, ["other (1)", "other (5)", "other (5)"]),
         ([1, 2], {1: "yes", 2: ""}, [1.0, 2.0]),
+        ([1, 3, 2], {1: "2", 3: "x"}, ["2", "x", "2 (no label)"]),
     ],
 )
 def test_columns_are_labels_where_most_values_have_one(

@@ -59,7 +59,7 @@ def test_a_score_on_reports_of_another_design_is_refused(learner):
             model.score(reports)
     with pytest.raises(RecordsError, match="there are no test records"):
         model.score(TEST.slice(0, 0))
-    with pytest.raises(RecordsError, match="got list; Reports are needed"):
+    with pytest.raises(RecordsError, match="got list; Records are needed"):
         model.score([[0, 1, 0]])
 
 

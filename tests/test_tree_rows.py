@@ -90,6 +90,11 @@ def check_node(reports, design, target, order, codes):
             each = weights((*path, (column, v)), c)
             assert abs(first @ joint[:, v, c] - each.sum()) < noise
             np.testing.assert_allclose(second @ joint[:, v, c] ** 2, each @ each, atol=noise**2)
+        total, square = tables.moments_below(path, column)
+        for v, c in itertools.product(range(counts.shape[1]), classes):
+            each = weights((*path, (column, v)), c)
+            assert abs(total[v, c] - each.sum()) < noise
+            assert square[v, c] == pytest.approx(each @ each, rel=1e-9, abs=noise**2)
         # Of some of its children: each with a class that it would predict.
         labels = np.arange(counts.shape[1]) % (len(classes) + 1) - 1
         which, sums = tables.label_weights(path, column, labels)

@@ -11,9 +11,13 @@ import ppdm_dask as pp
 from ppdm_dask.cli.counting import RecordsReporter
 from ppdm_dask.cli.options import (
     CodebookFile,
+    Decimal,
+    Delimiter,
     DesignFile,
+    Encoding,
     Force,
     Json,
+    Sheet,
     named,
     read_both,
     require_new,
@@ -73,6 +77,10 @@ def import_(
     separator: Annotated[
         str, typer.Option(metavar="S", help="Between categories of a report that is a set.")
     ] = ";",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +90,8 @@ def import_(
     require_new(out, force, (*files, codebook, design))
     if ending(out) == ".csv":
         require_new(pp.survey.beside(out), force, (*files, codebook, design))
-    columns = pp.files.open_data(files[0]).columns
+    how = pp.files.Reading(delimiter, encoding, decimal, sheet)
+    columns = pp.files.open_data(files[0], how=how).columns
     rules = pp.survey.FieldRules(nonresponse, tuple(no_answer or ()), unweighted, separator)
     with RecordsReporter("import") as progress:
         about, left_out = pp.survey.import_files(
@@ -93,6 +102,7 @@ def import_(
             keep=named(keep, columns),
             weights=weights,
             rules=rules,
+            how=how,
             progress=progress,
         )
     assert about.imported is not None
@@ -112,8 +122,8 @@ def import_(
     for part in plan.blocks:
         say(f"{', '.join(part.attributes)}: {part.id}, as people were asked")
     for name in about.undisguised:
-        how = f"in {len(book[name])} categories" if name in book.names else "as it is"
-        say(f"{name}: undisguised, {how}")
+        kept = f"in {len(book[name])} categories" if name in book.names else "as it is"
+        say(f"{name}: undisguised, {kept}")
     if left_out:
         say(f"left out: {', '.join(left_out)}")
     print_lines(about.imported.sentences())

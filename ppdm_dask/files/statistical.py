@@ -68,11 +68,13 @@ class Labels:
         known = self.texts.get(value)
         if known is not None:
             return known
-        return f".{value}" if value in self.letters else plain_text(value)
+        text = f".{value}" if value in self.letters else plain_text(value)
+        # A 2 without a label is not what is labelled "2".
+        return f"{text} (no label)" if text in self.texts.values() else text
 
     def number(self, value: Any) -> Any:
         """A value of a column that is read as its numbers; a letter is a missing value."""
-        return self.text(value) if value in self.letters else value
+        return self.texts.get(value, f".{value}") if value in self.letters else value
 
     def code(self, value: Any) -> str | float:
         """A value that stands for a missing one, as the column has it."""

@@ -74,6 +74,15 @@ class Unit:
         flat = events.reshape(-1, events.shape[-1]).astype(float)
         return flat if self.part is None else self.part.invert_transposed(flat)
 
+    def events(self, column: int) -> npt.NDArray[np.bool_]:
+        """The events "the column is v", shape (*shape, categories of the column)."""
+        axis = self.columns.index(column)
+        k = self.shape[axis]
+        along = [1] * len(self.shape)
+        along[axis] = k
+        each = np.eye(k, dtype=bool).reshape(*along, k)
+        return np.broadcast_to(each, (*self.shape, k))
+
     def condition(self, path: Iterable[Condition]) -> npt.NDArray[np.bool_]:
         """The joint categories that the conditions on these columns allow, shape `shape`."""
         allowed = np.ones(self.shape, bool)
@@ -124,8 +133,6 @@ class NodeTables:
         for i, unit in enumerate(self._lone):
             self._symbols[:, i] = unit.symbols
 
-    # -- units ---------------------------------------------------------------------------------
-
     def _whole(self, column: int) -> tuple[int, ...]:
         """All columns that are disguised together with one."""
         return self._block_of[column][1] if column in self._block_of else (column,)
@@ -133,7 +140,7 @@ class NodeTables:
     def _part(self, touched: Iterable[int]) -> tuple[tuple[int, ...], Design | None, int]:
         """Columns to show where some of a block are touched, their design, and its symbols."""
         columns = tuple(sorted(touched))
-        if columns[0] not in self._block_of:
+        if columns[0] not in self._block_of:  # undisguised
             return columns, None, self._shape[columns[0]]
         block, whole = self._block_of[columns[0]]
         if block.n_reported > JOINT and len(columns) < len(whole):
@@ -175,17 +182,12 @@ class NodeTables:
         if within not in self._of_class:
             if len(self._of_class) > KEPT:
                 self._of_class.clear()
-            classes = np.eye(self._n_classes, dtype=bool)
-            along = [1] * len(unit.shape)
-            along[unit.columns.index(self._target)] = self._n_classes
-            events = unit.condition(within)[..., None] & classes.reshape(*along, -1)
+            events = unit.condition(within)[..., None] & unit.events(self._target)
             self._of_class[within] = unit.weights(events)
         return unit.symbols, self._of_class[within]
 
     def _masks(self, path: Conjunction) -> dict[int, npt.NDArray[np.bool_]]:
         return {column: one_hot(code, self._shape[column]) for column, code in path}
-
-    # -- weights of rows -----------------------------------------------------------------------
 
     def _scaled(
         self, found: tuple[Ints, Floats], path: Conjunction, block: frozenset[int]
@@ -248,6 +250,38 @@ class NodeTables:
         square = np.bincount(_at(symbols, rows), once * weights, len(events)) @ events**2
         return total, square
 
+    def moments_below(self, path: Conjunction, column: int) -> tuple[Floats, Floats]:
+        """:meth:`moments` of all children of a node, two arrays of shape (categories, classes)."""
+        if not self._tabled(path, column):
+            children = ((*path, (column, code)) for code in range(self._shape[column]))
+            found = np.array([self.moments(child) for child in children])
+            return found[:, 0], found[:, 1]
+        by_child, events, first, second = self._pairs(path, column)
+        return by_child.T @ first @ events, by_child.T**2 @ second @ events**2
+
+    def _tabled(self, path: Conjunction, column: int) -> bool:
+        """Whether a column stands alone and has a table with the class of a fair size."""
+        if not self._alone(path, column):
+            return False
+        size = self._unit([column]).size
+        return size * max(size, len(self._classes(path)[1])) <= max(JOINT, len(self._times))
+
+    def _pairs(self, path: Conjunction, column: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """A node by the symbols of a column and of the class.
+
+        Weights of categories by the column's symbols, and of classes by theirs; then, by both, the
+        sums of the reports' weights in all other blocks, and of the squares.
+        """
+        (symbols, events), unit = self._classes(path), self._unit([column])
+        rows, weights = self._weight(path)
+        once = self._counted(rows, weights)
+        joint = _at(unit.symbols, rows).astype(np.int64) * len(events) + _at(symbols, rows)
+        first, second = (
+            np.bincount(joint, x, unit.size * len(events)).astype(float).reshape(unit.size, -1)
+            for x in (once, once * weights)
+        )
+        return unit.weights(unit.events(column)), events, first, second
+
     def label_weights(self, path: Conjunction, column: int, labels: Ints) -> tuple[Ints, Floats]:
         """Rows with the sum of their weights in some children of a node, each with one class.
 
@@ -257,19 +291,17 @@ class NodeTables:
             The class that counts in each child; -1 for none.
         """
         children = np.flatnonzero(labels >= 0)
-        if not self._alone(path, column):
+        if not self._tabled(path, column):
             total = np.zeros(len(self._times))
             for code in children:
                 below = (*path, (column, int(code)))
-                symbols, events = self._classes(below)
-                rows, weights = self._weight(below)
-                total[rows] += weights * events[_at(symbols, rows), labels[code]]
+                rows, weights = self.label_weight(below, int(labels[code]))
+                total[rows] += weights
             return np.arange(len(total)), total
         symbols, events = self._classes(path)
         rows, weights = self._weight(path)
         unit = self._unit([column])
-        inside = [unit.condition([(column, int(code))]) for code in children]
-        by_child = unit.weights(np.stack(inside, axis=-1))
+        by_child = unit.weights(unit.events(column)[..., children])
         table = by_child @ events[:, labels[children]].T
         return rows, weights * table[_at(unit.symbols, rows), _at(symbols, rows)]
 
@@ -278,8 +310,6 @@ class NodeTables:
         symbols, events = self._classes(path)
         rows, weights = self._weight(path)
         return rows, weights * events[_at(symbols, rows), label]
-
-    # -- tables of nodes -----------------------------------------------------------------------
 
     def _alone(self, path: Conjunction, column: int) -> bool:
         """Whether a column's block is neither the class's nor touched by a condition."""
@@ -294,11 +324,8 @@ class NodeTables:
         Parameters
         ----------
         path : tuple of conditions
-            Of the node.
-        last : int or None
-            The column that tells its children apart; None for the node itself.
-        codes : sequence of int
-            The categories of the children asked for.
+        last, codes : int or None, sequence of int
+            What tells the children apart, and their categories; None for the node itself.
         free : sequence of int
             Columns that would split them.
 
@@ -314,7 +341,7 @@ class NodeTables:
             together = last is not None and len(codes) > 1 and self._alone(path, last)
             if together:
                 assert last is not None
-                cells = sum(self._lone[i].size for i in lone) * self._n_classes
+                cells = sum(self._lone[i].size for i in lone) * self._n_classes + len(codes)
                 cells *= self._unit([last]).size
                 together = cells <= max(TABLE >> 10, len(self._weight(path)[0]) * len(lone) // 2)
             if together:
@@ -337,23 +364,12 @@ class NodeTables:
         first, second : arrays, shape (m,)
             Sums over the reports of that factor, and of its square.
         """
-        symbols, events = self._classes(path)
-        unit = self._unit([column])
-        size = unit.size * len(events)
-        if not self._alone(path, column) or size > len(self._times):
+        if not self._tabled(path, column):
             rows, weights = self._stratum.split_weights(dict(path), column, self._target)
             return weights, self._times[rows], self._times[rows]
-        rows, factor = self._weight(path)
-        joint = _at(unit.symbols, rows).astype(np.int64) * len(events) + _at(symbols, rows)
-        once = self._counted(rows, factor)
-        first, second = (np.bincount(joint, x, size).astype(float) for x in (once, once * factor))
-        along = [1] * len(unit.shape)
-        axis = unit.columns.index(column)
-        along[axis] = unit.shape[axis]
-        values = np.eye(unit.shape[axis]).reshape(*along, -1)
-        by_value = unit.weights(np.broadcast_to(values, (*unit.shape, unit.shape[axis])))
-        weights = by_value[:, None, :, None] * events[None, :, None, :]
-        return weights.reshape(size, *weights.shape[2:]), first, second
+        values, events, first, second = self._pairs(path, column)
+        weights = values[:, None, :, None] * events[None, :, None, :]
+        return weights.reshape(first.size, *weights.shape[2:]), first.ravel(), second.ravel()
 
     def _tables(
         self, path: Conjunction, last: int | None, codes: Sequence[int], lone: list[int]
@@ -366,8 +382,7 @@ class NodeTables:
         if last is not None:
             unit = self._unit([last])
             base, width = _at(unit.symbols, rows).astype(np.int64), unit.size
-            inside = [unit.condition([(last, code)]) for code in codes]
-            by_child = unit.weights(np.stack(inside, axis=-1))
+            by_child = unit.weights(unit.events(last)[..., list(codes)])
         if len(events) <= 8 * self._n_classes:
             base = base * len(events) + _at(symbols, rows)
             tables = self._added(lone, rows, base, width * len(events), once)

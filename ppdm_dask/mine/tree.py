@@ -431,8 +431,14 @@ def _paths(tree: Tree) -> list[Conjunction]:
 
 def _moments(tree: Tree, rows: NodeTables) -> tuple[Floats, Floats]:
     """Sums of the event weights, and of their squares, by node and class."""
-    found = np.array([rows.moments(path) for path in _paths(tree)])
-    return found[:, 0], found[:, 1]
+    paths, shape = _paths(tree), tree.counts.shape
+    total, square = np.empty(shape), np.empty(shape)
+    total[0], square[0] = rows.moments(())
+    for node in np.flatnonzero(tree.attribute >= 0).tolist():
+        children = tree.children(node)
+        below = slice(children.start, children.stop)
+        total[below], square[below] = rows.moments_below(paths[node], int(tree.attribute[node]))
+    return total, square
 
 
 def standard_errors(tree: Tree) -> Floats:

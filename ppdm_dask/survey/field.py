@@ -16,7 +16,14 @@ from ppdm_dask.data.codebook import Codebook, Reports
 from ppdm_dask.data.field import field_codes
 from ppdm_dask.data.words import FieldRules, Imported
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError
-from ppdm_dask.files.reader import BLOCK, expand, open_data, require_same_types
+from ppdm_dask.files.reader import (
+    AS_FOUND,
+    BLOCK,
+    Reading,
+    expand,
+    open_data,
+    require_same_types,
+)
 from ppdm_dask.files.regular import ending
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.disguise import in_file, writing
@@ -40,6 +47,7 @@ def import_files(
     weights: str | None = None,
     rules: FieldRules | None = None,
     block: int = BLOCK,
+    how: Reading = AS_FOUND,
     progress: Progress | None = None,
 ) -> tuple[About, tuple[str, ...]]:
     """Make a file of reports from files of answers that were randomised in the field.
@@ -61,6 +69,8 @@ def import_files(
         What is done with rows that hold no whole report; by default they are refused.
     block : int
         Records held at a time.
+    how : Reading
+        How the files are to be read.
     progress : callable, optional
         Is told how many records there are, about, and gives what is told of records that are done.
 
@@ -80,7 +90,8 @@ def import_files(
     design = design.bind(codebook)
     if ending(out) not in (".csv", ".parquet"):
         raise InputError(f"{out}: a name that ends in .parquet or .csv is needed", out)
-    files = [open_data(path) for path in expand(data)]
+    how = replace(how, known=codebook.names)
+    files = [open_data(path, how=how) for path in expand(data)]
     kept = tuple(dict.fromkeys([*keep, *([weights] if weights is not None else [])]))
     if both := [name for name in kept if name in design.attributes]:
         raise InputError(f"--keep: {both[0]!r} is reported under the design already", both[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,268 +25,29 @@ from ppdm_dask.designs import (
     UnaryEncoding,
     UnrelatedQuestion,
     Warner,
-    write_design,
 )
 from ppdm_dask.designs.forced import ForcedResponse
 from ppdm_dask.designs.kary import Crosswise
 from ppdm_dask.designs.onesided import Mangat, Triangular
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.writing import write_text
 from ppdm_dask.inference.uncertainty import normal_quantile
 from ppdm_dask.ranges import real
 from ppdm_dask.search.bound import Designer
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.shown import given, listed
 from ppdm_dask.survey.devices import Instruction, devices_of
-from ppdm_dask.survey.protocol import page_of, text_of
+from ppdm_dask.survey.planned import Goal, Option, Plan, posterior
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
-__all__ = ["Goal", "Option", "Plan", "plan"]
+__all__ = ["plan"]
 
 MOST_SETS = 12
 """Categories up to which designs that report sets are planned: their matrix has 2^k rows."""
 
 STEPS = 60
 """Halvings of a parameter's range."""
-
-WITHIN = 1e-9
-"""How far beyond the floor rounding may lead."""
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What the survey is for, and what it meets.
-
-    Parameters
-    ----------
-    half_width : float, optional
-        Of the interval of every category, at `level`.
-    difference : float, optional
-        In place of it: a difference between two groups of equal size that is to be found.
-    power : float
-        Probability of finding it.
-    level : float
-        Of intervals; of a test 1 - level is the size.
-    design_effect : float
-        By which clusters and weights make a variance larger than that of a random sample.
-    response : float
-        Share of the people asked who report.
-    max_posterior, epsilon : float, optional
-        The privacy floor; exactly one of them.
-    sensitive : str, optional
-        The category whose posterior counts; by default that of every category.
-    """
-
-    half_width: float | None = None
-    difference: float | None = None
-    power: float = 0.8
-    level: float = 0.95
-    design_effect: float = 1.0
-    response: float = 1.0
-    max_posterior: float | None = None
-    epsilon: float | None = None
-    sensitive: str | None = None
-
-    def __post_init__(self) -> None:
-        for pair in (("half_width", "difference"), ("max_posterior", "epsilon")):
-            if sum(getattr(self, name) is not None for name in pair) != 1:
-                raise InputError(f"{' or '.join(pair)}: exactly one of them is needed", self)
-        for name in ("half_width", "difference", "power", "level", "max_posterior"):
-            if getattr(self, name) is not None:
-                real(name, getattr(self, name), 0, 1, open_ends=True)
-        real("response", self.response, 0, 1)
-        if not self.response:
-            raise InputError("response: got 0; a share above 0 is needed", self.response)
-        if not 1 <= self.design_effect < math.inf:
-            got = given(self.design_effect)
-            raise InputError(f"design_effect: got {got}; 1 or more is needed", self.design_effect)
-        if self.epsilon is not None and not 0 < self.epsilon < math.inf:
-            raise InputError(f"epsilon: got {given(self.epsilon)}; above 0 is needed", self.epsilon)
-
-    def reports(self, variance: float) -> int:
-        """Reports that are needed where a report's weight has a variance; in all groups together.
-
-        To the nearest whole number, which changes a half-width by less than 1 in 2 n.
-        """
-        z = normal_quantile(self.level)
-        if self.half_width is not None:
-            n = z**2 * variance / self.half_width**2
-        else:
-            assert self.difference is not None
-            sure = 2 * self.power - 1
-            both = z + math.copysign(normal_quantile(abs(sure)), sure) if sure else z
-            n = 2 * both**2 * 2 * variance / self.difference**2
-        return max(2, round(n * self.design_effect))
-
-    def invited(self, reports: int) -> int:
-        """People to ask for so many reports."""
-        return math.ceil(reports / self.response - 1e-9)
-
-    def met(self, design: Design, prior: Floats, at: int | None) -> bool:
-        """Whether a design discloses no more than the floor."""
-        if self.epsilon is not None:
-            return design.epsilon() <= self.epsilon * (1 + WITHIN)
-        assert self.max_posterior is not None
-        return posterior(design, prior, at) <= self.max_posterior + WITHIN
-
-
-def posterior(design: Design, prior: Floats, at: int | None) -> float:
-    """Largest posterior of one category, or of any."""
-    if at is None:
-        return design.worst_posterior(prior)
-    joint = design.matrix() * prior
-    total = joint.sum(axis=1)
-    return float((joint[total > 0, at] / total[total > 0]).max())
-
-
-@dataclass(frozen=True, eq=False)
-class Option:
-    """One design that meets the floor.
-
-    Parameters
-    ----------
-    family : str
-    parameters : str
-        As the design states them.
-    design : Design
-    reports, invited : int
-        Reports that are needed, and people to ask for them.
-    variance : float
-        Of one report's weight: the largest over the categories.
-    max_posterior, epsilon : float
-        What a report gives away; epsilon may be infinite.
-    ratio : float or None
-        Mean squared error over that of the best design with the same floor: how many times as many
-        reports it needs.  None where the best is not known.
-    half_width : float
-        Of the intervals, with these reports.
-    device : Instruction or None
-        Nearest device that discloses no more, with its own design.
-    """
-
-    family: str
-    parameters: str
-    design: Design
-    reports: int
-    invited: int
-    variance: float
-    max_posterior: float
-    epsilon: float
-    ratio: float | None
-    half_width: float
-    device: Instruction | None = None
-
-    def row(self) -> dict[str, Any]:
-        """Its figures, as a table and JSON have them."""
-        return {
-            "design": self.family,
-            "parameters": self.parameters,
-            "reports": self.reports,
-            "invited": self.invited,
-            "half_width": self.half_width,
-            "max_posterior": self.max_posterior,
-            "epsilon": self.epsilon,
-            "times_the_best": self.ratio,
-            "device": None if self.device is None else self.device.device,
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """Designs that meet a privacy floor, by how few reports they need.
-
-    Parameters
-    ----------
-    attribute : str
-    question : str
-    prior : mapping of label to float
-        What is guessed before the survey.
-    goal : Goal
-    options : tuple of Option
-        As computed; the fewest reports first.
-    made : tuple of Option
-        The same families as devices of the field make them, and their designs.
-    left_out : mapping of family to str
-        Why a family is not among them.
-    """
-
-    attribute: str
-    question: str
-    prior: Mapping[str, float]
-    goal: Goal
-    options: tuple[Option, ...]
-    made: tuple[Option, ...]
-    left_out: Mapping[str, str]
-
-    def option(self, family: str, *, device: bool = False) -> Option:
-        """The option of a family, or as a device makes it.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
-        among = self.made if device else self.options
-        for option in among:
-            if option.family == family:
-                return option
-        why = self.left_out.get(family, "")
-        there = listed([option.family for option in among])
-        raise InputError(
-            f"choose: got {given(family)}{': ' if why else ''}{why}; there are {there}", family
-        )
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row an option: those computed, then those of devices."""
-        import pandas as pd
-
-        return pd.DataFrame([option.row() for option in (*self.options, *self.made)])
-
-    def as_json(self) -> dict[str, Any]:
-        """The plan as JSON values."""
-        rows = [
-            [
-                {k: "infinite" if v == math.inf else v for k, v in option.row().items()}
-                for option in options
-            ]
-            for options in (self.options, self.made)
-        ]
-        return {
-            "attribute": self.attribute,
-            "prior": dict(self.prior),
-            "options": rows[0],
-            "devices": rows[1],
-            "left_out": dict(self.left_out),
-        }
-
-    def __repr__(self) -> str:
-        columns = ["design", "parameters", "reports", "invited", "times_the_best", "device"]
-        frame = self.to_frame()[columns].fillna("").to_string(index=False, float_format="%.3g")
-        return f"plan for {self.attribute}\n{frame}"
-
-    def protocol(self, option: Option) -> str:
-        """One page of text for a preregistration: what is asked, how, of how many people."""
-        return text_of(self, option)
-
-    def write(self, folder: str | Path, option: Option) -> tuple[Path, ...]:
-        """Write the design and the protocol: ``design.toml``, ``protocol.txt``, ``protocol.html``.
-
-        Parameters
-        ----------
-        folder : path
-            Made if it is not there.
-        option : Option
-        """
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        design = option.design
-        write_design(design, place / "design.toml", f"{self.attribute}: {option.parameters}")
-        write_text(place / "protocol.txt", text_of(self, option))
-        write_text(place / "protocol.html", page_of(self, option))
-        names = ("design.toml", "protocol.txt", "protocol.html")
-        return tuple(place / name for name in names)
 
 
 def plan(
@@ -484,13 +245,10 @@ class _Survey:
             device,
         )
 
-    @property
+    @cached_property
     def _least(self) -> float | None:
         """Sum of the variances of the best design; None where it is not known."""
-        if "least" not in self.__dict__:
-            object.__setattr__(self, "least", _least(self))
-        found: float | None = self.__dict__["least"]
-        return found
+        return _least(self)
 
     def best(self) -> Design | None:
         """The optimal matrix of the search, where there is one beyond the families."""

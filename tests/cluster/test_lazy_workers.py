@@ -253,57 +253,6 @@ def test_the_key_is_nowhere_to_be_found(
     assert any(secret in what for _, what in everything_written(tmp_path))
 
 
-def page(address: str) -> str:
-    try:
-        with urllib.request.urlopen(address, timeout=20) as answer:
-            text: str = answer.read().decode(errors="replace")
-            return text
-    except urllib.error.HTTPError as error:
-        assert error.code == 404
-        return ""
-
-
-def test_no_page_of_the_dashboard_shows_the_key_or_an_answer(
-    client: Client, cluster: LocalCluster
-) -> None:
-    session = pytest.importorskip("bokeh.client").pull_session
-    applications = importlib.import_module("distributed.dashboard.scheduler").applications
-    reports = DESIGN.disguise(source(first=800))
-    secret = keys._held[reports._plan.draws.number]._secret
-    kept = reports.persist()
-    wait(kept)
-    failed = DESIGN.disguise(dd.from_map(fails, range(3), meta=answers(0, 1)))
-    with pytest.raises(PPDMError):
-        failed.compute()
-    main = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
-    shown: dict[str, str] = {}
-    # Single plots are parts of these pages.
-    for route in (each for each in applications if not each.startswith("/individual-")):
-        pulled = session(url=main + route)
-        time.sleep(0.05)
-        shown[route] = json.dumps(pulled.document.to_json(), default=str)
-        pulled.close()
-    workers = [quote(address, safe="") for address in cluster.scheduler.workers]
-    tasks = [quote(str(task), safe="") for task in list(cluster.scheduler.tasks)[:20]]
-    for route in (
-        *("info/main/workers.html", "info/main/tasks.html", "info/main/logs.html"),
-        *("info/logs.html", "info/main/exceptions.html", "json/counts.json", "json/identity.json"),
-        *("metrics", "health", "individual-plots.json"),
-        *(f"info/worker/{worker}.html" for worker in workers),
-        *(f"info/logs/{worker}.html" for worker in workers),
-        *(f"info/call-stacks/{worker}.html" for worker in workers),
-        *(f"info/task/{task}.html" for task in tasks),
-        *(f"info/call-stack/{task}.html" for task in tasks),
-    ):
-        shown[route] = page(f"{main}/{route}")
-    # The pages were there, and showed our tasks.
-    assert len(shown["/status"]) > 10_000 and "disguise" in shown["/status"]
-    assert "disguise" in "".join(shown[f"info/task/{task}.html"] for task in tasks)
-    for route, text in shown.items():
-        for form in (secret.hex(), repr(secret), repr(list(secret)), SECRET):
-            assert form not in text, route
-
-
 def test_the_key_leaves_the_cluster_with_its_holder(client: Client, cluster: LocalCluster) -> None:
     reports = DESIGN.disguise(source(first=600))
     number = reports._plan.draws.number
@@ -370,3 +319,66 @@ def test_runs_take_the_active_client(client: Client, tmp_path: Path) -> None:
     assert here.digest == active.digest == passed.digest
     modes = [each.outcome.mode for each in (here, active, passed)]
     assert modes == ["synchronous", "2 workers", "2 workers"]
+
+
+CANARY = "canary-2c7d"
+
+
+def named(i: int) -> pd.DataFrame:
+    return answers(i).assign(name=CANARY)
+
+
+def unreadable(i: int) -> pd.DataFrame:
+    raise ValueError(CANARY)
+
+
+def page(address: str) -> str:
+    try:
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            text: str = answer.read().decode(errors="replace")
+            return text
+    except urllib.error.HTTPError as error:
+        assert error.code == 404
+        return ""
+
+
+# The last one: sessions of the dashboard are updated for a while after they were left.
+def test_no_page_of_the_dashboard_shows_the_key_or_an_answer(
+    client: Client, cluster: LocalCluster
+) -> None:
+    session = pytest.importorskip("bokeh.client").pull_session
+    applications = importlib.import_module("distributed.dashboard.scheduler").applications
+    reports = DESIGN.disguise(dd.from_map(named, range(12), meta=answers(0, 1)))
+    secret = keys._held[reports._plan.draws.number]._secret
+    kept = reports.persist()
+    wait(kept)
+    failed = DESIGN.disguise(dd.from_map(unreadable, range(3), meta=answers(0, 1)))
+    with pytest.raises(PPDMError):
+        failed.compute()
+    main = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
+    shown: dict[str, str] = {}
+    # Single plots are parts of these pages.
+    for route in (each for each in applications if not each.startswith("/individual-")):
+        pulled = session(url=main + route)
+        time.sleep(0.05)
+        shown[route] = json.dumps(pulled.document.to_json(), default=str)
+        pulled.close()
+    workers = [quote(address, safe="") for address in cluster.scheduler.workers]
+    tasks = [quote(str(task), safe="") for task in list(cluster.scheduler.tasks)[:20]]
+    for route in (
+        *("info/main/workers.html", "info/main/tasks.html", "info/main/logs.html"),
+        *("info/logs.html", "info/main/exceptions.html", "json/counts.json", "json/identity.json"),
+        *("metrics", "health", "individual-plots.json"),
+        *(f"info/worker/{worker}.html" for worker in workers),
+        *(f"info/logs/{worker}.html" for worker in workers),
+        *(f"info/call-stacks/{worker}.html" for worker in workers),
+        *(f"info/task/{task}.html" for task in tasks),
+        *(f"info/call-stack/{task}.html" for task in tasks),
+    ):
+        shown[route] = page(f"{main}/{route}")
+    # The pages were there, and showed our tasks.
+    assert len(shown["/status"]) > 10_000 and "disguise" in shown["/status"]
+    assert "disguise" in "".join(shown[f"info/task/{task}.html"] for task in tasks)
+    for route, text in shown.items():
+        for form in (secret.hex(), repr(secret), repr(list(secret)), CANARY):
+            assert form not in text, route
