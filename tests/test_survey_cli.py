@@ -424,7 +424,7 @@ QUESTIONS = [
     (["--over", "drug", "--strata", "smokes"], "r.csv: column 'smokes' was not kept undisguised"),
     (
         ["--over", "drug", "--weights", "name"],
-        "r.csv: column 'name', row 0: 'Ann'; survey weights are positive numbers",
+        "r.csv: column 'name', row 0: 'Ann'; survey weights are numbers of 0 or more",
     ),
     (
         ["--over", "drug", "--method", "mle", "--where", "smokes=yes"],

@@ -121,23 +121,28 @@ def _surveyed(source: Source, design: Design, question: Question) -> Iterator[Re
             raise DataError(f"{path}: holds no attribute {shown(name)}; there are {there}", name)
     for block in read_reports(source.place, about, names, list(dict.fromkeys(extra))):
         reports, offset = block.reports, block.reports.offset
-        if question.weights:
-            values = _weights(path, block.others[question.weights], offset)
-            reports = reports.surveyed(values, reports.strata)
+        weights = codes = None
         if question.strata:
             codes = _strata(path, block.others[question.strata], offset)
-            reports = reports.surveyed(reports.weights, codes)
-        yield reports
+        if question.weights:
+            weights = _weights(path, block.others[question.weights], offset)
+            # Answers are disguised once, so a weight of 0 cannot be taken out of the file.
+            weighted = weights > 0
+            if not weighted.all():
+                reports, weights = reports[weighted], weights[weighted]
+                codes = None if codes is None else codes[weighted]
+        if len(reports):
+            yield reports.surveyed(weights, codes)
 
 
 def _weights(path: Path, values: Any, offset: int) -> Any:
     numbers, wrong = read_numbers(values)
-    wrong = wrong | ~(numbers > 0)
+    wrong = wrong | ~(numbers >= 0)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
             f"{path}: column {shown(values.name)}, row {row + offset}: {shown(values.iloc[row])}; "
-            "survey weights are positive numbers",
+            "survey weights are numbers of 0 or more",
             path,
         )
     return numbers
@@ -300,6 +305,8 @@ class Answer:
         Whether ``--method mle`` could answer the question.
     imported : Imported, optional
         Of reports that people randomised themselves.
+    unweighted : int
+        Reports with a weight of 0, which are left out.
     """
 
     question: Question
@@ -310,6 +317,7 @@ class Answer:
     whole: tuple[str, ...] = ()
     likelihood: bool = False
     imported: Imported | None = None
+    unweighted: int = 0
 
     @property
     def negative(self) -> int:
@@ -367,6 +375,8 @@ def estimate_files(
         whole,
         question.allows("mle", codebook, design),
         imported_of(sources),
+        # Files say how many reports they hold, and only weights leave some of them out.
+        sum(about.n or 0 for _, about in sources) - found.n if question.weights else 0,
     )
 
 

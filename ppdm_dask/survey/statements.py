@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ppdm_dask.data.words import amount_of
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def _what(found: Answer) -> Iterator[str]:
     if question.weights or question.strata:
         parts = [("weights", question.weights), ("strata", question.strata)]
         yield "survey: " + ", ".join(f"{what} from {shown(name)}" for what, name in parts if name)
+    if found.unweighted > 0:
+        yield f"no weight: {amount_of(found.unweighted, 'report')} of weight 0 left out"
     ratio = question.needs_ratio
     if ratio and not question.by:
         yield (
