@@ -1,4 +1,4 @@
-"""Reports with a survey weight of 0: the answers cannot be disguised again, so they are left out."""
+"""Reports of survey weight 0 are left out: their answers cannot be disguised again."""
 
 import json
 from pathlib import Path

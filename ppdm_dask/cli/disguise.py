@@ -339,7 +339,7 @@ def disguise(
     for each in done.certain:
         say(each.sentence)
     for name in done.undisguised:
-        how = f"in {len(book[name])} categories" if name in book.names else "as it is"
+        how = pp.survey.kept_as(book, name)
         say(f"{name}: undisguised, {how}; the file of reports holds the truth")
     if done.dropped:
         say(f"left out: {', '.join(done.dropped)}")

@@ -122,8 +122,7 @@ def import_(
     for part in plan.blocks:
         say(f"{', '.join(part.attributes)}: {part.id}, as people were asked")
     for name in about.undisguised:
-        kept = f"in {len(book[name])} categories" if name in book.names else "as it is"
-        say(f"{name}: undisguised, {kept}")
+        say(f"{name}: undisguised, {pp.survey.kept_as(book, name)}")
     if left_out:
         say(f"left out: {', '.join(left_out)}")
     print_lines(about.imported.sentences())

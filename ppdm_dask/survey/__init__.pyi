@@ -30,6 +30,7 @@ from .proposal import Column as Column
 from .proposal import Proposal as Proposal
 from .proposal import propose_codebook as propose_codebook
 from .reports import beside as beside
+from .statements import kept_as as kept_as
 from .statements import statements as statements
 
 __all__: list[str]

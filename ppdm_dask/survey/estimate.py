@@ -307,6 +307,8 @@ class Answer:
         Of reports that people randomised themselves.
     unweighted : int
         Reports with a weight of 0, which are left out.
+    cut : tuple of str
+        Strata that are numbers cut into categories by the codebook.
     """
 
     question: Question
@@ -318,6 +320,7 @@ class Answer:
     likelihood: bool = False
     imported: Imported | None = None
     unweighted: int = 0
+    cut: tuple[str, ...] = ()
 
     @property
     def negative(self) -> int:
@@ -377,6 +380,11 @@ def estimate_files(
         imported_of(sources),
         # Files say how many reports they hold, and only weights leave some of them out.
         sum(about.n or 0 for _, about in sources) - found.n if question.weights else 0,
+        tuple(
+            name
+            for name in (question.strata,)
+            if name in codebook.names and codebook[name].cuts is not None
+        ),
     )
 
 

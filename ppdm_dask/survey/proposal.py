@@ -309,9 +309,11 @@ class Column:
             self.left_out = f"every number is {number_text(float(numbers[0]))}"
             self.remedy = "to ask for it, write cuts = [...] with the categories between them"
             return
-        self.notes.append(
-            f"numbers, cut by {self.attribute.rule}: put cuts where the questionnaire has them"
-        )
+        note = f"numbers, cut by {self.attribute.rule}: put cuts where the questionnaire has them"
+        if (numbers == np.floor(numbers)).all():
+            # Cut numbers of schools would be strata or clusters of many schools.
+            note += "; numbers of schools, regions or clusters? then delete it, to keep them as is"
+        self.notes.append(note)
         self._note_labels()
         if texts:
             said = ", ".join(f"{shown(text)} ({self._texts[text]})" for text in texts)  # type: ignore[index]

@@ -11,10 +11,11 @@ from ppdm_dask.data.words import amount_of
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
+    from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.inference import Fit, Interval
     from ppdm_dask.survey.estimate import Answer
 
-__all__ = ["FEW", "name_cell", "statements"]
+__all__ = ["FEW", "kept_as", "name_cell", "statements"]
 
 FEW = 300
 """Effective reports below which Wald intervals may cover less than they say."""
@@ -27,6 +28,18 @@ NOTHING = 0.95
 
 NAMED = 8
 """Cells that a sentence names before it counts the rest."""
+
+
+def kept_as(codebook: Codebook, name: str) -> str:
+    """What a file of reports keeps of an undisguised column: values, categories or bins."""
+    if name not in codebook.names:
+        return "as it is"
+    if codebook[name].cuts is None:
+        return f"in {len(codebook[name])} categories"
+    return (
+        f"in {len(codebook[name])} categories that the codebook cuts its numbers into; to keep the "
+        "numbers of schools, strata or clusters, delete it from the codebook"
+    )
 
 
 def statements(found: Answer) -> list[str]:
@@ -51,6 +64,11 @@ def _what(found: Answer) -> Iterator[str]:
     if question.weights or question.strata:
         parts = [("weights", question.weights), ("strata", question.strata)]
         yield "survey: " + ", ".join(f"{what} from {shown(name)}" for what, name in parts if name)
+    for name in found.cut:
+        yield (
+            f"strata: {shown(name)} holds the categories that the codebook cuts its numbers into; "
+            "numbers of schools or regions are kept where the codebook does not name them"
+        )
     if found.unweighted > 0:
         yield f"no weight: {amount_of(found.unweighted, 'report')} of weight 0 left out"
     ratio = question.needs_ratio
