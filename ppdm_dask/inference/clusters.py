@@ -11,13 +11,16 @@ References
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.ranges import real, reals
 from ppdm_dask.shown import given, listed
 
 Lone = Literal["fail", "certainty", "adjust", "average"]
@@ -195,3 +198,176 @@ def deviations(
             others = len(m) - int(alone.sum())
             scale = scale * (np.sqrt(len(m) / others) if others else np.nan)
     return np.asarray((totals - means[strata]) * scale[strata][:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterTotals:
+    """Sums over the reports of each cluster, which add up over partitions that share clusters.
+
+    Parameters
+    ----------
+    keys : int array, shape (clusters, 2)
+        Stratum and cluster, ascending.
+    values : array, shape (clusters, p)
+    """
+
+    keys: Ints
+    values: Floats
+
+    def __add__(self, other: ClusterTotals) -> ClusterTotals:
+        keys = np.concatenate([self.keys, other.keys])
+        found, which = np.unique(keys, axis=0, return_inverse=True)
+        values = np.zeros((len(found), self.values.shape[1]))
+        np.add.at(values, which.ravel(), np.concatenate([self.values, other.values]))
+        return ClusterTotals(found, values)
+
+    def scaled(self, exponent: int) -> ClusterTotals:
+        """Times 2 to the exponent."""
+        return replace(self, values=np.ldexp(self.values, exponent))
+
+    @property
+    def strata(self) -> Ints:
+        """Position of each cluster's stratum among those that occur."""
+        return np.asarray(np.unique(self.keys[:, 0], return_inverse=True)[1], np.int64)
+
+    def freedom(self) -> int:
+        """Clusters less strata, of those in which the first column is not 0."""
+        inside = self.keys[self.values[:, 0] != 0]
+        return len(inside) - len(np.unique(inside[:, 0]))
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicateTotals:
+    """Sums over reports under each of some replicate weights.
+
+    Parameters
+    ----------
+    values : array, shape (replicates, p)
+    gram : array, shape (replicates, replicates)
+        Sums of products of the weights, whose rank is that of the weights.
+    """
+
+    values: Floats
+    gram: Floats
+
+    def __add__(self, other: ReplicateTotals) -> ReplicateTotals:
+        if len(self.values) != len(other.values):
+            raise RecordsError("sums with different replicate weights do not add", other)
+        return ReplicateTotals(self.values + other.values, self.gram + other.gram)
+
+    def scaled(self, exponent: int) -> ReplicateTotals:
+        """Times 2 to the exponent."""
+        return ReplicateTotals(
+            np.ldexp(self.values, exponent), np.ldexp(self.gram, 2 * exponent)
+        )
+
+    def freedom(self) -> int:
+        """Rank of the replicate weights, less 1."""
+        size = np.sqrt(np.diag(self.gram))
+        size = np.where(size > 0, size, 1.0)
+        return int(np.linalg.matrix_rank(self.gram / np.outer(size, size), 1e-10, True)) - 1
+
+
+Kind = Literal["JK1", "JKn", "BRR", "Fay", "bootstrap"]
+
+MAX_REPLICATES = 1_024
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Replicate weights, and how their estimates become a variance.
+
+    ``sum_r scale rscales_r (estimate_r - centre)^2``; each column is a full weight, the survey
+    weight included.
+
+    Parameters
+    ----------
+    weights : sequence of str, or array of shape (n, replicates)
+        Columns that were kept, or the weights.
+    kind : {"JK1", "JKn", "BRR", "Fay", "bootstrap"}
+        What made them.  It gives the scale for R replicates: ``(R - 1) / R`` for the jackknife
+        without strata (JK1), 1 with them (JKn), ``1 / R`` for balanced half samples (BRR),
+        ``1 / (R (1 - rho)^2)`` for Fay's, and ``1 / (R - 1)`` for the bootstrap.
+    scale : float, optional
+        In place of the kind's.
+    rscales : float or sequence of float, optional
+        One for all replicates, or one for each; 1 by default.  JKn needs them: for a replicate that
+        leaves a cluster of stratum h out, ``(m_h - 1) / m_h``.
+    rho : float in [0, 1), optional
+        Of Fay's method, which needs it.
+    centre : {"estimate", "mean"}
+        Deviations are from the estimate itself, or from the mean of the replicates; the first gives
+        the larger variance, the second is the default of R's `survey`.
+
+    Raises
+    ------
+    InputError
+        For a kind that is not known, and for numbers out of range, missing, or not needed.
+
+    References
+    ----------
+    [Wolter]_
+    """
+
+    weights: Any
+    kind: Kind
+    scale: float | None = None
+    rscales: float | Sequence[float] | None = None
+    rho: float | None = None
+    centre: Literal["estimate", "mean"] = "estimate"
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InputError(
+                f"replicates: got {given(self.kind)}; {listed(get_args(Kind))} are known", self.kind
+            )
+        if self.centre not in ("estimate", "mean"):
+            raise InputError(
+                f"centre: got {given(self.centre)}; 'estimate' or 'mean' is needed", self.centre
+            )
+        if (self.kind == "Fay") != (self.rho is not None):
+            raise InputError("rho: Fay's method needs it, and no other takes it", self.rho)
+        if self.rho is not None:
+            real("rho", self.rho, 0)
+            if self.rho >= 1:
+                raise InputError(f"rho: got {self.rho:g}; below 1 is needed", self.rho)
+        if self.scale is not None:
+            real("scale", self.scale, 0)
+        if self.rscales is not None:
+            reals("rscales", self.rscales, 0)
+        elif self.kind == "JKn":
+            raise InputError(
+                "rscales: JKn needs one for each replicate, (m - 1) / m with m clusters in the "
+                "stratum that it leaves one out of",
+                self,
+            )
+
+    def factors(self, replicates: int) -> Floats:
+        """What the squared deviation of each replicate is multiplied by, shape (replicates,)."""
+        R = replicates
+        scale = {
+            "JK1": (R - 1) / R,
+            "JKn": 1.0,
+            "BRR": 1 / R,
+            "Fay": 1 / (R * (1 - (self.rho or 0.0)) ** 2),
+            "bootstrap": 1 / max(R - 1, 1),
+        }[self.kind]
+        rscales = np.asarray(1.0 if self.rscales is None else self.rscales, float)
+        if rscales.ndim and rscales.shape != (R,):
+            raise InputError(
+                f"rscales: {rscales.size} numbers; one, or {R}, are needed", self.rscales
+            )
+        return np.broadcast_to(rscales * (scale if self.scale is None else self.scale), (R,)).copy()
+
+    def variance(self, replicates: Floats, estimate: Floats) -> Floats:
+        """Variance of estimates, from those under each replicate, shape (replicates, ...)."""
+        factors = self.factors(len(replicates))
+        centre = estimate
+        if self.centre == "mean":
+            # As R has it: replicates that do not count do not move the mean.
+            centre = replicates[factors > 0].mean(axis=0)
+        return np.asarray(np.tensordot(factors, (replicates - centre) ** 2, 1))
+
+    def __repr__(self) -> str:
+        count = np.shape(self.weights)[-1]
+        return f"Replicates({count} weights, kind={self.kind!r})"
