@@ -106,8 +106,13 @@ class Estimate:
     moments : pair of float arrays of the same shape, optional
         Second moments of the cells' weights, of records inside of the cell and outside: what a
         score interval is made of.
+    quadratic : triple of float arrays of the same shape, optional
+        A, B and C, where the second moments are not known: the variance is ``A + B p + C p^2`` if
+        the proportion is p.
     size : float, optional
         Effective reports, where survey weights or a condition make them fewer.
+    share : float
+        Estimated share of the reports that are within the condition.
     freedom : float, optional
         Degrees of freedom of variances that are of weighted, stratified or conditional sums.
     steps : int
@@ -138,7 +143,9 @@ class Estimate:
     few: Bools | None = None
     unbiased: Floats | None = None
     moments: tuple[Floats, Floats] | None = None
+    quadratic: tuple[Floats, Floats, Floats] | None = None
     size: float | None = None
+    share: float = 1.0
     freedom: float | None = None
     steps: int = 0
     converged: bool = True
@@ -286,6 +293,7 @@ class Estimate:
             self._variance_or_refuse(),
             self.moments,
             self.effective_size,
+            quadratic=self.quadratic,
             level=level,
             freedom=self.freedom,
             estimand=self.estimand,
@@ -408,6 +416,7 @@ class Estimate:
             few=at(self.few),
             unbiased=at(self.unbiased),
             moments=moments,
+            quadratic=None if self.quadratic is None else tuple(map(at, self.quadratic)),  # type: ignore[arg-type]
             replicates=None if self.replicates is None else self.replicates[rows],
             covariances=None,
             marginals=None,
