@@ -244,7 +244,7 @@ def test_blocks_that_disguise_together_keep_their_weights(frame: pd.DataFrame) -
     draw = np.random.default_rng(1)
     P = 0.7 * np.eye(4) + 0.3 * draw.dirichlet(np.ones(4), 4).T
     design = pp.RRMatrix(
-        ("used", "drinks"), P=P, categories=[["no", "yes"], ["0", "1"]]
+        ("used", "drinks"), P=P, shape=[2, 2], categories=[["no", "yes"], ["0", "1"]]
     ).bind(BOOK)
     reports = design.disguise(frame, pp.Stream.from_seed(1), codebook=BOOK)
     fit = pp.GLM(design, outcome="used", predictors=["drinks"]).fit(reports)
@@ -317,7 +317,9 @@ def test_rows_that_lack_a_variable_are_refused_or_dropped(frame: pd.DataFrame) -
     with pytest.raises(RecordsError, match="100 of 900 rows lack a variable"):
         pp.GLM(design, "used ~ age").fit(reports, clusters="school")
     fit = pp.GLM(design, "used ~ age", missing="drop").fit(reports, clusters="school")
-    whole = pp.GLM(design, "used ~ age").fit(reports[holes.age.notna().to_numpy()], clusters="school")
+    whole = pp.GLM(design, "used ~ age").fit(
+        reports[holes.age.notna().to_numpy()], clusters="school"
+    )
     np.testing.assert_array_equal(fit.covariance_, whole.covariance_)
     assert (fit.n_reports_, fit.n_dropped_) == (800, 100)
 
@@ -336,7 +338,7 @@ def test_conventions(frame: pd.DataFrame) -> None:
     x = eta["Intercept"] + eta["age"] * first.age + eta["drinks"] * float(first.drinks)
     x += eta.get(f"region[T.{first.region}]", 0.0)
     assert told[0, 1] == pytest.approx(1 / (1 + np.exp(-x)))
-    assert list(fit.predict(frame)) == [("no", "yes")[p > 0.5] for p in told[:, 1]]
+    assert list(fit.predict(frame)) == ["yes" if p > 0.5 else "no" for p in told[:, 1]]
     with pytest.raises(RecordsError, match="true answers are needed"):
         fit.predict(reports)
     assert str(fit).startswith("binomial model of P(used = yes), 900 reports\ncorrected score")

@@ -132,7 +132,7 @@ def contrasts_of(
     if not effects:
         return [[(1.0, each)] for each in at], [(label,) for label in variable.labels]
     first = variable.labels[0]
-    heads = [(f"{label} - {first}",) for label in variable.labels[1:]]
+    heads: list[tuple[str, ...]] = [(f"{label} - {first}",) for label in variable.labels[1:]]
     return [[(1.0, each), (-1.0, at[0])] for each in at[1:]], heads
 
 
@@ -316,7 +316,8 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     def _margins(self, variable: str | None, *, effects: bool) -> Margins:
         check_is_fitted(self, "coef_")
         sample, outputs = self._sample, self._outputs()
-        contrasts, heads = [[(1.0, sample.frame)]], [()]
+        contrasts: list[Parts] = [[(1.0, sample.frame)]]
+        heads: list[tuple[str, ...]] = [()]
         if variable is not None:
             if variable not in self.feature_names_in_.tolist():
                 raise InputError(
@@ -402,13 +403,11 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     def __str__(self) -> str:
         if not hasattr(self, "coef_"):
             return repr(self)
-        what = (
-            f"P({next(iter(self._variables))} = {self.classes_[1]})"
-            if self.family == "binomial"
-            else ""
-        )
+        what = str(next(iter(self._variables)))
+        if self.family == "binomial":
+            what = f"P({what} = {self.classes_[1]})"
         lines = [
-            f"{self.family} model{' of ' + what if what else ''}, {self.n_reports_:,} reports",
+            f"{self.family} model of {what}, {self.n_reports_:,} reports",
             f"{self.method_}; errors: {self.errors_}",
             self.to_frame().to_string(float_format=lambda x: f"{x:.4f}"),
         ]

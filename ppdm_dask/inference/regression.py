@@ -393,7 +393,7 @@ class GLM(Fitted):
             X,
             which,
             at[first],
-            np.bincount(which, units, len(first)),
+            np.asarray(np.bincount(which, units, len(first)), float),
             V,
             T,
             squares,
@@ -441,7 +441,7 @@ class GLM(Fitted):
             residuals = sample.T - sample.V[:, :, None] * sample.by_pattern(model.mean(theta))
         scores = np.einsum("gaq,gap->gpq", residuals, sample.by_pattern(X))
         scores = scores.reshape(len(scores), -1)
-        inverse = np.linalg.inv(found.information)
+        inverse: Floats = np.asarray(np.linalg.inv(found.information))
         total = float(sample.d.sum())
         self.dispersion_ = 1.0
         self.loglikelihood_ = math.nan
@@ -459,7 +459,7 @@ class GLM(Fitted):
             self.covariance_ = inverse * self.dispersion_
         else:
             self.covariance_ = inverse @ sample.covariance(scores, self.lone) @ inverse
-        self.coef_ = found.beta[:, 0] if q == 1 else found.beta
+        self.coef_ = np.asarray(found.beta[:, 0] if q == 1 else found.beta)
         self.terms_ = names
         self.n_iter_ = found.steps
         self._sample, self._influence = sample, scores @ inverse
