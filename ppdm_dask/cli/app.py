@@ -15,6 +15,7 @@ from ppdm_dask.cli import (
     mine,
     optimize,
     perturb,
+    regress,
     reproduce,
     runs,
     schema,
@@ -70,6 +71,7 @@ app.command()(estimate.count)
 app.command()(estimate.estimate)
 app.add_typer(mine.app, name="mine")
 app.command()(mine.predict)
+app.command()(regress.regress)
 app.command()(disguise.audit)
 app.add_typer(cluster.cluster, name="cluster")
 
