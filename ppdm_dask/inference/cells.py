@@ -91,7 +91,7 @@ def opened(
         records = records.surveyed_by(**survey)
         if records.replicates is not None:
             raise InputError("replicates: regressions take none; give clusters and strata", None)
-        kept: dict[str, Any] = {name: np.asarray(x) for name, x in records.kept.items()}
+        kept: dict[str, Any] = dict(records.kept)
         found, n = dict(records.survey), len(records)
     else:
         table = table_of(X)
@@ -105,6 +105,8 @@ def opened(
                 found[name] = np.asarray(kept[value] if isinstance(value, str) else value)
     if not n:
         raise RecordsError("there are no reports; at least one is needed", None)
+    names = list(names)
+    kept = {name: _as_numbers(x) if name in names else np.asarray(x) for name, x in kept.items()}
     gone = np.zeros(n, bool)
     for name in names:
         if name in kept and (records is None or name not in records.codebook.names):
@@ -122,6 +124,17 @@ def opened(
     kept = {name: column[rows] for name, column in kept.items()}
     found = {name: np.asarray(column)[rows] for name, column in found.items()}
     return None if records is None else records.take(rows), kept, found, count
+
+
+def _as_numbers(values: Any) -> npt.NDArray[Any]:
+    """A column, as numbers where all of it is: files hold texts of kept columns."""
+    column = np.asarray(values)
+    if column.dtype.kind in "iufb":
+        return column
+    try:
+        return np.array([math.nan if x is None or x == "" else x for x in column.tolist()], float)
+    except (TypeError, ValueError):
+        return column
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,7 +59,7 @@ class Variable:
             return np.asarray(codes, float)
         if self.numbers is not None:
             return self.numbers[codes]
-        return pd.Categorical.from_codes(codes.astype(np.int64), list(self.labels))
+        return pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(list(self.labels)))
 
     def coded(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
         """Codes of labels, or the numbers of a plain column.
@@ -136,20 +136,13 @@ def variable_of(
     elif name in kept:
         column = np.asarray(kept[name])
         column = column[~missing_in(column)]
-        numbers = column.dtype.kind in "iufb" or _all_numbers(column)
-        if numbers and name not in values:
+        if column.dtype.kind in "iufb" and name not in values:
             return Variable(name, ())
         labels = tuple(np.unique(_texts(column)).tolist())
     else:
         there = [*(() if book is None else book.names), *kept]
         raise RecordsError(f"there is no variable {shown(name)}; there are {listed(there)}", name)
     return Variable(name, labels, _numbers_of(name, labels, values.get(name)), disguised)
-
-
-def _all_numbers(column: npt.NDArray[Any]) -> bool:
-    return column.dtype.kind == "O" and all(
-        isinstance(x, int | float | np.number) for x in column.tolist()
-    )
 
 
 def _numbers_of(name: str, labels: tuple[str, ...], values: Any) -> Floats | None:

@@ -183,18 +183,7 @@ def regress_files(
     if not names:
         raise InputError(f"formula: {listed(wanted)}: none is an attribute of the codebook", wanted)
     reports = all_reports(sources, names, beside)
-    kept = {name: _as_numbers(column) for name, column in reports.kept.items()}
-    return model.fit(replace(reports, kept=kept), **survey)
-
-
-def _as_numbers(column: Any) -> Any:
-    """A column of texts that all are numbers, as a CSV has it, as numbers."""
-    if column.dtype.kind in "iufb":
-        return column
-    try:
-        return np.array([math.nan if x is None or x == "" else x for x in column], float)
-    except (TypeError, ValueError):
-        return column
+    return model.fit(reports, **survey)
 
 
 def predict_file(
