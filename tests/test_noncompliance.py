@@ -68,6 +68,17 @@ def test_closed_forms() -> None:
     np.testing.assert_allclose(found.standard_errors, np.sqrt(squares) / (p2 - p1))
 
 
+def test_the_lie_detector_has_its_published_estimators() -> None:
+    (y1, n1), (y2, n2) = counts = ((430, 1000), (250, 900))
+    l1, l2, p1, p2 = y1 / n1, y2 / n2, 0.25, 0.75
+    found = pp.noncompliance(counts, (p1, p2), "lie-detector")
+    pi = (l2 - l1 + p2 - p1) / (p2 - p1)
+    t = (l2 * (1 - p1) - l1 * (1 - p2)) / (l2 - l1 + p2 - p1)
+    np.testing.assert_allclose(found.values, [pi, t])
+    error = np.sqrt(l1 * (1 - l1) / (n1 - 1) + l2 * (1 - l2) / (n2 - 1)) / (p2 - p1)
+    assert found.standard_errors[0] == pytest.approx(error)
+
+
 def test_the_crosswise_sample_turned_round_is_one_sample() -> None:
     p, counts = 0.2, ((620, 1000), (360, 1100))
     found = pp.noncompliance(counts, p, "crosswise")

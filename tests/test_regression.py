@@ -298,9 +298,10 @@ def test_it_says_what_is_not_identified(frame: pd.DataFrame) -> None:
         ({"formula": "often ~ age"}, "'often' has 3 categories; name those that count"),
         ({"formula": "used ~ age", "success": "maybe"}, "success: got 'maybe'"),
         ({"formula": "used ~ age", "family": "probit"}, "family: got 'probit'"),
-        ({"formula": "region ~ age", "family": "poisson"}, "a poisson outcome needs numbers"),
+        ({"formula": "region ~ age", "family": "poisson"}, "the outcome needs numbers"),
         ({"formula": "used ~ drinks", "method": "mle"}, "there is no likelihood"),
         ({"formula": "used ~ drinks", "errors": "model"}, "use 'sandwich'"),
+        ({"formula": "age ~ drinks"}, "needs categories, not 900 different numbers"),
         ({}, "outcome: none is given"),
     ],
 )
@@ -322,6 +323,13 @@ def test_rows_that_lack_a_variable_are_refused_or_dropped(frame: pd.DataFrame) -
     )
     np.testing.assert_array_equal(fit.covariance_, whole.covariance_)
     assert (fit.n_reports_, fit.n_dropped_) == (800, 100)
+
+
+def test_a_column_of_zeros_and_ones_is_an_outcome(frame: pd.DataFrame) -> None:
+    told = frame.assign(u=(frame.used == "yes") * 1)
+    one = pp.GLM(formula="u ~ age").fit(told)
+    np.testing.assert_array_equal(one.coef_, pp.GLM(formula="used ~ age").fit(told).coef_)
+    assert one.classes_.tolist() == ["0", "1"]
 
 
 def test_conventions(frame: pd.DataFrame) -> None:

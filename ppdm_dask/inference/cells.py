@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,12 +148,15 @@ class Columns:
         Bound to their codebook.
     kept : mapping of str to array
     variables : mapping of str to Variable
+    found : dict
+        Codes of kept columns, once they are known.
     """
 
     records: Records | None
     design: Design | None
     kept: Mapping[str, Any]
     variables: Mapping[str, Variable]
+    found: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -164,7 +167,9 @@ class Columns:
         """Codes, or numbers, of an undisguised variable, shape (n,)."""
         if self.records is not None and name in self.records.codebook.names:
             return self.records.column(name)
-        return self.variables[name].coded(self.kept[name])
+        if name not in self.found:
+            self.found[name] = self.variables[name].coded(self.kept[name])
+        return self.found[name]
 
     def respondents(self, names: Sequence[str]) -> pd.DataFrame:
         """Predictors, a row for each respondent; disguised ones run through their categories."""

@@ -321,7 +321,8 @@ def require_rank(X: Floats, names: Sequence[str]) -> None:
             f"not identified: {listed(where)} is 0 for all reports: nobody can be in that category",
             where,
         )
-    _, values, V = np.linalg.svd(X / size, full_matrices=False)
+    # Of the small triangle: the model matrix may have a row for every respondent.
+    _, values, V = np.linalg.svd(np.linalg.qr(X / size, mode="r"))
     if len(X) < X.shape[1] or values[-1] < 1e-10 * values[0]:
         direction = V[-1]
         held = np.abs(direction) > 0.01 * np.abs(direction).max()

@@ -12,14 +12,25 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.ranges import reals
-from ppdm_dask.shown import cut, listed, printable, shown
+from ppdm_dask.shown import cut, given, listed, printable, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ppdm_dask.data.codebook import Codebook
 
-__all__ = ["Terms", "Variable", "make_terms", "read_formula", "variable_of"]
+__all__ = [
+    "Terms",
+    "Variable",
+    "as_categories",
+    "combined",
+    "make_terms",
+    "missing_in",
+    "numbers_of",
+    "read_formula",
+    "statistic_of",
+    "variable_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +159,10 @@ def variable_of(
 def _numbers_of(name: str, labels: tuple[str, ...], values: Any) -> Floats | None:
     if values is not None:
         if isinstance(values, Mapping):
-            given = {str(label): number for label, number in values.items()}
-            if absent := [label for label in labels if label not in given]:
+            stated = {str(label): number for label, number in values.items()}
+            if absent := [label for label in labels if label not in stated]:
                 raise InputError(f"values: {shown(name)} lacks a number for {listed(absent)}", name)
-            values = [given[label] for label in labels]
+            values = [stated[label] for label in labels]
         numbers = reals(f"values of {printable(cut(name))}", values, ndim=1)
         if len(numbers) != len(labels):
             raise InputError(
@@ -165,6 +176,97 @@ def _numbers_of(name: str, labels: tuple[str, ...], values: Any) -> Floats | Non
     except ValueError:
         return None
     return numbers if np.isfinite(numbers).all() else None
+
+
+MOST_CLASSES = 50
+"""Different numbers of a kept column that are taken for categories of an outcome."""
+
+
+def as_categories(outcome: Variable, column: Any) -> Variable:
+    """The outcome with categories: of a kept column of numbers its different numbers.
+
+    Raises
+    ------
+    InputError
+        If there are too many of them.
+    """
+    if not outcome.plain:
+        return outcome
+    numbers = np.unique(np.asarray(column, float))
+    if len(numbers) > MOST_CLASSES:
+        raise InputError(
+            f"{shown(outcome.name)}: the outcome needs categories, not {len(numbers)} different "
+            "numbers",
+            outcome.name,
+        )
+    return Variable(outcome.name, tuple(_texts(numbers).tolist()))
+
+
+def statistic_of(
+    outcome: Variable, success: str | Sequence[str] | None
+) -> tuple[Floats, tuple[str, ...]]:
+    """Which class each category of the outcome is in, and the labels of the classes.
+
+    Parameters
+    ----------
+    outcome : Variable
+        With categories.
+    success : str or sequence of str, optional
+        Those of the second of two classes; the last of two categories by default.  An empty
+        sequence makes every category a class.
+
+    Returns
+    -------
+    statistic : array, shape (categories, classes - 1)
+        1 in the class of a category; in none for the first class.
+    labels : tuple of str
+
+    Raises
+    ------
+    InputError
+        For a category that there is not, or if none or all count.
+    """
+    labels = outcome.labels
+    if success is not None and not len(success):
+        return np.eye(len(labels))[:, 1:], labels
+    wanted = [success] if isinstance(success, str) else list(success or labels[1:])
+    if success is None and len(labels) != 2:
+        raise InputError(
+            f"success: {shown(outcome.name)} has {len(labels)} categories; name those that count",
+            outcome.name,
+        )
+    if unknown := [x for x in wanted if x not in labels]:
+        raise InputError(
+            f"success: got {given(unknown[0])}; {shown(outcome.name)} has {listed(labels)}",
+            unknown[0],
+        )
+    yes = [label for label in labels if label in wanted]
+    no = [label for label in labels if label not in wanted]
+    if not no:
+        raise InputError("success: every category counts", success)
+    inside = np.array([[float(label in wanted)] for label in labels])
+    return inside, (" or ".join(no), " or ".join(yes))
+
+
+def numbers_of(outcome: Variable, *, counts: bool) -> Floats | None:
+    """What the categories of an outcome count as, shape (categories, 1); None of a plain column.
+
+    Raises
+    ------
+    InputError
+        If they are no numbers, or negative where counts are needed.
+    """
+    if not outcome.numeric:
+        raise InputError(
+            f"{shown(outcome.name)}: the outcome needs numbers; say what its categories count as "
+            "in values=",
+            outcome.name,
+        )
+    if outcome.numbers is None:
+        return None
+    if counts and (outcome.numbers < 0).any():
+        raise InputError(f"{shown(outcome.name)}: counts of 0 or more are needed", outcome.name)
+    return outcome.numbers[:, None]
 
 
 def read_formula(formula: str) -> tuple[str, Any, tuple[str, ...]]:

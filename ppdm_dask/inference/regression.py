@@ -31,10 +31,12 @@ from ppdm_dask.inference.families import (
 )
 from ppdm_dask.inference.fitted import Fitted
 from ppdm_dask.inference.formulas import (
-    Variable,
+    as_categories,
     combined,
     make_terms,
+    numbers_of,
     read_formula,
+    statistic_of,
     variable_of,
 )
 from ppdm_dask.ranges import whole
@@ -251,7 +253,17 @@ class GLM(Fitted):
         }
         if outcome in predictors:
             raise InputError(f"formula: the outcome {shown(outcome)} is a predictor too", outcome)
-        self._family(found[outcome])
+        if self.success is not None and self.family != "binomial":
+            raise InputError("success: only a binomial model has one", self.success)
+        if self.family in ("binomial", "multinomial"):
+            found[outcome] = as_categories(found[outcome], kept.get(outcome))
+            wanted = (self.success or None) if self.family == "binomial" else ()
+            self._statistic, classes = statistic_of(found[outcome], wanted)
+            self.classes_ = np.array(classes, dtype=object)
+            self._model = Logit(self.family == "multinomial")
+        else:
+            self._statistic = numbers_of(found[outcome], counts=self.family == "poisson")
+            self._model = Gaussian() if self.family == "gaussian" else Poisson()
         self._variables = found
         self._codebook = book
         data = Columns(records, design, kept, found)
@@ -277,66 +289,6 @@ class GLM(Fitted):
         if design is None and isinstance(X, Reports):
             raise RecordsError("design: the reports do not carry theirs; give it", None)
         return design
-
-    def _family(self, outcome: Variable) -> None:
-        """Settle the statistic of the outcome: a row of numbers for each of its categories."""
-        name, labels = outcome.name, outcome.labels
-        if self.success is not None and self.family != "binomial":
-            raise InputError("success: only a binomial model has one", self.success)
-        self._statistic: Floats | None = None
-        if self.family in ("gaussian", "poisson"):
-            self._model = Gaussian() if self.family == "gaussian" else Poisson()
-            if not outcome.numeric:
-                raise InputError(
-                    f"{shown(name)}: a {self.family} outcome needs numbers; say what its "
-                    "categories count as in values=",
-                    name,
-                )
-            if not outcome.plain and outcome.numbers is not None:
-                self._statistic = outcome.numbers[:, None]
-            if (
-                self.family == "poisson"
-                and (outcome.numbers is not None)
-                and (outcome.numbers < 0).any()
-            ):
-                raise InputError(f"{shown(name)}: counts of 0 or more are needed", name)
-            return
-        if not labels:
-            raise InputError(
-                f"{shown(name)}: a {self.family} outcome needs categories, not a column of numbers",
-                name,
-            )
-        self._model = Logit(self.family == "multinomial")
-        if self.family == "multinomial":
-            self._statistic = np.eye(len(labels))[:, 1:]
-            self.classes_ = np.array(labels, dtype=object)
-        else:
-            inside = self._success(outcome)
-            self._statistic = inside[:, None].astype(float)
-            yes = [x for x, one in zip(labels, inside, strict=True) if one]
-            no = [x for x, one in zip(labels, inside, strict=True) if not one]
-            self.classes_ = np.array([" or ".join(no), " or ".join(yes)], dtype=object)
-
-    def _success(self, outcome: Variable) -> npt.NDArray[np.bool_]:
-        labels = outcome.labels
-        wanted = [self.success] if isinstance(self.success, str) else list(self.success or ())
-        if not wanted:
-            if len(labels) != 2:
-                raise InputError(
-                    f"success: {shown(outcome.name)} has {len(labels)} categories; name those that "
-                    "count",
-                    outcome.name,
-                )
-            wanted = [labels[1]]
-        if unknown := [x for x in wanted if x not in labels]:
-            raise InputError(
-                f"success: got {given(unknown[0])}; {shown(outcome.name)} has {listed(labels)}",
-                unknown[0],
-            )
-        inside = np.isin(np.array(labels, dtype=object), np.array(wanted, dtype=object))
-        if inside.all():
-            raise InputError("success: every category counts", self.success)
-        return inside
 
     def _sampled(
         self, data: Columns, outcome: str, predictors: Sequence[str], survey: dict[str, Any]
