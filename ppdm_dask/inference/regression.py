@@ -258,7 +258,8 @@ class GLM(Fitted):
         if self.family in ("binomial", "multinomial"):
             found[outcome] = as_categories(found[outcome], kept.get(outcome))
             wanted = (self.success or None) if self.family == "binomial" else ()
-            self._statistic, classes = statistic_of(found[outcome], wanted)
+            statistic, classes = statistic_of(found[outcome], wanted)
+            self._statistic: Floats | None = statistic
             self.classes_ = np.array(classes, dtype=object)
             self._model = Logit(self.family == "multinomial")
         else:
