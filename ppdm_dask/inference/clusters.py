@@ -359,14 +359,22 @@ class Replicates:
             )
         return np.broadcast_to(rscales * (scale if self.scale is None else self.scale), (R,)).copy()
 
-    def variance(self, replicates: Floats, estimate: Floats) -> Floats:
-        """Variance of estimates, from those under each replicate, shape (replicates, ...)."""
+    def _deviations(self, replicates: Floats, estimate: Floats) -> Floats:
         factors = self.factors(len(replicates))
         centre = estimate
         if self.centre == "mean":
             # As R has it: replicates that do not count do not move the mean.
             centre = replicates[factors > 0].mean(axis=0)
-        return np.asarray(np.tensordot(factors, (replicates - centre) ** 2, 1))
+        return np.asarray(np.sqrt(factors)[:, None] * (replicates - centre))
+
+    def variance(self, replicates: Floats, estimate: Floats) -> Floats:
+        """Variance of estimates, from those under each replicate, shape (replicates, p)."""
+        return np.asarray((self._deviations(replicates, estimate) ** 2).sum(axis=0))
+
+    def covariance(self, replicates: Floats, estimate: Floats) -> Floats:
+        """Covariance of estimates, shape (p, p)."""
+        rows = self._deviations(replicates, estimate)
+        return np.asarray(rows.T @ rows)
 
     def __repr__(self) -> str:
         count = np.shape(self.weights)[-1]
