@@ -257,9 +257,7 @@ class ReplicateTotals:
 
     def scaled(self, exponent: int) -> ReplicateTotals:
         """Times 2 to the exponent."""
-        return ReplicateTotals(
-            np.ldexp(self.values, exponent), np.ldexp(self.gram, 2 * exponent)
-        )
+        return ReplicateTotals(np.ldexp(self.values, exponent), np.ldexp(self.gram, 2 * exponent))
 
     def freedom(self) -> int:
         """Rank of the replicate weights, less 1."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ppdm_dask.data.codebook import Codebook
+    from ppdm_dask.inference.contrasts import Comparison
 
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")
@@ -128,6 +129,8 @@ class Estimate:
         Makes the inversion of the reports, where this is a maximum of their likelihood.
     covariances : callable, optional
         Makes the covariance.
+    compared : callable, optional
+        Compares groups.
     marginals : callable, optional
         Estimates fewer attributes from the same evidence.
     parts : tuple of Estimate
@@ -156,6 +159,7 @@ class Estimate:
     tested: Callable[[], Fit] | None = field(default=None)
     inversion: Callable[[], Estimate] | None = field(default=None)
     covariances: Callable[[], Floats] | None = field(default=None)
+    compared: Callable[..., Comparison] | None = field(default=None)
     marginals: Callable[[tuple[str, ...]], Estimate] | None = field(default=None)
     parts: tuple[Estimate, ...] = ()
 
@@ -462,8 +466,34 @@ class Estimate:
             replicates=None if self.replicates is None else self.replicates[rows],
             inversion=None if self.inversion is None else partial(_at, self.inversion, where),
             covariances=None,
+            compared=None,
             marginals=None,
         )
+
+    def compare(
+        self, reference: str | Sequence[str] | None = None, level: float = 0.95
+    ) -> Comparison:
+        """Differences and ratios of groups, and a test that they are all alike.
+
+        Parameters
+        ----------
+        reference : str or sequence of str, optional
+            Label of the group that the others are compared with, one for each attribute of `by`;
+            the first group by default.
+        level : float in (0, 1)
+
+        Raises
+        ------
+        InputError
+            Where there are no groups, no such group, or more than 128 proportions in all.
+        """
+        if self.compared is None:
+            raise InputError(
+                "compare: there are no groups (by) of attributes' proportions, or more than 128 "
+                "proportions in all",
+                self,
+            )
+        return self.compared((reference,) if isinstance(reference, str) else reference, level=level)
 
     @cached_property
     def covariance(self) -> Floats:
