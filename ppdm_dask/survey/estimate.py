@@ -70,7 +70,7 @@ def sum_files(
 
 
 def _asked(design: Design, question: Question) -> tuple[str, ...]:
-    return covering(design, (*question.over, *question.by, *question.where))
+    return covering(design, dict.fromkeys((*question.over, *question.by, *question.where)))
 
 
 def _summed(

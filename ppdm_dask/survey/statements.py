@@ -53,7 +53,7 @@ def _what(found: Answer) -> Iterator[str]:
         yield "survey: " + ", ".join(_survey(question))
         yield from _design_effect(found)
     ratio = question.needs_ratio
-    if ratio and not question.by:
+    if ratio and not question.by and not {"clusters", "replicates"} & {*question.survey}:
         yield (
             f"effective size: {made.effective_size:,.0f} of {reports}; unequal weights and a "
             "condition leave fewer to go by"
