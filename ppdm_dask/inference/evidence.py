@@ -32,6 +32,7 @@ from ppdm_dask.inference.clusters import (
     check_lone,
     deviations,
     fractions,
+    pairs,
 )
 from ppdm_dask.inference.contrasts import Comparison, Joint, compare
 from ppdm_dask.inference.fit import fit_of_sums
@@ -796,9 +797,9 @@ def _survey_sums(
         return made
     cross = np.zeros((len(sums.strata), cells, cells))
     if clusters is not None:
-        keys, which = np.unique(np.stack([strata, clusters], 1), axis=0, return_inverse=True)
+        keys, which = pairs(strata, clusters)
         _check_size(len(keys), cells + 1, "clusters")
-        which, totals = which.ravel(), np.zeros((len(keys), cells + 1))
+        totals = np.zeros((len(keys), cells + 1))
     if replicates is not None:
         R = np.ldexp(replicates, -rows.exponent)
         if R.shape[1] > MAX_REPLICATES:

@@ -1,7 +1,7 @@
 """Intervals of surveys cover what they say: 95 %.
 
 Settings, written down before any of them was run.  Each is drawn 2,000 times; shares of intervals
-that hold the truth are to be from .93 to .97.  Warner's design has theta = .8.  Clusters have a share
+that hold the truth are to be from .93 to .97.  Warner: theta = .8.  Clusters have shares
 of their own (beta, or Dirichlet) with intra-class correlation rho.
 
 | setting | clusters | reports | what |
@@ -12,12 +12,12 @@ of their own (beta, or Dirichlet) with intra-class correlation rho.
 | strata | 48 of 20, rho .05, 4 strata | 960 | Warner, p = .1, .2, .3, .4; weights 1, 2, 1, .5 |
 | weights | - | 500 | Warner, p = .3; weights lognormal, sd .7 |
 | domain | 50 of 20, rho .05 | 1,000 | Warner, p = .2, within a tenth of the people |
-| twenty | 50 of 20, rho .05 | 1,000 | k-ary, k = 20, epsilon 3: all categories, shares 1 : 2 : ... : 20 |
+| twenty | 50 of 20, rho .05 | 1,000 | k-ary, k = 20, epsilon 3; all categories, 1 : 2 : ... : 20 |
 | nobody | 50 of 20, rho .05 | 1,000 | k-ary, k = 4, epsilon 2: a category that nobody has |
 | condition | - | 2,000 | Warner within a condition disguised by Warner, p = .2 of .3 |
 | valid | - | 1,000 | k-ary, k = 3, q = .7: yes = .2 of those who answered, 10 % did not |
-| difference | 50 of 20, rho .05 | 1,000 | two regions, Warner, p = .2 and .35: difference and ratio |
-| mle | - | 600 | k-ary, k = 4, epsilon 2, p = .02, .08, .3, .6; weights lognormal, sd .5; all categories |
+| difference | 50 of 20, rho .05 | 1,000 | two regions, Warner, p = .2, .35: difference, ratio |
+| mle | - | 600 | k-ary, epsilon 2, p = .02, .08, .3, .6, each; weights lognormal, sd .5 |
 | jackknife | 50 of 20, rho .05 | 1,000 | Warner, p = .3, replicate weights JK1 |
 | half-samples | 32 of 20, 16 strata, rho .05 | 640 | Warner, p = .3, BRR with 16 replicates |
 | finite | 60 of 20 of 120, 2 strata, rho .2 | 1,200 | Warner, p = .3 in the population of 2,400 |
