@@ -45,10 +45,17 @@ from .inference.tables import ContingencyTable as ContingencyTable
 from .inference.tables import count as count
 from .inference.weights import event_weights as event_weights
 from .mine import ID3 as ID3
+from .mine import Disguise as Disguise
 from .mine import NaiveBayes as NaiveBayes
+from .mine import disguised_accuracy as disguised_accuracy
+from .mine import evaluate as evaluate
+from .mine import one_standard_error as one_standard_error
+from .mine import read_model as read_model
+from .mine import write_model as write_model
 from .randomness import Stream as Stream
 from .search.optimize import chosen_design as chosen_design
 from .search.optimize import optimize as optimize
+from .survey.mining import load_reports as load_reports
 
 __version__: str
 __all__: list[str]

@@ -556,7 +556,7 @@ def test_tables_summed_over_partitions_give_the_same_tree():
 
 def test_scikit_learn_conventions():
     model, records, reports = fitted()
-    assert model.get_params() == {
+    assert model.get_params(deep=False) == {
         "design": model.design,
         "target": "class",
         "max_depth": None,

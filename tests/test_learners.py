@@ -36,6 +36,12 @@ class MostFrequent(Classifier):
     def count_correct(self, X: pp.Records) -> int:
         return int((X.column(self.target) == self.code_).sum())
 
+    def predict_proba(self, X: pp.Records) -> Any:
+        return np.eye(2)[self.predict_codes(X)]
+
+    def draw(self, path: Any) -> None:
+        Path(path).write_text("always the same")
+
     def score_disguised(self, reports: pp.Reports, stream: Any = None) -> Any:
         at = reports.codebook.index(self.target)
         return score_disguised(

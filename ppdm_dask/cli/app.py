@@ -12,6 +12,7 @@ from ppdm_dask.cli import (
     disguise,
     estimate,
     inputs,
+    mine,
     optimize,
     perturb,
     reproduce,
@@ -67,6 +68,8 @@ app.command()(disguise.codebook)
 app.command()(disguise.disguise)
 app.command()(estimate.count)
 app.command()(estimate.estimate)
+app.add_typer(mine.app, name="mine")
+app.command()(mine.predict)
 app.command()(disguise.audit)
 app.add_typer(cluster.cluster, name="cluster")
 

@@ -143,6 +143,38 @@ class Records:
         given = {name: getattr(self, name) for name in SURVEY}
         return {name: array for name, array in given.items() if array is not None}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of records and of attributes."""
+        return len(self), len(self.sizes)
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Some records by position: a slice, positions, a mask of all, or one position.
+
+        A slice without steps keeps their offset, so that a seeded disguise of a part is that part
+        of the disguise; any other choice is numbered anew from 0.
+
+        Raises
+        ------
+        RecordsError
+            For names: columns are chosen by ``select``.
+        IndexError
+            For positions that are not there, or a mask of another length.
+        """
+        if isinstance(rows, tuple) and rows[1:] in ((), (...,), (slice(None),)):
+            rows = rows[0]  # scikit-learn asks for records[rows, ...]
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            return self.slice(*rows.indices(len(self))[:2])
+        if not isinstance(rows, slice):
+            rows = np.atleast_1d(np.asarray(rows))
+            if not rows.size:
+                rows = rows.astype(np.intp)
+            if rows.ndim != 1 or rows.dtype.kind not in "iub":
+                raise RecordsError(
+                    "records are chosen by position or by a mask; attributes by select()", rows
+                )
+        return replace(self, offset=0, **self._rows(rows))
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """Codes of one attribute, shape (n_records,)."""
         return self.codes[:, self.codebook.index(name)]

@@ -12,27 +12,36 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.data.codebook import Records, Reports, code_dtype
-from ppdm_dask.designs.base import Design
+from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype
+from ppdm_dask.data.partitioned import table_of
+from ppdm_dask.designs.base import Design, design_from_config
+from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.result import Estimate
+from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.uncertainty import standard_error_of
+from ppdm_dask.mine.arrays import Columns
+from ppdm_dask.mine.evidence import row_keys
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.inference.stratified import Strata, Stratified
+    from ppdm_dask.inference.stratified import Strata
     from ppdm_dask.randomness import Stream
 
 Correct = Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
+Outcome = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+"""What is asked of coded records: a number each, or a row of numbers."""
 
 ENUMERATED = 1 << 20
 """Evaluations of the classifier up to which the sum over the truth is exact."""
@@ -70,6 +79,34 @@ def score_disguised(
     InputError
         If the sum has to be sampled and there is no stream.
     """
+    weights = truth_weights(correct, reports, design, stream)
+    n = len(weights)
+    mean = math.fsum(weights) / n
+    error = math.nan
+    if n > 1:
+        # Weights that are all alike by chance say nothing of how they vary.
+        square = math.fsum(weights**2) / n
+        spread = np.array(max(square - mean**2, 0.0) / (n - 1))
+        error = float(standard_error_of(undefined(spread, n, max(square, 1.0))[0]))
+    return Estimate.single(mean, error, n)
+
+
+def truth_weights(
+    outcome: Outcome, reports: Reports, design: Design, stream: Stream | None = None
+) -> Floats:
+    """Unbiased weights, one a report, of an outcome of the truth: ``sum_x B[x, y] outcome(x)``.
+
+    Parameters
+    ----------
+    outcome : callable
+        ``outcome(codes)``: shape (n,) or (n, m), for coded records over the reports' attributes.
+    reports, design, stream
+        As for :func:`score_disguised`, whose errors are raised.
+
+    Returns
+    -------
+    array, shape (n,) or (n, m)
+    """
     if not len(reports):
         raise RecordsError("there are no test reports; at least one is needed", reports)
     design = bound_to(reports, design)
@@ -80,27 +117,17 @@ def score_disguised(
     names = reports.codebook.names
     columns = [reports.codebook.index(name) for name in design.attributes]
     others = [i for i in range(len(names)) if i not in columns]
-    rest, which = np.unique(reports.codes[:, others], axis=0, return_inverse=True)
-    which = which.ravel()
-    if design.n_true * max(len(rest), 1) <= ENUMERATED:
-        weights = _enumerate(correct, reports.codes, design, columns, others, rest, which)
-    elif stream is not None:
-        weights = _sample(correct, reports.codes, design, columns, stream)
-    else:
-        raise InputError(
-            f"scoring sums over {design.n_true} joint categories for {len(rest)} undisguised "
-            f"patterns, more than {ENUMERATED} terms: give a stream to sample them",
-            design,
-        )
-    n = len(weights)
-    mean = math.fsum(weights) / n
-    error = math.nan
-    if n > 1:
-        # Weights that are all alike by chance say nothing of how they vary.
-        square = math.fsum(weights**2) / n
-        spread = np.array(max(square - mean**2, 0.0) / (n - 1))
-        error = float(standard_error_of(undefined(spread, n, max(square, 1.0))[0]))
-    return Estimate.single(mean, error, n)
+    keys = row_keys(reports.codes[:, others], [reports.sizes[i] for i in others])
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    if design.n_true * len(first) <= ENUMERATED:
+        return _enumerate(outcome, reports.codes, design, columns, first, which.ravel())
+    if stream is not None:
+        return _sample(outcome, reports.codes, design, columns, stream)
+    raise InputError(
+        f"scoring sums over {design.n_true} joint categories for {len(first)} undisguised "
+        f"patterns, more than {ENUMERATED} terms: give a stream to sample them",
+        design,
+    )
 
 
 def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None) -> Estimate:
@@ -127,52 +154,72 @@ def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None)
 
 
 def _enumerate(
-    correct: Correct,
+    outcome: Outcome,
     codes: npt.NDArray[Any],
     design: Design,
     columns: list[int],
-    others: list[int],
-    rest: npt.NDArray[Any],
+    first: npt.NDArray[np.int64],
     which: npt.NDArray[np.int64],
 ) -> Floats:
-    """A(y) exactly: B transposed, applied to the classifier's table of hits."""
+    """A(y) exactly: B transposed, applied to the table of outcomes.
+
+    Parameters
+    ----------
+    codes : array, shape (n, attributes)
+    columns : list of int
+        Those that are disguised.
+    first, which : int arrays, shapes (patterns,) and (n,)
+        A report of each pattern of the other columns, and the pattern of each report.
+    """
     domain = np.indices(design.shape, dtype=code_dtype(max(design.shape)))
-    truth = np.empty((design.n_true, codes.shape[1]), dtype=codes.dtype, order="F")
-    truth[:, columns] = domain.reshape(len(design.shape), -1).T
-    joint = design.joint(codes[:, columns])
-    weights = np.empty(len(codes))
-    for pattern, values in enumerate(rest):
-        truth[:, others] = values
-        table = design.invert_transposed(correct(truth).astype(float))
-        rows = which == pattern
-        weights[rows] = table[joint[rows]]
+    truth = np.empty((design.n_true * len(first), codes.shape[1]), dtype=codes.dtype, order="F")
+    # All joint categories with each pattern, the patterns running fastest.
+    for column in range(codes.shape[1]):
+        truth[:, column] = np.tile(codes[first, column], design.n_true)
+    truth[:, columns] = np.repeat(domain.reshape(len(design.shape), -1).T, len(first), axis=0)
+    found = outcome(truth).astype(float)
+    table = design.invert_transposed(found.reshape(design.n_true, -1))
+    table = table.reshape(design.n_reported, len(first), *found.shape[1:])
+    weights: Floats = table[design.joint(codes[:, columns]), which]
     return weights
 
 
 def _sample(
-    correct: Correct,
+    outcome: Outcome,
     codes: npt.NDArray[Any],
     design: Design,
     columns: list[int],
     stream: Stream,
 ) -> Floats:
     """A(y) without bias: x is drawn in proportion to |B e_y| and carries its sign."""
-    weights = np.zeros(len(codes))
+    total: Any = 0.0
     for draw in range(DRAWS):
         truth = np.array(codes, order="F")
         truth[:, columns], factor = design.sample_inverse(codes[:, columns], stream.child(draw))
-        weights += factor * correct(truth)
-    return weights / DRAWS
+        found = outcome(truth)
+        total = total + factor.reshape(-1, *[1] * (found.ndim - 1)) * found
+    weights: Floats = total / DRAWS
+    return weights
 
 
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier of categorical attributes, fitted to disguised reports."""
+    """A classifier of categorical attributes, fitted to disguised reports or undisguised data.
 
-    design: Design | Stratified
+    Reports and records hold their target.  Arrays and frames are undisguised, have it in ``y``, and
+    each different value is a category; then ``design`` stays None.
+    """
+
+    design: Design | Stratified | None
+    target: str | None
+    design_: Design | Stratified
+    target_: str
+    codebook_: Codebook
     classes_: npt.NDArray[Any]
+    features_: tuple[str, ...]
+    _columns: Columns | None = None
 
     @abstractmethod
-    def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
+    def predict_codes(self, X: Any) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,)."""
 
     @abstractmethod
@@ -183,13 +230,90 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score_disguised(self, reports: Any) -> Estimate:
         """Unbiased accuracy on the truth behind disguised test reports."""
 
-    def predict(self, X: Records) -> npt.NDArray[Any]:
+    # -- what is fitted and asked ------------------------------------------------------------------
+
+    def _learned(self, X: Any, y: Any, sample_weight: Any = None) -> Records | Sequence[Records]:
+        """Settle the design and the target, and return the records to fit."""
+        self._columns = None
+        if isinstance(X, Records) or isinstance(self.design, Stratified):
+            if y is not None:
+                raise RecordsError("y: reports and records hold their target; leave y out", y)
+            self._settle(X)
+            if sample_weight is None:
+                return X  # type: ignore[no-any-return]
+            if not isinstance(X, Records):
+                raise RecordsError("sample_weight: strata carry their own weights", X)
+            return _weighted(X, sample_weight)
+        if self.design is not None:
+            raise RecordsError(
+                f"fit: got {type(X).__name__}; Reports are needed, as the design makes them, or "
+                "design=None for undisguised columns",
+                X,
+            )
+        self._columns = Columns(self, X, y, self.target)
+        records = self._columns.records(self, X, y)
+        self._settle(records)
+        return records if sample_weight is None else _weighted(records, sample_weight)
+
+    def _settle(self, reports: Any) -> None:
+        """Take the design from the reports, and the target from the codebook, if none is given.
+
+        ``reports`` may be a table of their counts.
+        """
+        design, target = self.design, self.target
+        book = getattr(reports, "codebook", None)
+        if design is None:
+            design = getattr(reports, "design", None)
+        if design is None and isinstance(reports, Records) and not isinstance(reports, Reports):
+            design = Identity(reports.codebook.names, reports.codebook.shape)
+        if target is None and book is not None:
+            target = book.target
+        if design is None:
+            raise RecordsError("design: the reports do not carry theirs; give it", reports)
+        if target is None:
+            raise RecordsError("target: the codebook names none; give it", reports)
+        self.design_, self.target_ = design, target
+        self.codebook_ = reports[0].codebook if book is None else book
+
+    def _fitted_to(self, features: Iterable[str]) -> None:
+        """Say what the features were, as scikit-learn does."""
+        self.features_ = tuple(features)
+        self.n_features_in_ = len(self.features_)
+        if self._columns is None:
+            self.feature_names_in_ = np.array(self.features_, dtype=object)
+
+    def _labelled(self, categories: Sequence[str]) -> npt.NDArray[Any]:
+        """Labels of the classes, as y had them."""
+        if self._columns is not None:
+            return self._columns.classes
+        return np.array(categories, dtype=object)
+
+    def _asked(self, X: Any) -> Records:
+        """Records to predict: as they are, or from columns like those that were fitted."""
+        check_is_fitted(self)
+        if isinstance(X, Records):
+            return X
+        if self._columns is not None:
+            return self._columns.records(self, X)
+        return self._encoded(X)
+
+    def _encoded(self, X: Any, *others: str) -> Records:
+        """Answers of a table of labels, for a model that was fitted to records."""
+        if not hasattr(X, "columns") and not isinstance(X, Mapping):
+            raise RecordsError(
+                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them, "
+                "or a table of labels",
+                X,
+            )
+        return self.codebook_.select((*self.features_, *others)).encode(table_of(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels of the target, shape (n,); reports as in :meth:`predict_codes`."""
         codes = self.predict_codes(X)
         labels: npt.NDArray[Any] = self.classes_[codes]
         return labels
 
-    def score(self, X: Records | Sequence[Records], y: None = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy on the truth, whatever the records are.
 
         Reported answers are not the truth, so counting how often the reported class is predicted
@@ -197,25 +321,95 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : Records, Reports, or one Reports a stratum under a stratified design
-            Of clean records it is the share whose target is predicted correctly, in [0, 1]; of
-            reports its unbiased estimate, as by :meth:`score_disguised`, which may leave [0, 1].
+        X : Records, Reports, one Reports a stratum under a stratified design, or array or frame
+            Of clean records and frames it is the share whose target is predicted correctly, in
+            [0, 1]; of reports its unbiased estimate, as by :meth:`score_disguised`, which may leave
+            [0, 1].
+        y : array, shape (n_records,), optional
+            Classes, for arrays and frames.
+        sample_weight : array, shape (n_records,), optional
 
         Raises
         ------
         RecordsError
             Without records, or for reports that the model's design did not make.
         """
-        if not isinstance(X, Records):
+        check_is_fitted(self)
+        if self._columns is not None and not isinstance(X, Records):
+            return float(super().score(X, y, sample_weight))
+        if y is not None:
+            raise RecordsError("y: reports and records hold their target; leave y out", y)
+        if isinstance(self.design_, Stratified) and not isinstance(X, Records):
             return self.score_disguised(X).value
+        if not isinstance(X, Records):
+            X = self._encoded(X, self.target_)
         if not len(X):
             raise RecordsError("there are no test records; at least one is needed", X)
         if not isinstance(X, Reports):
-            return self.count_correct(X) / len(X)
-        design = self.design
+            if sample_weight is None:
+                return self.count_correct(X) / len(X)
+            hits = self.predict_codes(X) == X.column(self.target_)
+            return float(np.average(hits, weights=sample_weight))
+        if sample_weight is not None:
+            raise RecordsError("sample_weight: the score of reports takes none", sample_weight)
+        design = self.design_
         if isinstance(design, Design) and X.design_digest != design.digest:
             raise RecordsError("the test reports do not say that the model's design made them", X)
         return self.score_disguised(X).value
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes, shape (n, n_classes)."""
+
+    @abstractmethod
+    def draw(self, path: str | Path) -> None:
+        """Draw the fitted model to a file; its ending says the kind (svg, png, pdf)."""
+
+    # -- parameters --------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; deep ones are those of the design, such as ``design__theta``."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep and isinstance(self.design, Design):
+            nested = self.design.config().items()
+            params |= {f"design__{key}": value for key, value in nested if key != "id"}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``design__theta=0.7`` puts a design that differs in it in the place.
+
+        Raises
+        ------
+        DesignError
+            For what the design has no parameter of, or an impossible value.
+        """
+        nested = {k.partition("__")[2]: v for k, v in params.items() if k.startswith("design__")}
+        super().set_params(**{k: v for k, v in params.items() if not k.startswith("design__")})
+        if nested:
+            if not isinstance(self.design, Design):
+                raise InputError("design: there is none whose parameters could be set", params)
+            self.design = design_from_config(self.design.config() | nested)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _weighted(records: Records, sample_weight: Any) -> Records:
+    """Records with weights; scikit-learn has those of weight 0 left out."""
+    weights = np.asarray(sample_weight, dtype=float)
+    if weights.shape != (len(records),) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise RecordsError(
+            f"sample_weight: {len(records)} numbers of 0 or more are needed", sample_weight
+        )
+    inside = weights > 0
+    if not inside.any():
+        raise RecordsError("sample_weight: every weight is zero", sample_weight)
+    if not inside.all():
+        records, weights = records.take(np.flatnonzero(inside)), weights[inside]
+    return records.surveyed(weights=weights, strata=records.strata)
 
 
 def check_inputs(X: Any, names: Iterable[str], categories: Mapping[str, tuple[str, ...]]) -> None:

@@ -43,14 +43,16 @@ def row_keys(codes: Rows, shape: Sequence[int]) -> Ints:
     shape : sequence of int
         Categories of each attribute.
     """
-    # Mixed radix where it fits into 64 bits; sorting whole rows takes several times as long.
-    if math.prod(shape) >= 1 << 62:
-        _, keys = np.unique(codes, axis=0, return_inverse=True)
-        return np.asarray(keys, np.int64).ravel()
+    # Mixed radix; what would leave 64 bits is numbered anew, by the keys that occur.
     keys = np.zeros(len(codes), np.int64)
+    largest = 1
     for column, size in zip(codes.T, shape, strict=True):
+        if largest * size >= 1 << 62:
+            kept, keys = np.unique(keys, return_inverse=True)
+            keys, largest = keys.ravel().astype(np.int64, copy=False), len(kept)
         keys *= size
         keys += column
+        largest *= size
     return keys
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -409,10 +410,12 @@ class ID3(Classifier):
 
     Parameters
     ----------
-    design : Design or Stratified
-        The design that made the reports; ``Identity`` for undisguised records.
-    target : str
-        The attribute to predict; the other attributes of the reports are the features.
+    design : Design or Stratified, optional
+        The design that made the reports; by default the one that they carry, and ``Identity`` for
+        undisguised records, arrays and frames.
+    target : str, optional
+        The attribute to predict; the other attributes of the reports are the features.  By default
+        the target of their codebook.
     max_depth : int, optional
         Most conditions on a path, 0 or more.
     min_weight : float
@@ -429,7 +432,11 @@ class ID3(Classifier):
         The nodes, with estimated counts and their standard errors.
     classes_ : array of str
         Labels of the target's categories.
+    design_, target_ : Design or Stratified, str
+        Those in force.
+    features_ : tuple of str
     feature_names_in_ : array of str
+        The same, but for arrays without names.
     categories_ : dict of str to tuple of str
         Categories of each feature and the target; records to predict must have the same.
     n_reports_ : int
@@ -470,8 +477,8 @@ class ID3(Classifier):
 
     def __init__(
         self,
-        design: Design | Stratified,
-        target: str,
+        design: Design | Stratified | None = None,
+        target: str | None = None,
         max_depth: int | None = None,
         min_weight: float = 0.0,
         min_z: float | None = None,
@@ -482,12 +489,14 @@ class ID3(Classifier):
         self.min_weight = min_weight
         self.min_z = min_z
 
-    def fit(self, reports: Records | Sequence[Records], y: None = None) -> Self:
-        """Fit to reports; the target is one of their attributes, so ``y`` stays None.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to reports, which hold the target, or to undisguised columns and classes.
 
         Parameters
         ----------
-        reports : Reports, or one Reports a stratum under a stratified design
+        X : Reports, Records, one of these a stratum under a stratified design, or array or frame
+        y : array, shape (n_records,), optional
+            Classes, for arrays and frames only.
 
         Raises
         ------
@@ -499,9 +508,10 @@ class ID3(Classifier):
         InputError
             If a parameter is out of its range.
         """
-        strata = pair_strata(self.design, reports)
+        reports = self._learned(X, y)
+        strata = pair_strata(self.design_, reports)
         self._check_target(strata[0][0].codebook.names)
-        return self._fit(Evidence.collect(strata, self.target))
+        return self._fit(Evidence.collect(strata, self.target_))
 
     def fit_table(self, table: ContingencyTable) -> Self:
         """Fit to a table of reports over all attributes, possibly summed over partitions.
@@ -511,23 +521,25 @@ class ID3(Classifier):
         table : ContingencyTable
             As counted by ``count(reports, design)``.
         """
-        if isinstance(self.design, Stratified):
+        self._columns = None
+        self._settle(table)
+        if isinstance(self.design_, Stratified):
             raise InputError("a table has one design; fit a stratified one to reports", table)
-        design = bound_to(table, self.design)
+        design = bound_to(table, self.design_)
         if table.design_digest and table.design_digest != design.digest:
-            raise RecordsError("the table holds reports made by another design", self.design)
+            raise RecordsError("the table holds reports made by another design", design)
         if not table.n:
             raise RecordsError("the table holds no records; at least one is needed", table)
         self._check_target(table.attributes)
         check_fit(design, table.codebook)
         require_order(table, design)
-        return self._fit(Evidence.from_table(table, design, self.target))
+        return self._fit(Evidence.from_table(table, design, self.target_))
 
     def _check_target(self, names: Sequence[str]) -> None:
-        if self.target not in names:
+        if self.target_ not in names:
             raise RecordsError(
-                f"target: got {given(self.target)}; the attributes are: {listed(names)}",
-                self.target,
+                f"target: got {given(self.target_)}; the attributes are: {listed(names)}",
+                self.target_,
             )
         if len(names) < 2:
             raise RecordsError("ID3 needs at least one attribute besides the target", names)
@@ -537,8 +549,8 @@ class ID3(Classifier):
         codebook = evidence.codebook
         for stratum in evidence.strata:
             stratum.design.require_inverse()
-        self.classes_ = np.array(codebook[self.target].categories, dtype=object)
-        self.feature_names_in_ = np.array([codebook.names[c] for c in evidence.features], object)
+        self.classes_ = self._labelled(codebook[self.target_].categories)
+        self._fitted_to(codebook.names[c] for c in evidence.features)
         self.categories_ = {name: codebook[name].categories for name in codebook.names}
         self.n_reports_ = evidence.n
         self._set_tree(grow(evidence, rules))
@@ -552,7 +564,7 @@ class ID3(Classifier):
     def _names(self, X: Records, *, target: bool) -> list[str]:
         """The model's attributes, the target only if it is asked for, if X has them as it does."""
         check_is_fitted(self)
-        names = [n for n in self.tree_.codebook.names if target or n != self.target]
+        names = [n for n in self.tree_.codebook.names if target or n != self.target_]
         check_inputs(X, names, self.categories_)
         return names
 
@@ -565,7 +577,7 @@ class ID3(Classifier):
         codes[:, [codebook.index(name) for name in names]] = X.select(names).codes
         return codes
 
-    def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
+    def predict_codes(self, X: Any) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,); the target itself is not looked at.
 
         Reported answers are taken as they are, which is not the truth; sets, and symbols that are
@@ -575,12 +587,12 @@ class ID3(Classifier):
         labels: npt.NDArray[np.int64] = self.tree_.label[leaves]
         return labels
 
-    def apply(self, X: Records) -> npt.NDArray[np.int64]:
+    def apply(self, X: Any) -> npt.NDArray[np.int64]:
         """Number of the leaf that each record reaches, shape (n,)."""
-        codes = self._codes(X)
+        codes = self._codes(self._asked(X))
         return self.tree_.apply(codes)
 
-    def predict_proba(self, X: Records) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
         """Shares of the classes in the leaf, shape (n, n_classes).
 
         From its counts clipped at 0; where none is positive, from the nearest node above that has
@@ -594,6 +606,11 @@ class ID3(Classifier):
                 clipped[node] = clipped[self.tree_.parent[node]]
         result: Floats = (clipped / clipped.sum(axis=1, keepdims=True))[leaf]
         return result
+
+    def draw(self, path: str | Path, max_depth: int | None = 4) -> None:
+        """Draw the tree to a file, down to a depth; see :func:`ppdm_dask.mine.tree.draw`."""
+        check_is_fitted(self)
+        self.tree_.draw(path, max_depth)
 
     def count_correct(self, X: Records) -> int:
         """Records whose target is the predicted one; of reports, whose reported target is."""
@@ -634,8 +651,10 @@ class ID3(Classifier):
         """
         evidence = self._other_evidence(validation, clean=True)
         pruned = clone(self)
-        for name in ("classes_", "feature_names_in_", "categories_", "n_reports_"):
-            setattr(pruned, name, getattr(self, name))
+        same = ("classes_", "features_", "n_features_in_", "categories_", "n_reports_")
+        for name in (*same, "feature_names_in_", "design_", "target_", "_columns"):
+            if hasattr(self, name):
+                setattr(pruned, name, getattr(self, name))
         pruned._set_tree(prune_tree(self.tree_, evidence))
         return pruned  # type: ignore[no-any-return]
 
@@ -648,9 +667,9 @@ class ID3(Classifier):
         if clean and isinstance(reports, Records) and not isinstance(reports, Reports):
             design: Design | Stratified = Identity(codebook.names, codebook.shape)
         else:
-            design = self.design
+            design = self.design_
         found = []
         for records, part in pair_strata(design, reports):
             self._names(records, target=True)
             found.append((records.select(codebook.names), part))
-        return Evidence.collect(found, self.target)
+        return Evidence.collect(found, self.target_)

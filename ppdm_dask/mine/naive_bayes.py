@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
+from ppdm_dask.drawing.style import COLOURS, DPI, styled
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference import Estimate, estimate, invert
 from ppdm_dask.inference.stratified import Stratified
@@ -40,6 +42,69 @@ def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
     return first
 
 
+def _draw_bars(
+    path: Path, classes: Sequence[str], panels: Sequence[tuple[str, Sequence[str], Floats]]
+) -> None:
+    """Panels in three columns; in each a row a category, and in a row a bar a class."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    bars = max(len(rows) for _, rows, _ in panels) * len(classes)
+    if len(panels) > MAX_PANELS or bars > MAX_BARS:
+        raise InputError(
+            f"{path}: {len(panels)} panels of up to {bars} bars are too many for a drawing; at "
+            f"most {MAX_PANELS} of {MAX_BARS} are drawn",
+            path,
+        )
+    across = min(3, len(panels))
+    lines = [panels[i : i + across] for i in range(0, len(panels), across)]
+    heights = [
+        max(len(rows) for _, rows, _ in line) * (0.1 + 0.13 * len(classes)) for line in lines
+    ]
+    # DejaVu Sans has most alphabets; a dollar sign in a label is no formula.
+    text: dict[str, Any] = {"parse_math": False}
+    with styled():
+        figure = Figure(
+            figsize=(3.4 * across, sum(heights) + 0.45 * len(lines) + 0.5), layout="constrained"
+        )
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(
+            len(lines),
+            across,
+            squeeze=False,
+            gridspec_kw={"height_ratios": [h + 0.3 for h in heights]},
+        )
+        drawn: list[Any] = []
+        for axes, panel in zip(grid.ravel(), [*panels, *[None] * across], strict=False):
+            if panel is None:
+                axes.set_axis_off()
+                continue
+            title, rows, shares = panel
+            drawn = []
+            for c in range(len(classes)):
+                places = np.arange(len(rows)) + (c - (len(classes) - 1) / 2) * 0.8 / len(classes)
+                colour = COLOURS[c % len(COLOURS)]
+                drawn.append(axes.barh(places, shares[:, c], 0.8 / len(classes), color=colour))
+            axes.set_title(title, fontsize=9, **text)
+            axes.set_yticks(np.arange(len(rows)), [_cut(row) for row in rows], fontsize=7.5, **text)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.set_xlim(0, 1)
+            axes.tick_params(axis="x", labelsize=7)
+            axes.grid(visible=False, axis="y")
+        legend = figure.legend(drawn, classes, loc="outside upper left", ncols=6, fontsize=8)
+        for each in legend.get_texts():
+            each.set_parse_math(False)
+        figure.savefig(path, dpi=DPI)
+
+
+MAX_PANELS = 40
+MAX_BARS = 400
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= 24 else f"{label[:23]}…"
+
+
 class NaiveBayes(Classifier):
     """Naive Bayes classifier of categorical attributes, fitted to disguised reports.
 
@@ -51,10 +116,12 @@ class NaiveBayes(Classifier):
 
     Parameters
     ----------
-    design : Design or Stratified
-        The design that made the reports; ``Identity`` for undisguised records.
-    target : str
-        The attribute to predict; the other attributes of the reports are the features.
+    design : Design or Stratified, optional
+        The design that made the reports; by default the one that they carry, and ``Identity`` for
+        undisguised records, arrays and frames.
+    target : str, optional
+        The attribute to predict; the other attributes of the reports are the features.  By default
+        the target of their codebook.
     floor : "1/n" or float, default "1/n"
         Smallest estimated proportion: one record in n, or a number in (0, 1).
 
@@ -62,7 +129,11 @@ class NaiveBayes(Classifier):
     ----------
     classes_ : array of str
         Labels of the target's categories.
+    design_, target_ : Design or Stratified, str
+        Those in force.
+    features_ : tuple of str
     feature_names_in_ : array of str
+        The same, but for arrays without names.
     categories_ : dict of str to tuple of str
         Categories of each feature and the target; records to predict must have the same.
     class_log_prior_ : array, shape (n_classes,)
@@ -90,16 +161,25 @@ class NaiveBayes(Classifier):
     """
 
     def __init__(
-        self, design: Design | Stratified, target: str, floor: str | float = "1/n"
+        self,
+        design: Design | Stratified | None = None,
+        target: str | None = None,
+        floor: str | float = "1/n",
     ) -> None:
         self.design = design
         self.target = target
         self.floor = floor
 
-    def fit(self, reports: Reports | Sequence[Records], y: None = None) -> Self:
-        """Fit to reports; the target is one of their attributes, so ``y`` stays None.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to reports, which hold the target, or to undisguised columns and classes.
 
-        Under a stratified design they are one stratum's reports a design.
+        Parameters
+        ----------
+        X : Reports, Records, one of these a stratum under a stratified design, or array or frame
+        y : array, shape (n_records,), optional
+            Classes, for arrays and frames only.
+        sample_weight : array, shape (n_records,), optional
+            Survey weights, 0 or more.
 
         Raises
         ------
@@ -108,30 +188,31 @@ class NaiveBayes(Classifier):
         RecordsError
             If the target is no attribute of the reports, or they were made by another design.
         """
+        reports = self._learned(X, y, sample_weight)
         first = self._first(reports)
         names = first.codebook.names
-        if self.target not in names:
+        if self.target_ not in names:
             raise RecordsError(
-                f"target: got {given(self.target)}; the attributes are: {listed(names)}",
-                self.target,
+                f"target: got {given(self.target_)}; the attributes are: {listed(names)}",
+                self.target_,
             )
-        features = [name for name in names if name != self.target]
+        features = [name for name in names if name != self.target_]
         if not features:
             raise RecordsError("naive Bayes needs at least one attribute besides the target", names)
         if not len(first):
             raise RecordsError("there are no reports to fit; at least one is needed", reports)
         return self._fit(features, [self._estimate(reports, name) for name in features])
 
-    def _first(self, reports: Reports | Sequence[Records]) -> Records:
+    def _first(self, reports: Records | Sequence[Records]) -> Records:
         """The reports, or those of the first stratum."""
-        if isinstance(self.design, Stratified):
-            return self.design.pair(reports)[0][0]  # type: ignore[arg-type]
+        if isinstance(self.design_, Stratified):
+            return self.design_.pair(reports)[0][0]  # type: ignore[arg-type]
         if not isinstance(reports, Records):
             raise RecordsError(f"fit: got {type(reports).__name__}; Reports are needed", reports)
         return reports
 
-    def _estimate(self, reports: Reports | Sequence[Records], feature: str) -> Estimate:
-        return estimate(reports, (self.target, feature), design=self.design)
+    def _estimate(self, reports: Records | Sequence[Records], feature: str) -> Estimate:
+        return estimate(reports, (self.target_, feature), design=self.design_)
 
     def fit_tables(
         self, tables: Iterable[ContingencyTable], names: Iterable[str] | None = None
@@ -147,16 +228,18 @@ class NaiveBayes(Classifier):
             All attributes in the order of their tables; from the tables' second axes by default.
         """
         tables = list(tables)
+        if not tables or not tables[0].n:
+            raise RecordsError("there are no reports to fit; at least one is needed", tables)
+        self._columns = None
+        self._settle(tables[0])
         if names is None:
             features = [table.attributes[1] for table in tables]
         else:
-            features = [name for name in names if name != self.target]
-        if not tables or not tables[0].n:
-            raise RecordsError("there are no reports to fit; at least one is needed", tables)
+            features = [name for name in names if name != self.target_]
         # A block that is not lumpable was counted whole.
-        pairs = [(self.target, name) for name in features]
+        pairs = [(self.target_, name) for name in features]
         estimates = [
-            invert(table, self.design).marginal(pair)  # type: ignore[arg-type]
+            invert(table, self.design_).marginal(pair)  # type: ignore[arg-type]
             for table, pair in zip(tables, pairs, strict=True)
         ]
         return self._fit(features, estimates)
@@ -165,10 +248,10 @@ class NaiveBayes(Classifier):
         """Fit to the joint proportions of the target and each feature."""
         self.n_reports_ = estimates[0].n
         self.floor_ = self._floor(self.n_reports_)
-        classes = estimates[0].labels[self.target]
-        self.classes_ = np.array(classes, dtype=object)
-        self.feature_names_in_ = np.array(features, dtype=object)
-        self.categories_ = {self.target: classes}
+        classes = estimates[0].labels[self.target_]
+        self.classes_ = self._labelled(classes)
+        self._fitted_to(features)
+        self.categories_ = {self.target_: classes}
         self.feature_log_prob_ = {}
         self.floored_ = 0
         n_joint = 0
@@ -198,23 +281,23 @@ class NaiveBayes(Classifier):
 
     def _scores(self, codes: npt.NDArray[Any], columns: list[int]) -> Floats:
         scores = np.tile(self.class_log_prior_, (len(codes), 1))
-        for name, column in zip(self.feature_names_in_, columns, strict=True):
+        for name, column in zip(self.features_, columns, strict=True):
             scores += self.feature_log_prob_[name][codes[:, column]]
         return scores
 
-    def _columns(self, X: Records, *others: str) -> list[int]:
+    def _positions(self, X: Records, *others: str) -> list[int]:
         """Positions of the features, and of others, in records coded as the model's reports."""
-        names = [*self.feature_names_in_, *others]
+        names = [*self.features_, *others]
         check_inputs(X, names, self.categories_)
         return [X.codebook.index(name) for name in names]
 
-    def _joint_scores(self, X: Records) -> Floats:
-        check_is_fitted(self)
-        columns = self._columns(X)
-        require_categories(X, self.feature_names_in_, "predict from")
+    def _joint_scores(self, X: Any) -> Floats:
+        X = self._asked(X)
+        columns = self._positions(X)
+        require_categories(X, self.features_, "predict from")
         return self._scores(X.codes, columns)
 
-    def predict_codes(self, X: Records) -> npt.NDArray[np.int64]:
+    def predict_codes(self, X: Any) -> npt.NDArray[np.int64]:
         """Predicted codes of the target, shape (n,); the target itself is not looked at.
 
         Reported answers are taken as they are, which is not the truth; sets, and symbols that are
@@ -222,18 +305,37 @@ class NaiveBayes(Classifier):
         """
         return first_largest(self._joint_scores(X))
 
-    def predict_proba(self, X: Records) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
         """Posterior class probabilities under the fitted model, shape (n, n_classes)."""
         scores = self._joint_scores(X)
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         result: Floats = odds / odds.sum(axis=1, keepdims=True)
         return result
 
+    def draw(self, path: str | Path) -> None:
+        """Draw P(a | c) to a file: a panel a feature, a bar a category and class.
+
+        The last panel has the classes themselves.  The file's ending says the kind (svg, png, pdf).
+
+        Raises
+        ------
+        InputError
+            For more than 40 features, or more than 400 bars of one.
+        """
+        check_is_fitted(self)
+        classes = tuple(str(label) for label in self.classes_)
+        panels = [
+            (f"P({name} | {self.target_})", self.categories_[name], np.exp(log))
+            for name, log in self.feature_log_prob_.items()
+        ]
+        prior = np.diag(np.exp(self.class_log_prior_))
+        _draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
+
     def count_correct(self, X: Records) -> int:
         """Records whose target is the predicted one; of reports, whose reported target is."""
         check_is_fitted(self)
-        *_, target = self._columns(X, self.target)
-        require_categories(X, [self.target], "count as right")
+        *_, target = self._positions(X, self.target_)
+        require_categories(X, [self.target_], "count as right")
         return int((self.predict_codes(X) == X.codes[:, target]).sum())
 
     def score_disguised(
@@ -255,13 +357,13 @@ class NaiveBayes(Classifier):
         """
         check_is_fitted(self)
         correct = self._correct(self._first(reports))
-        if isinstance(self.design, Stratified):
-            return score_strata(correct, self.design.pair(reports), stream)  # type: ignore[arg-type]
-        return score_disguised(correct, reports, self.design, stream)  # type: ignore[arg-type]
+        if isinstance(self.design_, Stratified):
+            return score_strata(correct, self.design_.pair(reports), stream)  # type: ignore[arg-type]
+        return score_disguised(correct, reports, self.design_, stream)  # type: ignore[arg-type]
 
     def _correct(self, like: Records) -> Correct:
         """Whether codes of such records are classified as their target says."""
-        *columns, target = self._columns(like, self.target)
+        *columns, target = self._positions(like, self.target_)
 
         def correct(codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
             hits: npt.NDArray[np.bool_]

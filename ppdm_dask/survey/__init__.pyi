@@ -10,6 +10,10 @@ from .disguise import disguise_file as disguise_file
 from .estimate import Answer as Answer
 from .estimate import Question as Question
 from .estimate import estimate_files as estimate_files
+from .mining import Mined as Mined
+from .mining import load_reports as load_reports
+from .mining import mine_files as mine_files
+from .mining import predict_file as predict_file
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources
 from .priors import Priors as Priors

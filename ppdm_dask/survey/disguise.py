@@ -396,7 +396,7 @@ def _appended(
             try:
                 records = book.encode(part.frame, part.offset)
             except CodebookError as error:
-                raise _in_file(error, span.path, part) from None
+                raise in_file(error, span.path, part) from None
             start = span.start - span.row + part.offset
             reports = design.disguise(replace(records, offset=start), draws)
             append(reports, part.frame[kept])
@@ -409,7 +409,8 @@ def _appended(
     return _Made(total, sketches)
 
 
-def _in_file(error: CodebookError, path: Path, part: Block) -> DataError:
+def in_file(error: CodebookError, path: Path, part: Block) -> DataError:
+    """The error of a value in a block of a file: with the file, and the row or line."""
     line = f"{path}: {error}{part.place(error.row)}"
     if error.row is None or error.told is None:
         return DataError(line, error.subject)

@@ -15,7 +15,7 @@ from ppdm_dask.files.columns import coded, look_up
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK, open_data
 from ppdm_dask.files.regular import ending, read_bounded, require_file
-from ppdm_dask.shown import shown
+from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import KEY, About, file_checksum, sealed
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ReportBlock",
     "about_file",
+    "all_reports",
     "beside",
     "is_made",
     "parquet_metadata",
@@ -199,6 +200,52 @@ def read_reports(
         yield ReportBlock(reports, block.frame[list(others)])
     if about.n is not None and total != about.n:
         raise DataError(f"{path}: holds {total:,} reports; {about.n:,} were written", path)
+
+
+def all_reports(
+    sources: Sequence[tuple[Path, About]], names: Sequence[str], others: Sequence[str] = ()
+) -> Reports:
+    """All reports of files together, in memory: one byte or two an answer.
+
+    Parameters
+    ----------
+    sources : list of (Path, About)
+        Files of reports of one design, as :func:`ppdm_dask.survey.open_sources` gives them.
+    names : sequence of str
+        Attributes.
+    others : sequence of str
+        Columns to keep beside them.
+
+    Raises
+    ------
+    DataError
+        If a file holds counts, lacks an attribute or column, or is not as it was written.
+    """
+    blocks = []
+    for path, about in sources:
+        if about.kind != "reports":
+            raise DataError(f"{path}: holds {about.kind}; files of reports are needed", path)
+        for name in names:
+            if name not in about.codebook.names:
+                there = listed(about.codebook.names)
+                raise DataError(
+                    f"{path}: holds no attribute {shown(name)}; there are {there}", name
+                )
+        blocks += [each for each in read_reports(path, about, names, others) if len(each.reports)]
+    if not blocks:
+        raise DataError(f"{sources[0][0]}: there are no reports; at least one is needed", sources)
+    first, design = blocks[0].reports, sources[0][1].design
+    return Reports(
+        np.concatenate([each.reports.codes for each in blocks]),
+        first.codebook,
+        0,
+        design.digest,
+        any(each.reports.simulated for each in blocks),
+        first.sizes,
+        {n: np.concatenate([each.reports.sets[n] for each in blocks]) for n in first.sets},
+        design=design,
+        kept={n: np.concatenate([each.others[n].to_numpy() for each in blocks]) for n in others},
+    )
 
 
 def reported_codes(

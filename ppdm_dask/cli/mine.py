@@ -1,0 +1,236 @@
+"""``ppdm mine`` and ``ppdm predict``: models from files of reports, and what they predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ppdm_dask as pp
+from ppdm_dask.cli.options import (
+    CodebookFile,
+    Data,
+    DesignFile,
+    Force,
+    Json,
+    Sources,
+    SpreadsheetSafe,
+    named,
+    plain,
+    read_both,
+    require_new,
+)
+from ppdm_dask.cli.output import print_json, print_lines, say
+from ppdm_dask.errors import InputError
+from ppdm_dask.files.writing import replacing
+
+__all__ = ["app", "predict"]
+
+app = typer.Typer(help="Learn a model from reports, and say how good it is on the truth.")
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A", help="The attribute to predict.", show_default="the target of the codebook"
+    ),
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A,B", help="What to predict from.", show_default="all others"),
+]
+Out = Annotated[
+    Path, typer.Option(metavar="MODEL", help="The model: a .json file.", show_default=False)
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Draw the model: .svg, .png or .pdf.", show_default=False),
+]
+Folds = Annotated[
+    int,
+    typer.Option(
+        min=0, metavar="N", help="Parts for the accuracy, each scored by the others; 0: none."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of the division into parts.")]
+
+
+@app.command("naive-bayes")
+def naive_bayes(
+    files: Sources,
+    codebook: CodebookFile,
+    design: DesignFile,
+    out: Out,
+    target: Target = None,
+    features: Features = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Survey weights that were kept.", show_default="none"),
+    ] = None,
+    folds: Folds = 5,
+    seed: Seed = 0,
+    picture: Picture = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Fit naive Bayes to reports."""
+    kind: Callable[..., Any] = pp.NaiveBayes
+    options = {"folds": folds, "seed": seed, "weights": weights}
+    _mine(kind, files, codebook, design, out, target, features, picture, options, force, as_json)
+
+
+@app.command("id3")
+def id3(
+    files: Sources,
+    codebook: CodebookFile,
+    design: DesignFile,
+    out: Out,
+    target: Target = None,
+    features: Features = None,
+    max_depth: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Most conditions on a path.", show_default="any"),
+    ] = None,
+    min_weight: Annotated[
+        float, typer.Option(min=0, metavar="N", help="Records that a split needs, estimated.")
+    ] = 0.0,
+    min_z: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="Z", help="Standard errors that a split needs.", show_default="none"
+        ),
+    ] = None,
+    folds: Folds = 5,
+    seed: Seed = 0,
+    picture: Picture = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Fit a decision tree, ID3, to reports."""
+    kind: Callable[..., Any] = partial(
+        pp.ID3, max_depth=max_depth, min_weight=min_weight, min_z=min_z
+    )
+    options = {"folds": folds, "seed": seed}
+    _mine(kind, files, codebook, design, out, target, features, picture, options, force, as_json)
+
+
+def _mine(
+    kind: Callable[..., Any],
+    files: list[Path],
+    codebook: Path,
+    design: Path,
+    out: Path,
+    target: str | None,
+    features: list[str] | None,
+    picture: Path | None,
+    options: dict[str, Any],
+    force: bool,
+    as_json: bool,
+) -> None:
+    book, plan = read_both(codebook, design)
+    require_new(out, force, (*files, codebook, design), (".json",))
+    require_new(picture, force, (*files, codebook, design), (".svg", ".png", ".pdf"))
+    sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    wanted = book.target if target is None else target
+    if wanted is None:
+        raise InputError(f"--target: {codebook} names none; give one", codebook)
+    book.index(wanted)
+    there = set.intersection(*(set(about.codebook.names) for _, about in sources))
+    others = [name for name in book.names if name in there and name != wanted]
+    chosen = named(features, book.names) or others
+    found = pp.survey.mine_files(sources, partial(kind, plan, wanted), wanted, chosen, **options)
+    pp.write_model(out, found.model, found.accuracy)
+    if picture is not None:
+        with replacing(picture) as aside:
+            found.model.draw(aside)
+    reports, tree = found.model.n_reports_, getattr(found.model, "tree_", None)
+    if as_json:
+        score = found.accuracy
+        told: dict[str, Any] = {"model": str(out), "target": wanted, "features": chosen}
+        told |= {"reports": reports, "simulated": found.simulated, "accuracy": None}
+        if score is not None:
+            error = float(score.standard_error)
+            told["accuracy"] = {"value": score.value, "standard_error": plain(error)}
+        if tree is not None:
+            told["nodes"] = len(tree)
+        print_json(told)
+        return
+    if tree is not None:
+        print_lines(tree.export_text(4).splitlines())
+    if found.simulated:
+        say("simulated: some of the reports protect nobody")
+    if found.accuracy is not None:
+        score = found.accuracy
+        say(
+            f"accuracy on the truth, {options['folds']} folds: {score.value:.4f} "
+            f"(standard error {float(score.standard_error):.4f})"
+        )
+    say(f"{reports:,} reports, {wanted} from {', '.join(chosen)}: {out}")
+
+
+def predict(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A model that `ppdm mine` wrote.", show_default=False),
+    ],
+    data: Data,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="P", help="The predictions: a .csv or .parquet file.", show_default=False
+        ),
+    ],
+    codebook: Annotated[
+        Path | None,
+        typer.Option(
+            "--codebook",
+            metavar="C",
+            help="Refuse the model if it is of another codebook.",
+            show_default=False,
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Columns to pass on.", show_default="none"),
+    ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add the probability of each class.")
+    ] = False,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Predict the target of a model for a file of true answers."""
+    require_new(out, force, (model, data), (".csv", ".parquet"))
+    found = pp.read_model(model)
+    if codebook is not None:
+        _require_codebook(model, found, codebook)
+    columns = pp.files.open_data(data).columns
+    n = pp.survey.predict_file(
+        found,
+        data,
+        out,
+        keep=named(keep, columns),
+        probabilities=probabilities,
+        safe=spreadsheet_safe,
+    )
+    if as_json:
+        print_json({"model": str(model), "data": str(data), "out": str(out), "records": n})
+        return
+    say(f"{n:,} {'prediction' if n == 1 else 'predictions'} of {found.target_}: {out}")
+
+
+def _require_codebook(model: Path, found: Any, codebook: Path) -> None:
+    """Raise InputError where a codebook declares an attribute of the model otherwise."""
+    book = pp.Codebook.from_toml(codebook)
+    for attribute in found.codebook_.attributes:
+        name = attribute.name
+        if name not in book.names or book[name] != attribute:
+            how = "declares it otherwise" if name in book.names else "does not declare it"
+            raise InputError(
+                f"{model}: is of another codebook than {codebook}: attribute {name!r}: {codebook} "
+                f"{how}",
+                codebook,
+            )

@@ -1,0 +1,246 @@
+"""What a classifier gets right and wrong on the truth behind disguised test reports.
+
+Every figure is a mean of unbiased weights, ``sum_x B[x, y] f(x)`` for an outcome f of the true
+record, or a ratio of such means with its error by the delta method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.arrays import Floats
+from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.result import Estimate
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.mine.classifier import truth_weights
+from ppdm_dask.shown import given, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ppdm_dask.mine.classifier import Classifier, Outcome
+    from ppdm_dask.randomness import Stream
+
+__all__ = ["Evaluation", "evaluate"]
+
+BLOCK = 1 << 16
+"""Reports at a time: their weights are a column an outcome."""
+
+LEAST = 1e-15
+"""Least probability of the log loss, as scikit-learn had it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Unbiased figures of a classifier, with standard errors for the population of test records.
+
+    Parameters
+    ----------
+    confusion : Estimate
+        Proportions of the records by predicted and actual class; they sum to 1, and may be
+        negative.
+    log_loss : Estimate
+        Mean of ``-log p`` of the actual class, in nats.
+    curves : mapping of class to pair of Estimate
+        Shares of the records that are of the class, and that are not, whose probability of it is
+        at least each threshold.
+    thresholds : array
+    """
+
+    confusion: Estimate
+    log_loss: Estimate
+    curves: dict[str, tuple[Estimate, Estimate]]
+    thresholds: Floats
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Labels."""
+        return self.confusion.labels["actual"]
+
+    @cached_property
+    def accuracy(self) -> Estimate:
+        """Share of the records that are predicted right."""
+        return self.confusion.combine(np.eye(len(self.classes)))
+
+    @cached_property
+    def balanced_accuracy(self) -> Estimate:
+        """Mean over the classes of the share that is predicted right; a ratio, not unbiased."""
+        table = self.confusion.values
+        actual, right = table.sum(axis=0), np.diag(table)
+        k = len(self.classes)
+        gradient = (np.eye(k) * actual - right) / actual**2 / k
+        value = float((right / actual).mean())
+        return _linearised(self.confusion, gradient, value)
+
+    def roc(self, positive: str) -> pd.DataFrame:
+        """Points of the curve of a class: a row a threshold, from the highest down.
+
+        Parameters
+        ----------
+        positive : str
+            The class.
+
+        Returns
+        -------
+        DataFrame
+            ``threshold``, ``false_positive_rate`` and ``true_positive_rate``, with their standard
+            errors.  Unbiased shares are divided, so rates may leave [0, 1].
+
+        Raises
+        ------
+        InputError
+            If there is no such class.
+        """
+        import pandas as pd
+
+        if positive not in self.curves:
+            raise InputError(
+                f"positive: got {given(positive)}; the classes are {listed(self.classes)}", positive
+            )
+        columns: dict[str, Any] = {"threshold": self.thresholds}
+        # The first threshold is 0: everybody is above it.
+        for name, found in zip(("true", "false"), self.curves[positive], strict=True):
+            rates = [_rate(found, i) for i in range(len(self.thresholds))]
+            columns[f"{name}_positive_rate"] = [each.value for each in rates]
+            columns[f"{name}_positive_error"] = [float(each.standard_error) for each in rates]
+        return pd.DataFrame(columns).iloc[::-1].reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        rows = [
+            ("accuracy", self.accuracy),
+            ("balanced accuracy", self.balanced_accuracy),
+            ("log loss", self.log_loss),
+        ]
+        lines = [f"{name:18} {x.value:9.4f}  {float(x.standard_error):.4f}" for name, x in rows]
+        return "\n".join([f"evaluation on {self.confusion.n:,} records", *lines])
+
+
+def evaluate(
+    model: Classifier,
+    X: Any,
+    stream: Stream | None = None,
+    *,
+    thresholds: Sequence[float] | npt.NDArray[Any] | None = None,
+) -> Evaluation:
+    """Evaluate a fitted classifier on test records, disguised or clean.
+
+    Parameters
+    ----------
+    model : Classifier
+    X : Records or Reports
+        Reports of the model's design, none of which it was fitted to.
+    stream : Stream, optional
+        Samples the sum over the truth where it is too long to enumerate.
+    thresholds : sequence of float, optional
+        For the curves, each above 0 and at most 1; by default .05, .10, ..., .95.
+
+    Raises
+    ------
+    RecordsError
+        Without records, or for reports that another design made.
+    InputError
+        For a model of several designs, thresholds out of range, or where there is no stream and one
+        is needed.
+    """
+    design = model.design_
+    if isinstance(design, Stratified):
+        raise InputError("evaluate: the model has several designs; evaluate one owner at a time", X)
+    if not isinstance(X, Records) or not len(X):
+        raise RecordsError("X: at least one record is needed, as Records or Reports", X)
+    levels = np.linspace(0.05, 0.95, 19) if thresholds is None else np.asarray(thresholds, float)
+    if levels.ndim != 1 or not ((levels > 0) & (levels <= 1)).all():
+        raise InputError("thresholds: numbers above 0 and up to 1 are needed", thresholds)
+    levels = np.concatenate([[0.0], np.unique(levels)])
+    k, disguised = len(model.classes_), isinstance(X, Reports)
+    outcome = _outcomes(model, X, levels)
+    n, total, square = 0, np.zeros(0), np.zeros((0, 0))
+    for start in range(0, len(X), BLOCK):
+        part = X[start : start + BLOCK]
+        if disguised:
+            below = None if stream is None else stream.child(start)
+            weights = truth_weights(outcome, part, design, below)  # type: ignore[arg-type]
+        else:
+            weights = outcome(part.codes)
+        if not n:
+            total, square = np.zeros(weights.shape[1]), np.zeros((weights.shape[1],) * 2)
+        n += len(weights)
+        total += weights.sum(axis=0)
+        square += weights.T @ weights
+    mean = total / n
+    covariance = (square / n - np.outer(mean, mean)) / (n - 1) if n > 1 else square * np.nan
+    classes = tuple(str(label) for label in model.classes_)
+    at = np.arange(len(mean))
+    curves = {}
+    for c, label in enumerate(classes):
+        first = k * k + 1 + 2 * len(levels) * c
+        middle, last = first + len(levels), first + 2 * len(levels)
+        axis = {"threshold": tuple(f"{level:g}" for level in levels)}
+        curves[label] = (
+            _part(mean, covariance, at[first:middle], axis, n),
+            _part(mean, covariance, at[middle:last], axis, n),
+        )
+    axes = {"predicted": classes, "actual": classes}
+    return Evaluation(
+        _part(mean, covariance, at[: k * k].reshape(k, k), axes, n),
+        _part(mean, covariance, at[k * k], {}, n),
+        curves,
+        levels,
+    )
+
+
+def _outcomes(model: Classifier, like: Records, levels: Floats) -> Outcome:
+    """For true records: in which cell of the confusion, the log loss, and who is above a level."""
+    k, target = len(model.classes_), like.codebook.index(model.target_)
+
+    def outcome(codes: npt.NDArray[Any]) -> Floats:
+        records = Records(codes, like.codebook)
+        chances, actual = model.predict_proba(records), codes[:, target].astype(np.intp)
+        rows = np.arange(len(codes))
+        found = np.zeros((len(codes), k * k + 1 + 2 * k * len(levels)))
+        found[rows, model.predict_codes(records) * k + actual] = 1
+        found[:, k * k] = -np.log(np.maximum(chances[rows, actual], LEAST))
+        for c in range(k):
+            above = chances[:, [c]] >= levels
+            first, inside = k * k + 1 + 2 * len(levels) * c, (actual == c)[:, None]
+            found[:, first : first + len(levels)] = above & inside
+            found[:, first + len(levels) : first + 2 * len(levels)] = above & ~inside
+        return found
+
+    return outcome
+
+
+def _part(
+    mean: Floats,
+    covariance: Floats,
+    at: npt.NDArray[np.intp],
+    axes: dict[str, tuple[str, ...]],
+    n: int,
+) -> Estimate:
+    flat = at.ravel()
+    found = covariance[np.ix_(flat, flat)]
+    variance = np.diag(found).reshape(at.shape)
+    return Estimate(axes, mean[at], variance, n, covariances=lambda: found)
+
+
+def _linearised(estimate: Estimate, gradient: Floats, value: float) -> Estimate:
+    """A smooth function of an estimate, with its error by the delta method."""
+    g = gradient.ravel()
+    variance = float(g @ estimate.covariance @ g)
+    return Estimate.single(value, math.sqrt(max(variance, 0.0)), estimate.n)
+
+
+def _rate(shares: Estimate, level: int) -> Estimate:
+    """Those above a level among all, who are above the first."""
+    value = float(shares.values[level] / shares.values[0])
+    gradient = np.zeros(shares.values.size)
+    gradient[level] += 1 / shares.values[0]
+    gradient[0] -= value / shares.values[0]
+    return _linearised(shares, gradient, value)

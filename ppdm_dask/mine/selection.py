@@ -1,0 +1,206 @@
+"""Choosing models by scikit-learn's searches, when the answers are disguised.
+
+``model.score`` is unbiased on reports, so ``GridSearchCV``, ``cross_val_score`` and
+``learning_curve`` are right as they are; what is here adds standard errors and simulations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.result import Estimate
+from ppdm_dask.mine.classifier import Classifier
+from ppdm_dask.randomness import Stream
+from ppdm_dask.shown import given, listed
+
+if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
+
+__all__ = ["Disguise", "disguised_accuracy", "one_standard_error"]
+
+Results = Mapping[str, Any]
+
+
+def accuracy_of(model: Classifier, X: Any) -> Estimate:
+    """Accuracy of a fitted model on the truth, with its standard error.
+
+    Parameters
+    ----------
+    model : Classifier
+    X : Records, Reports, or one Reports a stratum under a stratified design
+        Of clean records the error is that of a share.
+    """
+    if isinstance(X, Records) and not isinstance(X, Reports):
+        share = model.score(X)
+        error = math.sqrt(share * (1 - share) / (len(X) - 1)) if len(X) > 1 else math.nan
+        return Estimate.single(share, error, len(X))
+    return model.score_disguised(X)
+
+
+def disguised_accuracy(estimator: Any, X: Any, y: None = None) -> dict[str, float]:
+    """Scoring for scikit-learn's searches: the unbiased accuracy and its standard error.
+
+    Parameters
+    ----------
+    estimator : Classifier, or a pipeline that ends in one
+    X : Records or Reports
+        Of one fold.
+
+    Returns
+    -------
+    dict
+        ``accuracy`` and ``standard_error``; a search has ``mean_test_accuracy`` and
+        ``split0_test_standard_error`` of them.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> import ppdm_dask as pp
+    >>> frame = pp.datasets.load("breast-cancer")
+    >>> book = pp.Codebook.from_toml(pp.resources.codebook_path("breast-cancer"))
+    >>> records = book.binarise(frame, "midrange").encode(frame)
+    >>> design = pp.UnrelatedQuestion(records.codebook.names, q=0.9)
+    >>> reports = design.disguise(records, pp.Stream.from_seed(1))
+    >>> search = GridSearchCV(
+    ...     pp.ID3(design, "class"),
+    ...     {"max_depth": [1, 2, 3]},
+    ...     scoring=pp.disguised_accuracy,
+    ...     refit=pp.one_standard_error("max_depth"),
+    ... ).fit(reports)
+    >>> search.best_estimator_.score(records) > 0.9
+    True
+    """
+    steps = getattr(estimator, "steps", None)
+    if steps is not None:
+        for _, step in steps[:-1]:
+            X = step.transform(X)
+        estimator = steps[-1][1]
+    if not isinstance(estimator, Classifier):
+        raise InputError(
+            f"scoring: got {type(estimator).__name__}; a classifier of disguised data is needed",
+            estimator,
+        )
+    found = accuracy_of(estimator, X)
+    return {"accuracy": float(found.value), "standard_error": float(found.standard_error)}
+
+
+def one_standard_error(
+    parameter: str, score: str = "accuracy", *, simplest: str = "smallest"
+) -> Callable[[Results], int]:
+    """Rule for ``refit=`` of a search: the simplest model within one standard error of the best.
+
+    Folds share no test report, so the error of a mean over folds is that of independent scores:
+    from the reports' own standard errors where the scoring gives them, from the spread over the
+    folds otherwise.
+
+    Parameters
+    ----------
+    parameter : str
+        The parameter that says how complex a model is: ``max_depth``, ``tree__max_depth``.
+    score : str
+        Name of the score; of a search with a single score it is not looked at.
+    simplest : {"smallest", "largest"}
+        Which of its values is the simplest model; None is the largest of all.
+
+    Raises
+    ------
+    InputError
+        If the search does not vary the parameter.
+
+    References
+    ----------
+    Section 3.4.3 of Breiman, Friedman, Olshen and Stone, Classification and Regression Trees, 1984.
+    """
+    if simplest not in ("smallest", "largest"):
+        raise InputError(
+            f"simplest: got {given(simplest)}; 'smallest' or 'largest' is needed", simplest
+        )
+
+    def choose(results: Results) -> int:
+        values = results.get(f"param_{parameter}")
+        if values is None:
+            varied = [key.removeprefix("param_") for key in results if key.startswith("param_")]
+            raise InputError(
+                f"one_standard_error: the search does not vary {given(parameter)}; "
+                f"it varies: {listed(varied)}",
+                parameter,
+            )
+        name = score if f"mean_test_{score}" in results else "score"
+        means = np.asarray(results[f"mean_test_{name}"], float)
+        best = int(np.nanargmax(means))
+        bound = means[best] - _error_of_mean(results, name, best)
+        sizes = np.array([math.inf if value is None else float(value) for value in values])
+        order = sizes if simplest == "smallest" else -sizes
+        # Of equally simple ones the better.
+        inside = [i for i in range(len(means)) if means[i] >= bound]
+        return min(inside, key=lambda i: (order[i], -means[i]))
+
+    return choose
+
+
+def _error_of_mean(results: Results, name: str, candidate: int) -> float:
+    """Standard error of a candidate's mean score over the folds."""
+    folds = sum(1 for key in results if key.startswith("split") and key.endswith(f"_test_{name}"))
+    errors = [results.get(f"split{k}_test_standard_error") for k in range(folds)]
+    if all(each is not None for each in errors):
+        return math.hypot(*(float(each[candidate]) for each in errors)) / folds  # type: ignore[index]
+    spread = float(results[f"std_test_{name}"][candidate])
+    return spread / math.sqrt(max(folds - 1, 1))
+
+
+class Disguise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A step of a pipeline that simulates the disguise of clean records.
+
+    A search over ``disguise__design`` then compares designs for what a learner makes of their
+    reports.  The learner after it takes the design from the reports (``design=None``).
+
+    Parameters
+    ----------
+    design : Design
+    seed : int
+        Of the simulation.  Draws also depend on the records, so that folds are disguised apart.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import Pipeline
+    >>> import ppdm_dask as pp
+    >>> steps = [("disguise", pp.Disguise(pp.Warner("a", 0.8), 1)), ("tree", pp.ID3(None, "a"))]
+    >>> Pipeline(steps).get_params()["disguise__seed"]
+    1
+    """
+
+    def __init__(self, design: Design, seed: int = 0) -> None:
+        self.design = design
+        self.seed = seed
+
+    def fit(self, X: Records, y: None = None) -> Self:
+        """Nothing is learned."""
+        _require_clean(X)
+        return self
+
+    def transform(self, X: Records) -> Reports:
+        """Reports of clean records; the same for the same records."""
+        _require_clean(X)
+        digest = hashlib.blake2b(np.ascontiguousarray(X.codes).data, digest_size=8).digest()
+        stream = Stream.from_seed(self.seed).child(int.from_bytes(digest) >> 1)
+        return self.design.disguise(X, stream)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _require_clean(X: Any) -> None:
+    if not isinstance(X, Records) or isinstance(X, Reports):
+        raise RecordsError(
+            f"X: got {type(X).__name__}; undisguised Records are needed, as Codebook.encode "
+            "gives them",
+            X,
+        )

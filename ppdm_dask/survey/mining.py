@@ -1,0 +1,254 @@
+"""Models from files of reports, with their honest accuracy, and what they predict for others."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppdm_dask.errors import CodebookError, DataError, InputError
+from ppdm_dask.files.columns import cell_texts, spreadsheet_safe
+from ppdm_dask.files.reader import BLOCK, open_data
+from ppdm_dask.files.regular import ending
+from ppdm_dask.files.writing import replacing
+from ppdm_dask.inference.result import Estimate
+from ppdm_dask.ranges import whole
+from ppdm_dask.shown import listed, shown
+from ppdm_dask.survey.counts import open_sources
+from ppdm_dask.survey.disguise import in_file
+from ppdm_dask.survey.reports import all_reports
+
+if TYPE_CHECKING:
+    from ppdm_dask.data.codebook import Codebook, Reports
+    from ppdm_dask.designs.base import Design
+    from ppdm_dask.mine.classifier import Classifier
+    from ppdm_dask.survey.parts import Sources
+
+__all__ = ["Mined", "load_reports", "mine_files", "predict_file"]
+
+
+def load_reports(
+    paths: str | Path | Iterable[str | Path],
+    codebook: Codebook,
+    design: Design,
+    names: Iterable[str] | None = None,
+    *,
+    keep: Iterable[str] = (),
+) -> Reports:
+    """Read files of reports into memory: a byte or two an answer.
+
+    Parameters
+    ----------
+    paths : path, or paths
+        Files, folders of files or of parts, and patterns.
+    codebook, design
+        Those that the files have to belong to.
+    names : iterable of str, optional
+        Attributes, in this order; by default all of the codebook that every file has.
+    keep : iterable of str
+        Columns to keep beside them, such as survey weights.
+
+    Raises
+    ------
+    DataError
+        One line that names the file which does not belong, or whose reports are in another one too.
+
+    Examples
+    --------
+    >>> reports = pp.load_reports("reports.parquet", book, design)  # doctest: +SKIP
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    stated = {"codebook": Path("the codebook"), "design": Path("the design")}
+    sources = open_sources([Path(path) for path in given], codebook, design, stated)
+    if names is None:
+        there = set.intersection(*(set(about.codebook.names) for _, about in sources))
+        names = [name for name in codebook.names if name in there]
+    names = list(names)
+    found = all_reports(sources, names, list(keep))
+    # Files do not say which attribute is the target.
+    return replace(found, codebook=codebook.select(names))
+
+
+@dataclass(frozen=True)
+class Mined:
+    """A model of all reports, and what such models get right.
+
+    Parameters
+    ----------
+    model : Classifier
+    accuracy : Estimate or None
+        Unbiased, on reports that a model did not see: the mean over folds, with its standard error.
+    simulated : bool
+        Whether some of the reports are of a simulation.
+    """
+
+    model: Classifier
+    accuracy: Estimate | None
+    simulated: bool
+
+
+def mine_files(
+    sources: Sources,
+    make: Callable[[], Classifier],
+    target: str,
+    features: Sequence[str],
+    *,
+    weights: str | None = None,
+    folds: int = 5,
+    seed: int = 0,
+) -> Mined:
+    """Fit a learner to files of reports, and score it by cross-validation on disguised reports.
+
+    Parameters
+    ----------
+    sources : list of (Path, About)
+        As :func:`ppdm_dask.survey.open_sources` gives them.
+    make : callable
+        Gives the learner, unfitted.
+    target : str
+    features : sequence of str
+    weights : str, optional
+        Column of survey weights that was kept; not every learner takes them.
+    folds : int
+        Parts of the reports, each scored by a model of the others; 0 for no score.
+    seed : int
+        Of the division into parts.
+
+    Raises
+    ------
+    DataError, RecordsError, NotInvertible, InputError
+    """
+    if folds:
+        whole("folds", folds, 2)
+    for name in features:
+        if name == target:
+            raise InputError(f"features: got {shown(name)}, which is the target", name)
+    names, others = (*features, target), () if weights is None else (weights,)
+    reports = all_reports(sources, names, others)
+    if weights is not None:
+        reports = reports.surveyed_by(weights=weights)
+    if folds > len(reports):
+        raise InputError(f"folds: got {folds}; there are {len(reports)} reports", folds)
+    accuracy = None
+    if folds:
+        part = np.random.default_rng(seed).permutation(len(reports)) % folds
+        scores = [
+            make().fit(reports[part != fold]).score_disguised(reports[part == fold])
+            for fold in range(folds)
+        ]
+        # Folds share no report, and each weighs what it holds.
+        share = [each.n / len(reports) for each in scores]
+        value = math.fsum(s * each.value for s, each in zip(share, scores, strict=True))
+        errors = (s * each.standard_error for s, each in zip(share, scores, strict=True))
+        accuracy = Estimate.single(value, math.hypot(*errors), len(reports))
+    return Mined(make().fit(reports), accuracy, reports.simulated)
+
+
+def predict_file(
+    model: Classifier,
+    data: Path,
+    out: Path,
+    *,
+    keep: Sequence[str] = (),
+    probabilities: bool = False,
+    safe: bool = False,
+    size: int = BLOCK,
+) -> int:
+    """Predict the target for a file of true answers, block by block.
+
+    Parameters
+    ----------
+    model : Classifier
+        As :func:`ppdm_dask.mine.read_model` gives it.
+    data : Path
+        A data file with a column for each feature.
+    out : Path
+        ``.csv`` or ``.parquet``: the kept columns, and ``predicted`` with the label.
+    keep : sequence of str
+        Columns to pass on.
+    probabilities : bool
+        Whether to add a column ``P(label)`` for each class.
+    safe : bool
+        Put an apostrophe before texts of a CSV that a spreadsheet takes for formulas.
+
+    Returns
+    -------
+    int
+        Records.
+
+    Raises
+    ------
+    DataError
+        If a column is absent, or holds what the codebook of the model does not declare.
+    """
+    file = open_data(data)
+    features = list(model.features_)
+    if absent := [name for name in features if name not in file.columns]:
+        raise DataError(
+            f"{data}: lacks {listed(absent)}; the model predicts from {listed(features)}", absent
+        )
+    file.require(keep)
+    book = model.codebook_.select(features)
+    labels = [str(label) for label in model.classes_]
+    heads = [*keep, "predicted", *(f"P({label})" for label in labels if probabilities)]
+    if len(set(heads)) < len(heads):
+        raise InputError(f"keep: {listed(keep)}: a column of that name is written", keep)
+    n = 0
+    with replacing(out, [data]) as aside, _rows(aside, heads, safe) as write:
+        for block in file.blocks(list(dict.fromkeys([*features, *keep])), size):
+            try:
+                records = book.encode(block.frame[features], block.offset)
+            except CodebookError as error:
+                raise in_file(error, data, block) from None
+            columns: list[Any] = [block.frame[name] for name in keep]
+            columns.append(np.array(labels, object)[model.predict_codes(records)])
+            if probabilities:
+                columns += list(model.predict_proba(records).T)
+            write(columns)
+            n += len(records)
+    return n
+
+
+class _rows:
+    """Writes columns of blocks to a CSV or Parquet file."""
+
+    def __init__(self, path: Path, heads: Sequence[str], safe: bool) -> None:
+        self._path, self._heads, self._safe = path, list(heads), safe
+        self._writer: Any = None
+        self._file: Any = None
+
+    def __enter__(self) -> Callable[[Sequence[Any]], None]:
+        if ending(self._path) == ".csv":
+            self._file = self._path.open("w", encoding="utf-8", newline="")
+            self._writer = csv.writer(self._file)
+            self._writer.writerow(self._heads)
+            return self._csv
+        return self._parquet
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self._file, self._writer):
+            if hasattr(each, "close"):
+                each.close()
+
+    def _csv(self, columns: Sequence[Any]) -> None:
+        import pandas as pd
+
+        rows = zip(*(cell_texts(pd.Series(column)) for column in columns), strict=True)
+        self._writer.writerows(spreadsheet_safe(row) if self._safe else row for row in rows)
+
+    def _parquet(self, columns: Sequence[Any]) -> None:
+        import pandas as pd
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        named = zip(self._heads, columns, strict=True)
+        frame = pd.DataFrame({name: pd.Series(c).reset_index(drop=True) for name, c in named})
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema)
+        self._writer.write_table(table.cast(self._writer.schema))

@@ -1,0 +1,268 @@
+"""Models in files, the commands that make and use them, and the page that shows both."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ppdm_dask as pp
+from ppdm_dask.cli import main
+from ppdm_dask.designs.files import write_design
+from ppdm_dask.errors import DataError
+from ppdm_dask.files.documents import seal
+
+Capture = pytest.CaptureFixture[str]
+BOTH = ("--codebook", "c.toml", "--design", "d.toml")
+NAMES = ["sex", "marital-status", "relationship", "income"]
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    return pp.datasets.load("adult").sample(3_000, random_state=1)[NAMES].reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def book() -> pp.Codebook:
+    found = pp.Codebook.from_toml(pp.resources.codebook_path("adult")).select(NAMES)
+    return pp.Codebook(found.attributes, target="income")
+
+
+@pytest.fixture(scope="module")
+def design(book: pp.Codebook) -> pp.Design:
+    return pp.Product([pp.KaryResponse(name, len(book[name]), p=0.8) for name in NAMES])
+
+
+@pytest.fixture(autouse=True)
+def _files(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    people: pd.DataFrame,
+    book: pp.Codebook,
+    design: pp.Design,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    people.iloc[:2_000].assign(w=1.5).to_csv("a.csv", index=False)
+    people.iloc[2_000:].assign(row=range(1_000)).to_csv("others.csv", index=False)
+    book.to_toml("c.toml")
+    write_design(design, Path("d.toml"))
+
+
+def run(*arguments: str) -> int:
+    return main(list(arguments))
+
+
+def refused(capsys: Capture, *arguments: str) -> str:
+    capsys.readouterr()
+    assert run(*arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    (line,) = shown.err.splitlines()
+    return line
+
+
+@pytest.fixture
+def reports(_files: None, capsys: Capture) -> Path:
+    kept = ("--keep-undisguised", "w", "--simulate", "1", "--out", "r.parquet")
+    assert run("disguise", "a.csv", *BOTH, *kept) == 0
+    capsys.readouterr()
+    return Path("r.parquet")
+
+
+LEARNERS = [lambda d: pp.NaiveBayes(d, "income"), lambda d: pp.ID3(d, "income", max_depth=2)]
+
+
+# -- documents -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_a_model_that_is_read_predicts_what_the_written_one_does(
+    make: Any, people: pd.DataFrame, book: pp.Codebook, design: pp.Design
+) -> None:
+    clean = book.encode(people)
+    model = make(design).fit(design.disguise(clean, pp.Stream.from_seed(3)))
+    others = design.disguise(clean, pp.Stream.from_seed(4))
+    pp.write_model("m.json", model, model.score_disguised(others))
+    read = pp.read_model("m.json")
+    np.testing.assert_array_equal(read.predict(clean), model.predict(clean))
+    np.testing.assert_array_equal(read.predict_proba(clean), model.predict_proba(clean))
+    assert read.score(clean) == model.score(clean)
+    assert read.score_disguised(others).value == model.score_disguised(others).value
+    assert read.get_params(deep=False) == model.get_params(deep=False)
+    pp.write_model("again.json", read, read.score_disguised(others))
+    assert Path("again.json").read_bytes() == Path("m.json").read_bytes()
+    # It says how good it is, and no report stands in it: its size is that of the model.
+    content = json.loads(Path("m.json").read_text())
+    assert content["accuracy"]["value"] == model.score_disguised(others).value
+    assert len(Path("m.json").read_bytes()) < 40_000
+
+
+def edited(**changes: Any) -> str:
+    content = json.loads(Path("m.json").read_text()) | changes
+    Path("edited.json").write_text(json.dumps(seal(content)))
+    return "edited.json"
+
+
+def test_damaged_models_are_refused(
+    people: pd.DataFrame, book: pp.Codebook, design: pp.Design
+) -> None:
+    made = design.disguise(book.encode(people), pp.Stream.from_seed(3))
+    model = pp.ID3(design, "income", max_depth=1).fit(made)
+    pp.write_model("m.json", model)
+    text = Path("m.json").read_text()
+    Path("cut.json").write_text(text[:-100])
+    Path("changed.json").write_text(text.replace('"income"', '"outcome"'))
+    fitted = json.loads(text)["fitted"]
+    for path, words in {
+        "absent.json": "there is no such file",
+        "cut.json": "this is no model",
+        "changed.json": "its content does not match its checksum",
+        edited(format=99): "written by a newer version",
+    }.items():
+        with pytest.raises(pp.InputError, match=words):
+            pp.read_model(path)
+    for changes, words in (
+        ({"model": "forest"}, "this is no model: model is not"),
+        ({"features": "sex"}, "this is no model: features is not"),
+        ({"design_digest": "0" * 64}, "has another digest"),
+        ({"fitted": fitted | {"label": [0]}}, r"fitted\.label: has another shape"),
+        (
+            {"fitted": fitted | {"first_child": [99] * len(fitted["label"])}},
+            "leads out of the tree",
+        ),
+        ({"fitted": {}}, "parts of it do not fit"),
+    ):
+        with pytest.raises(pp.InputError, match=words):
+            pp.read_model(edited(**changes))
+
+
+def test_what_no_file_can_hold_is_refused(book: pp.Codebook, people: pd.DataFrame) -> None:
+    records = book.encode(people)
+    with pytest.raises(pp.InputError, match=r"ends in \.json"):
+        pp.write_model("m.pickle", pp.NaiveBayes().fit(records))
+    table = people.drop(columns="income")
+    with pytest.raises(pp.InputError, match="fitted to arrays"):
+        pp.write_model("m.json", pp.NaiveBayes().fit(table, people["income"]))
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+def test_mine_and_predict_are_what_python_does(
+    reports: Path, capsys: Capture, people: pd.DataFrame, book: pp.Codebook, design: pp.Design
+) -> None:
+    clean = book.encode(people.iloc[:2_000])
+    model = pp.NaiveBayes(design, "income").fit(design.disguise(clean, pp.Stream.from_seed(1)))
+    out = ("--out", "m.json", "--picture", "m.svg", "--json")
+    assert run("mine", "naive-bayes", str(reports), *BOTH, *out) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["reports"], told["features"], told["simulated"]) == (2_000, NAMES[:3], True)
+    assert Path("m.svg").read_text().startswith("<?xml")
+    # On data of its own the score is the accuracy of such models on the truth.
+    gap = told["accuracy"]["value"] - model.score(book.encode(people.iloc[2_000:]))
+    assert abs(gap) < 4 * told["accuracy"]["standard_error"]
+
+    arguments = ("--keep", "row", "--probabilities", "--out", "p.csv", *BOTH[:2])
+    assert run("predict", "m.json", "others.csv", *arguments) == 0
+    found = pd.read_csv("p.csv")
+    others = book.encode(people.iloc[2_000:])
+    assert found["predicted"].tolist() == model.predict(others).tolist()
+    assert found["row"].tolist() == list(range(1_000))
+    columns = [f"P({label})" for label in model.classes_]
+    np.testing.assert_array_equal(found[columns], model.predict_proba(others))
+    assert run("predict", "m.json", "others.csv", "--out", "p.parquet") == 0
+    assert pd.read_parquet("p.parquet")["predicted"].tolist() == found["predicted"].tolist()
+
+
+def test_trees_and_weights(reports: Path, capsys: Capture) -> None:
+    assert run("mine", "id3", str(reports), *BOTH, "--max-depth", "1", "--out", "t.json") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("[<=50K ")
+    assert re.search(
+        r"accuracy on the truth, 5 folds: 0\.\d{4} \(standard error 0\.0\d{3}\)", shown
+    )
+    assert "simulated: some of the reports protect nobody" in shown
+    bayes = ("mine", "naive-bayes", str(reports), *BOTH, "--folds", "0")
+    assert run(*bayes, "--out", "plain.json") == 0
+    assert run(*bayes, "--weights", "w", "--out", "weighted.json") == 0
+    plain, weighted = (
+        json.loads(Path(f"{n}.json").read_text())["fitted"] for n in ("plain", "weighted")
+    )
+    # Equal weights change nothing.
+    np.testing.assert_allclose(plain["class_log_prior"], weighted["class_log_prior"], atol=1e-9)
+
+
+def test_mistakes_are_one_line_each_and_write_nothing(
+    reports: Path, capsys: Capture, people: pd.DataFrame
+) -> None:
+    mine = ("mine", "naive-bayes", str(reports), *BOTH)
+    out = ("--out", "x.json")
+    assert "attribute 'gender'" in refused(capsys, *mine, *out, "--target", "gender")
+    assert "'sex', which is the target" in refused(
+        capsys, *mine, *out, "--target", "sex", "--features", "sex"
+    )
+    assert "ends in .json" in refused(capsys, *mine, "--out", "x.pickle")
+    assert "folds" in refused(capsys, *mine, *out, "--folds", "1")
+    assert "column 'v' is absent" in refused(capsys, *mine, *out, "--weights", "v")
+    assert run("count", str(reports), *BOTH, "--out", "n.parquet") == 0
+    line = refused(capsys, "mine", "id3", "n.parquet", *BOTH, *out)
+    assert "n.parquet: holds counts; files of reports are needed" in line
+    assert not Path("x.json").exists()
+
+    assert run(*mine, "--out", "m.json") == 0
+    predict = ("predict", "m.json")
+    people.assign(sex="?").to_csv("odd.csv", index=False)
+    line = refused(capsys, *predict, "odd.csv", "--out", "p.csv")
+    assert "odd.csv" in line
+    assert "'sex'" in line
+    assert "'?'" in line
+    people[["sex"]].to_csv("few.csv", index=False)
+    line = refused(capsys, *predict, "few.csv", "--out", "p.csv")
+    assert "lacks marital-status, relationship; the model predicts from sex" in line
+    other = pp.Codebook.from_toml("c.toml")
+    sex = pp.Attribute("sex", ("Male", "Female"))
+    pp.Codebook((sex, *other.attributes[1:]), target="income").to_toml("other.toml")
+    line = refused(capsys, *predict, "others.csv", "--out", "p.csv", "--codebook", "other.toml")
+    assert "is of another codebook than other.toml: attribute 'sex'" in line
+    assert not Path("p.csv").exists()
+
+
+def test_files_of_reports_are_loaded_together(
+    reports: Path, book: pp.Codebook, design: pp.Design, people: pd.DataFrame
+) -> None:
+    people.iloc[2_000:].to_csv("b.csv", index=False)
+    assert run("disguise", "b.csv", *BOTH, "--simulate", "2", "--out", "s.parquet") == 0
+    files = [reports, "s.parquet"]
+    found = pp.load_reports(files, book, design, ["income", "sex"])
+    expected = [
+        design.disguise(book.encode(part), pp.Stream.from_seed(seed)).select(["income", "sex"])
+        for part, seed in ((people.iloc[:2_000], 1), (people.iloc[2_000:], 2))
+    ]
+    np.testing.assert_array_equal(found.codes, np.concatenate([each.codes for each in expected]))
+    assert (found.design, found.codebook.target) == (design.bind(book), "income")
+    assert pp.load_reports(reports, book, design, keep=["w"]).kept["w"].tolist() == ["1.5"] * 2_000
+    with pytest.raises(DataError, match=r"s\.parquet"):
+        pp.load_reports(files, book, design, keep=["w"])
+
+
+def test_the_page_on_models_runs_as_it_stands(root: Path, capsys: Capture) -> None:
+    page = (root / "docs" / "models.md").read_text()
+    names: dict[str, Any] = {}
+    for language, block in re.findall(r"```(\w+)\n(.*?)```", page, re.S):
+        if language == "python":
+            exec(compile(block, "docs/models.md", "exec"), names)
+            continue
+        for line in block.splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "ppdm"
+            assert run(*arguments) == 0, line
+    assert len(names["scores"]) == 5
+    assert names["best"].max_depth in (1, 2, 3)
+    assert np.isfinite(names["compared"].cv_results_["mean_test_score"]).all()
+    assert Path("tree.svg").exists()
