@@ -138,6 +138,12 @@ class Records:
         return int(self.codes.shape[0])
 
     @property
+    def survey(self) -> dict[str, npt.NDArray[Any]]:
+        """Weights, strata, clusters, fpc and replicates, as far as there are some."""
+        given = {name: getattr(self, name) for name in SURVEY}
+        return {name: array for name, array in given.items() if array is not None}
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of records and of attributes."""
         return len(self), len(self.sizes)
@@ -168,12 +174,6 @@ class Records:
                     "records are chosen by position or by a mask; attributes by select()", rows
                 )
         return replace(self, offset=0, **self._rows(rows))
-
-    @property
-    def survey(self) -> dict[str, npt.NDArray[Any]]:
-        """Weights, strata, clusters, fpc and replicates, as far as there are some."""
-        given = {name: getattr(self, name) for name in SURVEY}
-        return {name: array for name, array in given.items() if array is not None}
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Codes of one attribute, shape (n_records,)."""

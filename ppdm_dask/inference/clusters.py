@@ -95,10 +95,9 @@ def linearised(
         table = table * _numbers("weights", weights, n)[:, None]
     stratum = columns.pop(0) if strata is not None else np.zeros(n, np.int64)
     cluster = columns.pop(0) if clusters is not None else np.arange(n)
-    keys = np.stack([stratum, cluster], axis=1)
-    found, which = np.unique(keys, axis=0, return_inverse=True)
+    found, which = pairs(stratum, cluster)
     totals = np.zeros((len(found), table.shape[1]))
-    np.add.at(totals, which.ravel(), table)
+    np.add.at(totals, which, table)
     fraction = None
     if fpc is not None:
         given_fpc = _numbers("fpc", fpc, n)
@@ -109,6 +108,16 @@ def linearised(
         fraction = fractions(levels, np.bincount(found[:, 0]))
     rows = deviations(totals, found[:, 0], fraction, lone)
     return np.asarray(rows.T @ rows)
+
+
+def pairs(strata: Ints, clusters: Ints) -> tuple[Ints, Ints]:
+    """Different pairs of stratum and cluster, ascending, and which of them each respondent has."""
+    h, of_stratum = np.unique(strata, return_inverse=True)
+    c, of_cluster = np.unique(clusters, return_inverse=True)
+    # One number for a pair: sorting rows of two is many times as slow.
+    found, which = np.unique(of_stratum * max(len(c), 1) + of_cluster, return_inverse=True)
+    first, second = np.divmod(found, max(len(c), 1))
+    return np.stack([h[first], c[second]], axis=1), np.asarray(which, np.int64)
 
 
 def _labels(name: str, values: npt.ArrayLike, n: int) -> Ints:
@@ -216,9 +225,9 @@ class ClusterTotals:
 
     def __add__(self, other: ClusterTotals) -> ClusterTotals:
         keys = np.concatenate([self.keys, other.keys])
-        found, which = np.unique(keys, axis=0, return_inverse=True)
+        found, which = pairs(keys[:, 0], keys[:, 1])
         values = np.zeros((len(found), self.values.shape[1]))
-        np.add.at(values, which.ravel(), np.concatenate([self.values, other.values]))
+        np.add.at(values, which, np.concatenate([self.values, other.values]))
         return ClusterTotals(found, values)
 
     def scaled(self, exponent: int) -> ClusterTotals:
@@ -357,14 +366,22 @@ class Replicates:
             )
         return np.broadcast_to(rscales * (scale if self.scale is None else self.scale), (R,)).copy()
 
-    def variance(self, replicates: Floats, estimate: Floats) -> Floats:
-        """Variance of estimates, from those under each replicate, shape (replicates, ...)."""
+    def _deviations(self, replicates: Floats, estimate: Floats) -> Floats:
         factors = self.factors(len(replicates))
         centre = estimate
         if self.centre == "mean":
             # As R has it: replicates that do not count do not move the mean.
             centre = replicates[factors > 0].mean(axis=0)
-        return np.asarray(np.tensordot(factors, (replicates - centre) ** 2, 1))
+        return np.asarray(np.sqrt(factors)[:, None] * (replicates - centre))
+
+    def variance(self, replicates: Floats, estimate: Floats) -> Floats:
+        """Variance of estimates, from those under each replicate, shape (replicates, p)."""
+        return np.asarray((self._deviations(replicates, estimate) ** 2).sum(axis=0))
+
+    def covariance(self, replicates: Floats, estimate: Floats) -> Floats:
+        """Covariance of estimates, shape (p, p)."""
+        rows = self._deviations(replicates, estimate)
+        return np.asarray(rows.T @ rows)
 
     def __repr__(self) -> str:
         count = np.shape(self.weights)[-1]

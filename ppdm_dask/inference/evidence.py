@@ -32,7 +32,9 @@ from ppdm_dask.inference.clusters import (
     check_lone,
     deviations,
     fractions,
+    pairs,
 )
+from ppdm_dask.inference.contrasts import Comparison, Joint, compare
 from ppdm_dask.inference.fit import fit_of_sums
 from ppdm_dask.inference.laws import EventLaw, law_of_cells, law_of_event, lift
 from ppdm_dask.inference.result import Estimate, labels_of, stacked
@@ -54,6 +56,9 @@ if TYPE_CHECKING:
 
 
 Event = Mapping[str, Any]
+
+MAX_COMPARED = 128
+"""Cells of all groups up to which groups are compared: products of all pairs are summed."""
 
 FIRST = ("d", "f", "w")
 """Sums that are linear in the survey weights; all others but n are quadratic."""
@@ -95,6 +100,8 @@ class WeightSums:
         Of d F and d W, where reports were drawn in clusters.
     replicates : ReplicateTotals, optional
         Of the same under replicate weights.
+    products : array, shape (H, cells, cells), optional
+        Sums of d^2 W W', where cells are to be compared.
     """
 
     codebook: Codebook | None
@@ -115,6 +122,7 @@ class WeightSums:
     fpc: Floats | None = None
     clusters: ClusterTotals | None = None
     replicates: ReplicateTotals | None = None
+    products: Floats | None = None
 
     def __add__(self, other: WeightSums) -> WeightSums:
         if not isinstance(other, WeightSums):
@@ -270,6 +278,32 @@ class WeightSums:
         C = 2 * (A + end - 2 * middle)
         return A, end - A - C, C
 
+    def covariance_of_totals(self, estimand: Estimand, lone: Lone = "fail") -> Floats:
+        """Covariance of the sums d W over all strata, shape (cells, cells).
+
+        It is right for combinations of the cells that the estimates themselves make 0.
+        """
+        assert self.products is not None
+        noise = self.products - np.stack([np.diag(x) for x in self.ddw])
+        if estimand == "file":
+            return np.asarray(noise.sum(axis=0))
+        drawn = self._fractions()
+        if self.clusters is not None:
+            rows = deviations(self.clusters.values[:, 1:], self.clusters.strata, drawn, lone)
+            total = rows.T @ rows
+        else:
+            mean = self.w[:, :, None] * self.w[:, None, :] / self.n[:, None, None]
+            spread, single = self.products - mean, (self.n == 1) & (drawn < 1)
+            single &= (self.products != 0).any(axis=(1, 2))
+            factor = (1 - drawn) * np.where(self.n > 1, self.n / np.maximum(self.n - 1, 1), 1.0)
+            if lone == "adjust":
+                spread[single] = self.products[single]
+            elif lone != "certainty" and single.any():
+                others = len(self.n) - int(single.sum())
+                factor *= len(self.n) / others if others and lone == "average" else np.nan
+            total = np.tensordot(factor, spread, 1)
+        return np.asarray(total + np.tensordot(drawn, noise, 1))
+
     def estimate(
         self,
         estimand: Estimand = "population",
@@ -296,7 +330,8 @@ class WeightSums:
         of_errors = values.reshape(shape), inside, outside, size, freedom, variance.reshape(shape)
         quadratic = None
         if freedom is not None and moments is None and estimand == "population":
-            A, B, C = (x.reshape(shape) for x in self.quadratic(lone))
+            remedy: Lone = lone if replicates is None else "adjust"
+            A, B, C = (x.reshape(shape) for x in self.quadratic(remedy))
             quadratic = A, B, C
         return Estimate(
             {} if self.codebook is None else labels_of(self.codebook),
@@ -327,17 +362,24 @@ class GroupedSums:
         The attributes that make the groups.
     sums : tuple of WeightSums
         One for each joint category of these, the last attribute running fastest.
+    joint : WeightSums, optional
+        Of groups and cells together, with their products, from which groups are compared.
     """
 
     groups: Codebook
     sums: tuple[WeightSums, ...]
+    joint: WeightSums | None = None
 
     def __add__(self, other: GroupedSums) -> GroupedSums:
         if not isinstance(other, GroupedSums):
             return NotImplemented
         if other.groups.digest != self.groups.digest:
             raise RecordsError("sums within different groups do not add", other)
-        return replace(self, sums=tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
+        joint = None
+        if self.joint is not None and other.joint is not None:
+            joint = self.joint + other.joint
+        sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
+        return replace(self, sums=sums, joint=joint)
 
     def estimate(
         self,
@@ -358,6 +400,7 @@ class GroupedSums:
                 if isinstance(error, RecordsError):
                     raise
                 parts.append(_nothing(sums, labels, estimand))
+        flat = list(parts)
         # The last attribute runs fastest, so its groups stand together.
         for attribute in reversed(self.groups.attributes):
             size = len(attribute.categories)
@@ -365,12 +408,50 @@ class GroupedSums:
                 stacked(attribute.name, attribute.categories, parts[low : low + size])
                 for low in range(0, len(parts), size)
             ]
-        return parts[0]
+        if self.joint is None:
+            return parts[0]
+        return replace(parts[0], compared=partial(self._compare, flat, estimand, lone, replicates))
+
+    def _compare(
+        self,
+        parts: Sequence[Estimate],
+        estimand: Estimand,
+        lone: Lone,
+        replicates: Replicates | None,
+        reference: Sequence[str] | None,
+        level: float,
+    ) -> Comparison:
+        sums = self.joint
+        assert sums is not None and sums.codebook is not None
+        freedom = freedom_of(sums, replicates)
+        own = [part.freedom for part in parts]
+        by_reports = sums.clusters is None and replicates is None
+        under = None if sums.replicates is None else sums.replicates.values[:, 1:]
+        joint = Joint(
+            labels_of(sums.codebook),
+            len(self.groups.names),
+            float(sums.n.sum()),
+            sums.w.sum(axis=0),
+            sums.covariance_of_totals(estimand, lone if replicates is None else "adjust"),
+            under,
+            replicates,
+            np.stack([_raised(part).ravel() for part in parts]),
+            max(effective_size(sums) - len(sums.n), 1.0) if freedom is None else freedom,
+            np.array([1.0 if f is None else f for f in own]) if by_reports else None,
+        )
+        return compare(joint, estimand, reference, level)
 
     def labels(self) -> Iterator[dict[str, str]]:
         """Categories of each group, in the order of the sums."""
         for labels in product(*(a.categories for a in self.groups.attributes)):
             yield dict(zip(self.groups.names, labels, strict=True))
+
+
+def _raised(part: Estimate) -> Floats:
+    """What was added to variances that few reports carry."""
+    if part.variance is None or part.unbiased is None:
+        return np.zeros(part.values.shape)
+    return np.asarray(part.variance - part.unbiased)
 
 
 def _nothing(sums: WeightSums, labels: Mapping[str, str], estimand: Estimand) -> Estimate:
@@ -622,6 +703,8 @@ def sum_weights(
     design: Design,
     over: Iterable[str],
     where: Event | None = None,
+    *,
+    products: bool = False,
 ) -> WeightSums:
     """Sums of event weights of the joint categories of some attributes.
 
@@ -634,6 +717,8 @@ def sum_weights(
         Attributes of the cells.
     where : mapping of attribute to label or labels, optional
         Condition within which proportions are asked for.
+    products : bool
+        Whether products of the cells' weights are summed too, so that cells can be compared.
 
     Raises
     ------
@@ -657,7 +742,7 @@ def sum_weights(
         return cell_weights(some, rows.design, names, condition)
 
     gathered = _gather(codebook, rows, cells, parts, laws)
-    return replace(gathered, **_survey_sums(rows, gathered, masks, weights))
+    return replace(gathered, **_survey_sums(rows, gathered, masks, weights, products))
 
 
 def sum_event(
@@ -694,25 +779,27 @@ def _survey_sums(
     sums: WeightSums,
     masks: Mapping[str, Bools],
     weights: Callable[[Symbols], Floats],
+    products: bool = False,
 ) -> dict[str, Any]:
-    """Fields of the sums for finite populations, clusters and replicates."""
+    """Fields of the sums for finite populations, clusters, replicates and products."""
     survey, (n, cells) = rows.survey, (len(rows.reports), sums.w.shape[1])
     clusters, replicates, fpc = (survey.get(x) for x in ("clusters", "replicates", "fpc"))
     strata = np.zeros(n, np.int64) if rows.strata is None else rows.strata
     made: dict[str, Any] = {}
+    at = np.searchsorted(sums.strata, strata)
     if fpc is not None:
-        at = np.searchsorted(sums.strata, strata)
         levels = np.zeros(len(sums.strata))
         levels[at] = fpc
         if (levels[at] != fpc).any():
             raise RecordsError("fpc: one number in each stratum is needed", fpc)
         made["fpc"] = levels
-    if clusters is None and replicates is None:
+    if clusters is None and replicates is None and not products:
         return made
+    cross = np.zeros((len(sums.strata), cells, cells))
     if clusters is not None:
-        keys, which = np.unique(np.stack([strata, clusters], 1), axis=0, return_inverse=True)
+        keys, which = pairs(strata, clusters)
         _check_size(len(keys), cells + 1, "clusters")
-        which, totals = which.ravel(), np.zeros((len(keys), cells + 1))
+        totals = np.zeros((len(keys), cells + 1))
     if replicates is not None:
         R = np.ldexp(replicates, -rows.exponent)
         if R.shape[1] > MAX_REPLICATES:
@@ -730,10 +817,17 @@ def _survey_sums(
                 totals[:, j] += np.bincount(here, d * column, len(keys))
         if replicates is not None:
             under += R[low : low + size].T @ table
+        if products:
+            W, dd = table[:, 1:], rows.times[1][low : low + size, None]
+            for h in np.unique(at[low : low + size]):
+                inside = at[low : low + size] == h
+                cross[h] += W[inside].T @ (dd[inside] * W[inside])
     if clusters is not None:
         made["clusters"] = ClusterTotals(keys, totals)
     if replicates is not None:
         made["replicates"] = ReplicateTotals(under, R.T @ R)
+    if products:
+        made["products"] = cross
     return made
 
 
@@ -741,7 +835,7 @@ def _survey_of(both: Sequence[WeightSums], total: WeightSums) -> dict[str, Any]:
     """The same of sums that are added; each has what the other has, or no reports."""
     there = [one for one in both if len(one.strata)]
     made: dict[str, Any] = {}
-    for name in ("fpc", "clusters", "replicates"):
+    for name in ("fpc", "clusters", "replicates", "products"):
         given = [getattr(one, name) for one in there]
         if all(each is None for each in given):
             continue
@@ -751,6 +845,11 @@ def _survey_of(both: Sequence[WeightSums], total: WeightSums) -> dict[str, Any]:
             made[name] = _fpc_of(there, total.strata)
             continue
         shifts = [one.exponent - total.exponent for one in there]
+        if name == "products":
+            made[name] = np.zeros((len(total.strata), *given[0].shape[1:]))
+            for one, each, shift in zip(there, given, shifts, strict=True):
+                made[name][np.searchsorted(total.strata, one.strata)] += np.ldexp(each, 2 * shift)
+            continue
         scaled = [each.scaled(shift) for each, shift in zip(given, shifts, strict=True)]
         made[name] = scaled[0] if len(scaled) == 1 else scaled[0] + scaled[1]
         if name == "clusters":
@@ -831,12 +930,14 @@ def evidence_of(
         book, single = reports.codebook.select(groups), (names if event is None else event)
         _check_size(math.prod(book.shape), 1)
         empty = GroupedSums(book, ())
-        return replace(
-            empty,
-            sums=tuple(
-                _sums(reports, design, single, {**condition, **group}) for group in empty.labels()
-            ),
+        sums = tuple(
+            _sums(reports, design, single, {**condition, **group}) for group in empty.labels()
         )
+        cells = math.prod(reports.codebook.select((*groups, *names)).shape)
+        joint = None
+        if event is None and cells <= MAX_COMPARED and cells**2 * len(sums[0].n) <= MAX_SUMS:
+            joint = sum_weights(reports, design, (*groups, *names), condition, products=True)
+        return GroupedSums(book, sums, joint)
     if event is not None or condition or _needs_sums(reports, design, names):
         return _sums(reports, design, names if event is None else event, condition)
     if isinstance(reports, ContingencyTable):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Bools, Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real
 from ppdm_dask.shown import given
@@ -148,19 +148,55 @@ def bounded_interval(
     ----------
     [FeldmanCousins]_ for the order; for a ratio the same variance makes Fieller's interval.
     """
+    q = quantile_of(level, freedom)
+    shape = value.shape
+    value, A, B, C = (
+        np.broadcast_to(np.asarray(x, float), shape).ravel() for x in (value, *quadratic)
+    )
+    nearest = np.clip(value, 0, 1)
+    # Far from 0 and 1 the ends are roots of (value - p)^2 = q^2 s(p)^2.
+    a, b, c = 1 - q * q * C, value + q * q * B / 2, value**2 - q * q * A
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(np.maximum(b * b - a * c, 0))
+        roots = (b - root) / a, (b + root) / a
+    open_ = ~(a > 0)
+    ends = []
+    for edge, end in zip((0.0, 1.0), roots, strict=True):
+        s = np.abs(value - end) / q
+        plain = ~open_ & (value == nearest) & (end >= q * s) & (1 - end >= q * s)
+        # A condition that may well be empty leaves everything open.
+        result = np.where(open_, edge, end)
+        near = np.flatnonzero(~plain & ~open_ & np.isfinite(A + B + C + value))
+        if near.size:
+            rest = (x[near] for x in (value, A, B, C))
+            result[near] = _searched(edge, *rest, level=level, freedom=freedom)
+        ends.append(result.reshape(shape))
+    return ends[0], ends[1]
+
+
+def _searched(
+    edge: float,
+    value: Floats,
+    A: Floats,
+    B: Floats,
+    C: Floats,
+    *,
+    level: float,
+    freedom: float | None,
+) -> Floats:
+    """End between the nearest possible proportion and an edge, by halving."""
     from scipy.special import ndtr, stdtr
 
-    A, B, C = (np.broadcast_to(np.asarray(x, float), value.shape) for x in quadratic)
     nearest = np.clip(value, 0, 1)
 
     def law(u: Floats) -> Floats:
         return np.asarray(ndtr(u) if freedom is None else stdtr(max(freedom, 1.0), u))
 
-    def accepted(p: Floats) -> Floats:
+    def accepted(p: Floats) -> Bools:
         s = np.sqrt(np.maximum(A + B * p + C * p * p, 1e-300))
         x, low, high = (value - p) / s, p / s, (1 - p) / s
         ratio = np.maximum(x * x - ((value - nearest) / s) ** 2, 0)
-        # Estimates beyond 0, low standard errors away, have u^2 - (u - low)^2 as their ratio.
+        # Estimates beyond 0, u standard errors below p, have u^2 - (u - low)^2 as their ratio.
         root = np.sqrt(ratio)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             below = np.where(root <= low, root, (ratio / low + low) / 2)
@@ -169,17 +205,12 @@ def bounded_interval(
         below, above = (np.where(np.isnan(z), np.inf, z) for z in (below, above))
         return np.asarray(law(above) - law(-below) <= level)
 
-    ends = []
-    for edge in (0.0, 1.0):
-        good, bad = nearest.copy(), np.full(value.shape, edge)
-        for _ in range(HALVINGS):
-            middle = (good + bad) / 2
-            inside = accepted(middle)
-            good, bad = np.where(inside, middle, good), np.where(inside, bad, middle)
-        ends.append(np.where(accepted(np.full(value.shape, edge)), edge, good))
-    # A condition that may well be empty leaves everything open.
-    open_ = C * quantile_of(level, freedom) ** 2 >= 1
-    return np.where(open_, 0.0, ends[0]), np.where(open_, 1.0, ends[1])
+    good, bad = nearest.copy(), np.full(value.shape, edge)
+    for _ in range(HALVINGS):
+        middle = (good + bad) / 2
+        inside = accepted(middle)
+        good, bad = np.where(inside, middle, good), np.where(inside, bad, middle)
+    return np.where(accepted(np.full(value.shape, edge)), edge, good)
 
 
 def intervals_of(
