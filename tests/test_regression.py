@@ -312,6 +312,16 @@ def test_refusals_are_one_line(options: Any, said: str, frame: pd.DataFrame) -> 
     assert "\n" not in str(error.value)
 
 
+def test_other_designs_are_refused(frame: pd.DataFrame) -> None:
+    design, reports = reports_of(frame, "used")
+    with pytest.raises(pp.InputError, match="got Stratified; a regression takes one design"):
+        pp.GLM(pp.Stratified([design]), "used ~ age").fit(reports)
+    with pytest.raises(RecordsError, match="made by another design"):
+        pp.GLM(pp.Warner("used", theta=0.6), "used ~ age").fit(reports)
+    with pytest.raises(RecordsError, match="Reports are needed"):
+        pp.GLM(design, "used ~ age").fit(frame)
+
+
 def test_rows_that_lack_a_variable_are_refused_or_dropped(frame: pd.DataFrame) -> None:
     holes = frame.assign(age=frame.age.where(frame.index % 9 != 0))
     design, reports = reports_of(holes, "used")

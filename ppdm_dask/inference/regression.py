@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.matching import bound_to, require_design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.cells import Columns, Sample, disguises, opened
@@ -41,9 +42,6 @@ from ppdm_dask.inference.formulas import (
 )
 from ppdm_dask.ranges import whole
 from ppdm_dask.shown import given, listed, shown
-
-if TYPE_CHECKING:
-    from ppdm_dask.designs.base import Design
 
 __all__ = ["GLM"]
 
@@ -280,6 +278,12 @@ class GLM(Fitted):
 
     def _design(self, X: Any) -> Design | None:
         if self.design is not None:
+            if not isinstance(self.design, Design):
+                raise InputError(
+                    f"design: got {type(self.design).__name__}; a regression takes one design of "
+                    "all reports",
+                    self.design,
+                )
             if not isinstance(X, Records):
                 raise RecordsError(
                     f"fit: got {type(X).__name__}; Reports are needed, as the design makes them",
