@@ -251,10 +251,10 @@ class Records:
             coded = labels and (isinstance(value, str) or np.asarray(value).dtype.kind in "OSU")
             given[name] = label_codes(np.asarray(column)) if coded else column
         if replicates is not None:
-            listed_names = list(replicates)  # type: ignore[arg-type]
-            if all(isinstance(name, str) for name in listed_names):
-                replicates = np.array([self._kept(name) for name in listed_names]).T
-            given["replicates"] = replicates
+            columns: list[Any] = list(replicates)  # type: ignore[arg-type]
+            by_name = all(isinstance(name, str) for name in columns)
+            named = np.array([self._kept(name) for name in columns]).T if by_name else replicates
+            given["replicates"] = named
         return replace(self, **given)
 
     def _kept(self, name: str) -> npt.NDArray[Any]:

@@ -137,7 +137,7 @@ class WeightSums:
         # A partition need not have reports of every stratum.
         strata = np.union1d(self.strata, other.strata)
         _check_size(strata.size, self.w.shape[1])
-        added: dict[str, Floats] = {}
+        added: dict[str, Any] = {}
         for name in SUMS:
             # Scaling by powers of two is exact, so units do not touch the digits of a sum.
             total = np.zeros((len(strata), *getattr(self, name).shape[1:]))
@@ -853,7 +853,8 @@ def _survey_of(both: Sequence[WeightSums], total: WeightSums) -> dict[str, Any]:
         scaled = [each.scaled(shift) for each, shift in zip(given, shifts, strict=True)]
         made[name] = scaled[0] if len(scaled) == 1 else scaled[0] + scaled[1]
         if name == "clusters":
-            _check_size(*made[name].values.shape, "clusters")
+            units, columns = made[name].values.shape
+            _check_size(units, columns, "clusters")
     return made
 
 
@@ -936,7 +937,8 @@ def evidence_of(
         cells = math.prod(reports.codebook.select((*groups, *names)).shape)
         joint = None
         if event is None and cells <= MAX_COMPARED and cells**2 * len(sums[0].n) <= MAX_SUMS:
-            joint = sum_weights(reports, design, (*groups, *names), condition, products=True)
+            both = (*groups, *names)
+            joint = sum_weights(reports, design, both, condition, products=True)  # type: ignore[arg-type]
         return GroupedSums(book, sums, joint)
     if event is not None or condition or _needs_sums(reports, design, names):
         return _sums(reports, design, names if event is None else event, condition)

@@ -462,7 +462,7 @@ class Estimate:
             few=at(self.few),
             unbiased=at(self.unbiased),
             moments=moments,
-            quadratic=None if self.quadratic is None else tuple(map(at, self.quadratic)),  # type: ignore[arg-type]
+            quadratic=None if self.quadratic is None else tuple(map(at, self.quadratic)),
             replicates=None if self.replicates is None else self.replicates[rows],
             inversion=None if self.inversion is None else partial(_at, self.inversion, where),
             covariances=None,

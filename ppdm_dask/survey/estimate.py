@@ -216,7 +216,7 @@ class Question:
     def survey(self) -> dict[str, tuple[str, ...]]:
         """Names of columns by what they are of a survey, as far as they are given."""
         single = {name: getattr(self, name) for name in ("weights", "strata", "clusters", "fpc")}
-        found = {name: (column,) for name, column in single.items() if column}
+        found: dict[str, tuple[str, ...]] = {n: (x,) for n, x in single.items() if x}
         if self.replicates is not None:
             found["replicates"] = tuple(self.replicates.weights)
         return found
