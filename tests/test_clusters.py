@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency
 from strategies import make_codebook, random_records
@@ -204,3 +205,18 @@ def test_weighted_maximum_likelihood() -> None:
         assert (lower <= found.values).all() and (found.values <= upper).all()
         with pytest.raises(InputError, match=r"on the boundary"):
             found.standard_error  # noqa: B018
+
+
+def test_clusters_may_be_in_several_partitions_of_dask() -> None:
+    frame_of = pytest.importorskip("dask.dataframe").from_pandas
+    rng = np.random.default_rng(1)
+    columns = {"a": rng.choice(["0", "1"], 300), "c": rng.integers(0, 20, 300)}
+    frame = pd.DataFrame({**columns, "w": rng.uniform(1, 2, 300)})
+    book = make_codebook(["a"], [2])
+    design, kept = Warner("a", 0.8).bind(book), ["c", "w"]
+    whole = design.disguise(book.encode(frame, keep=kept), Stream.from_seed(3))
+    parts = design.disguise(frame_of(frame, npartitions=4), Stream.from_seed(3), keep=kept)
+    one, two = (estimate(r, ["a"], weights="w", clusters="c") for r in (whole, parts))
+    assert one.freedom == two.freedom == 19
+    np.testing.assert_allclose(two.values, one.values, rtol=1e-12)
+    np.testing.assert_allclose(two.unbiased, one.unbiased, rtol=1e-11)
