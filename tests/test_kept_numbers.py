@@ -50,6 +50,10 @@ def test_files_that_keep_bins_and_estimates_by_them_say_so(
     assert KEPT in said(capsys, command, "a.csv", *FILES, keep, "school", "--out", "r.parquet")
     survey = ["--over", "used", "--strata", "school"]
     found = said(capsys, "estimate", "r.parquet", *FILES, *survey)
+    clusters = ["--over", "used", "--clusters", "school"]
+    assert main(["estimate", "r.parquet", *FILES, *clusters]) == 2
+    line = capsys.readouterr().err
+    assert "r.parquet: column 'school' holds the categories that the codebook cuts its" in line
     assert "strata: 'school' holds the categories that the codebook cuts its numbers into" in found
 
 

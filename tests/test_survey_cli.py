@@ -630,7 +630,7 @@ def test_weights_in_categories_are_told_apart(capsys: Capture) -> None:
     )
     Path("s.csv").write_text("smokes,drug,w\n" + "no,once,0.5\nyes,once,1.5\n" * 20)
     said = done(capsys, *disguise("s.csv", "--keep-undisguised", "w"))
-    assert "w: undisguised, in 2 categories that the codebook cuts its numbers into; to keep" in said
+    assert "w: undisguised, in 2 categories that the codebook cuts its numbers into; to" in said
     line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--weights", "w")
     assert line.startswith("r.parquet: column 'w' holds categories of the codebook, no numbers;")
     said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--strata", "w")
