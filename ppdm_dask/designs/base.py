@@ -345,6 +345,42 @@ class Design(Binding, ABC):
         """B.T @ true, along axis 0: from a function of the truth to its weight per report."""
         return _product(self.left_inverse().T, true)
 
+    def variance(self, prior: Prior) -> Floats:
+        """Variance of one report's estimate of each category, of people drawn from a prior.
+
+        ``E[B[x, y]^2] - p[x]^2``: divided by n it is the variance of the proportion estimated from
+        n reports.
+
+        Parameters
+        ----------
+        prior : array_like, shape of the block, or mapping of label to proportion
+            Joint law of the truth.
+
+        Returns
+        -------
+        array, shape (true categories,)
+
+        Raises
+        ------
+        NotInvertible
+            If nothing can be estimated from the reports.
+
+        Examples
+        --------
+        >>> from ppdm_dask import Warner
+        >>> Warner("a", 0.8).variance([0.9, 0.1]).round(6).tolist()
+        [0.534444, 0.534444]
+        """
+        self.require_inverse()
+        p = formulas.check_prior(self, prior)
+        # Rounding can leave -1e-17 where every report tells the truth of everybody.
+        found: Floats = np.maximum(self._second_moments(p) - p**2, 0.0)
+        return found
+
+    def _second_moments(self, p: Floats) -> Floats:
+        """Second moment of the weight of each category where the truth follows p."""
+        return self.invert_squared(self.apply(p))
+
     def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
         """Unbiased weights w(E, y) of an event for reported records.
 
