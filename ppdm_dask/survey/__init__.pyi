@@ -16,6 +16,8 @@ from .mining import mine_files as mine_files
 from .mining import predict_file as predict_file
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources
+from .plan import Plan as Plan
+from .plan import plan as plan
 from .priors import Priors as Priors
 from .priors import check_prior_labels as check_prior_labels
 from .priors import one_prior as one_prior
