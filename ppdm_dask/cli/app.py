@@ -15,6 +15,7 @@ from ppdm_dask.cli import (
     mine,
     optimize,
     perturb,
+    plan,
     reproduce,
     runs,
     schema,
@@ -64,6 +65,7 @@ app.command()(runs.report)
 app.command()(perturb.perturb)
 app.command()(reproduce.reproduce)
 app.command()(optimize.optimize)
+app.command()(plan.plan)
 app.command()(disguise.codebook)
 app.command()(disguise.disguise)
 app.command()(estimate.count)

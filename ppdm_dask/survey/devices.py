@@ -207,7 +207,10 @@ def candidates(
     elif family in ONE:
         name, of_facts, labelled = ONE[family]
         for e in wording.events(*(STATEMENTS if of_facts else things)):
-            if 2 * e.probability == 1 and family in ("warner", "crosswise"):
+            if 2 * e.probability == 1 and family == "crosswise":
+                continue
+            # Below a half people would mostly be asked for the opposite of the truth.
+            if 2 * e.probability <= 1 and family == "warner":
                 continue
             config = {**base, name: str(e.probability), **({"trait": trait} if labelled else {})}
             words = {"prepare": e.prepare, "event": e.text}

@@ -66,6 +66,8 @@ class Made:
     design : Design
     need : Need
     max_posterior, epsilon : float
+    times : float or None
+        As of :class:`PlannedDesign`.
     text : str
         For respondents.
     recorded : str
@@ -78,6 +80,7 @@ class Made:
     need: Need
     max_posterior: float
     epsilon: float
+    times: float | None
     text: str
     recorded: str
 
@@ -307,7 +310,7 @@ def _families(
 ) -> Iterator[tuple[str, list[Family]]]:
     """Families by id; several of one id differ by a whole number, and the best of them counts."""
     k, base = len(labels), {"attribute": attribute}
-    even = {label: f"1/{k}" for label in labels}
+    even = dict.fromkeys(labels, f"1/{k}")
     if trait is not None:
         named = {**base, "trait": trait}
         yield "warner", [Family("warner", "theta", 0.5, 1.0, base)]
@@ -482,7 +485,7 @@ def plan(
     limit, best, known = _best(floor, attribute, labels)
     rows = []
     for name, members in _families(attribute, labels, trait):
-        made = _devices(name, attribute, labels, trait, floor, wanted, words, values)
+        made = _devices(name, attribute, labels, trait, floor, wanted, words, values, limit)
         rows.append(replace(_planned(name, members, floor, wanted, limit), made=made))
     if best is not None:
         rows.append(_row("matrix", {}, best, floor, wanted, limit))
@@ -641,7 +644,6 @@ def _row(
     wanted: Wanted,
     limit: float | None,
 ) -> PlannedDesign:
-    total = math.fsum(design.variance(wanted.prior))
     return PlannedDesign(
         name,
         parameters,
@@ -650,8 +652,13 @@ def _row(
         wanted.need(design),
         floor.posterior(design),
         design.epsilon(),
-        None if limit is None else total / limit,
+        _times(design, wanted.prior, limit),
     )
+
+
+def _times(design: Design, prior: Floats, limit: float | None) -> float | None:
+    """Reports over those of the best possible design, for equal mean squared errors."""
+    return None if limit is None else math.fsum(design.variance(prior)) / limit
 
 
 def _planned(
@@ -682,6 +689,7 @@ def _devices(
     wanted: Wanted,
     words: Wording,
     values: Mapping[str, Any],
+    limit: float | None,
 ) -> Made | None:
     """The most precise design that devices make and that keeps the floor."""
     best: tuple[float, Candidate, Design] | None = None
@@ -706,6 +714,7 @@ def _devices(
         wanted.need(design),
         floor.posterior(design),
         design.epsilon(),
+        _times(design, wanted.prior, limit),
         words.for_respondents(name, filled),
         words.for_interviewers(name, filled, device=True),
     )
