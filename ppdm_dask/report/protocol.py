@@ -82,7 +82,7 @@ def sections(plan: Plan, row: PlannedDesign, design: Design) -> list[Section]:
     assert need is not None
     worst = row.max_posterior if made is None else made.max_posterior
     epsilon = row.epsilon if made is None else made.epsilon
-    how = "a program makes the reports" if made is None else ", ".join(made.devices)
+    how = "a program makes the reports" if made is None else ", ".join(made.devices).replace("-", " ")
     who = "any answer" if plan.trait is None or asked["guard"] == "all" else f"“{plan.trait}”"
     facts = [("Family", row.family), ("Device", how)]
     if made is None:
@@ -129,7 +129,7 @@ def sections(plan: Plan, row: PlannedDesign, design: Design) -> list[Section]:
             [
                 "Proportions are estimated without bias from the reports by the inverse of the "
                 "design. Their errors include the noise of the design.",
-                f"On the best possible design: {plan.limit}.",
+                f"{plan.limit[0].upper()}{plan.limit[1:]}.",
             ],
             [],
         ),

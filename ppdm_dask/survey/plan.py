@@ -611,7 +611,7 @@ def _best(
         if floor.kept(design):
             designs.append(design)
     best = min(designs, key=lambda d: float(d.variance(p).sum()), default=None)
-    text = f"certified: no design with {' or with '.join(known)} needs fewer reports"
+    text = f"it is certified that no design with {' or with '.join(known)} needs fewer reports"
     if n_floors > 1:
         text += "; with both bounds the least possible may be more"
     return noise, best, text
