@@ -82,7 +82,9 @@ def sections(plan: Plan, row: PlannedDesign, design: Design) -> list[Section]:
     assert need is not None
     worst = row.max_posterior if made is None else made.max_posterior
     epsilon = row.epsilon if made is None else made.epsilon
-    how = "a program makes the reports" if made is None else ", ".join(made.devices).replace("-", " ")
+    how = (
+        "a program makes the reports" if made is None else ", ".join(made.devices).replace("-", " ")
+    )
     who = "any answer" if plan.trait is None or asked["guard"] == "all" else f"“{plan.trait}”"
     facts = [("Family", row.family), ("Device", how)]
     if made is None:

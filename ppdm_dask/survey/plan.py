@@ -294,6 +294,8 @@ class Family:
     low: float
     high: float
     fixed: Mapping[str, Any]
+    orders: Mapping[str, tuple[str, ...]]
+    """Labels of the attribute: a design that names its trait is put into their order."""
     complement: str = ""
     """A second parameter, which is what the first lacks of 1."""
 
@@ -302,7 +304,7 @@ class Family:
         config = {"id": self.id, **self.fixed, self.parameter: value}
         if self.complement:
             config[self.complement] = 1 - value
-        return design_from_config(config)
+        return design_from_config(config).in_order(self.orders)
 
 
 def _families(
@@ -310,25 +312,26 @@ def _families(
 ) -> Iterator[tuple[str, list[Family]]]:
     """Families by id; several of one id differ by a whole number, and the best of them counts."""
     k, base = len(labels), {"attribute": attribute}
+    orders = {attribute: tuple(labels)}
     even = dict.fromkeys(labels, f"1/{k}")
     if trait is not None:
         named = {**base, "trait": trait}
-        yield "warner", [Family("warner", "theta", 0.5, 1.0, base)]
-        yield "crosswise", [Family("crosswise", "p", 0.5, 1.0, base)]
-        yield "kuk", [Family("kuk", "p1", 0.5, 1.0, named, "p2")]
-        yield "mangat", [Family("mangat", "p", 0.0, 1.0, named)]
-        yield "triangular", [Family("triangular", "p", 1.0, 0.0, named)]
+        yield "warner", [Family("warner", "theta", 0.5, 1.0, base, orders)]
+        yield "crosswise", [Family("crosswise", "p", 0.5, 1.0, base, orders)]
+        yield "kuk", [Family("kuk", "p1", 0.5, 1.0, named, orders, "p2")]
+        yield "mangat", [Family("mangat", "p", 0.0, 1.0, named, orders)]
+        yield "triangular", [Family("triangular", "p", 1.0, 0.0, named, orders)]
     else:
         sized = {**base, "n": k}
-        yield "kary", [Family("kary", "p", 1 / k, 1.0, sized)]
-        yield "unary", [Family("unary", "epsilon", 0.0, LARGEST_EPSILON, sized)]
+        yield "kary", [Family("kary", "p", 1 / k, 1.0, sized, orders)]
+        yield "unary", [Family("unary", "epsilon", 0.0, LARGEST_EPSILON, sized, orders)]
         some = (1, *(k // part for part in (20, 10, 5, 3, 2)))
         sizes = range(1, k // 2 + 1) if k <= MOST_SIZES else some
-        subsets = [Family("subset", "p", s / k, 1.0, {**sized, "size": s}) for s in sizes]
+        subsets = [Family("subset", "p", s / k, 1.0, {**sized, "size": s}, orders) for s in sizes]
         yield "subset", subsets
-    yield "forced", [Family("forced", "truth", 0.0, 1.0, {**base, "forced": even})]
+    yield "forced", [Family("forced", "truth", 0.0, 1.0, {**base, "forced": even}, orders)]
     mixed = {"attributes": attribute, "w_y": even}
-    yield "unrelated", [Family("unrelated", "q", 0.0, 1.0, mixed)]
+    yield "unrelated", [Family("unrelated", "q", 0.0, 1.0, mixed, orders)]
 
 
 def _at_floor(family: Family, floor: Floor) -> tuple[float, Design] | None:
@@ -694,9 +697,7 @@ def _devices(
     """The most precise design that devices make and that keeps the floor."""
     best: tuple[float, Candidate, Design] | None = None
     for candidate in candidates(name, attribute, labels, trait, words):
-        design = design_from_config(candidate.config)
-        if trait is not None:
-            design = design.in_order({attribute: tuple(labels)})
+        design = design_from_config(candidate.config).in_order({attribute: tuple(labels)})
         if design.undefined or not floor.kept(design):
             continue
         noise = wanted.noise(design)
