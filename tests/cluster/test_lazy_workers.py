@@ -26,6 +26,7 @@ import pandas as pd
 import psutil
 import pytest
 from distributed import Client, LocalCluster, futures_of, wait
+from distributed.core import Status
 
 import ppdm_dask as pp
 from ppdm_dask.cluster import keys
@@ -87,6 +88,23 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
         yield found
 
 
+def whole(client: Client, cluster: LocalCluster) -> None:
+    """Wait until both workers are there, and their nannies have heard so.
+
+    A nanny gives up a worker that dies before; nobody takes its place.
+    """
+    client.wait_for_workers(2, timeout=60)
+    end = time.monotonic() + 60
+    while not all(map(settled, cluster.workers.values())):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def settled(nanny: Any) -> bool:
+    process = nanny.process
+    return process is not None and {nanny.status, process.status} == {Status.running}
+
+
 def kill_one(cluster: LocalCluster) -> None:
     for worker in cluster.scheduler.workers.values():
         process = psutil.Process(worker.pid)
@@ -114,7 +132,7 @@ def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: Lo
         labels = kept = None
         forgotten(cluster)
         if i < 4:
-            client.wait_for_workers(2, timeout=60)
+            whole(client, cluster)
             kill_one(cluster)
         match i % 4:
             case 0:
@@ -129,7 +147,7 @@ def test_one_answer_has_one_report_whoever_is_killed(client: Client, cluster: Lo
                 kept = reports.persist()
                 wait(kept)
                 if i == 7:  # with the reports that it had, which are made again
-                    client.wait_for_workers(2, timeout=60)
+                    whole(client, cluster)
                     kill_one(cluster)
                 np.testing.assert_array_equal(kept.compute().codes, first.codes)
     truth = np.concatenate([BOOK.encode(answers(i)).column("used") for i in range(12)])
@@ -144,6 +162,7 @@ def test_files_are_written_by_the_workers_that_make_the_reports(
     monkeypatch.setattr(stored, "write_part", None)
     reports = DESIGN.disguise(source(20_000, first=900), keep=["name"])
     forgotten(cluster)
+    whole(client, cluster)
     killer = threading.Timer(0.2, kill_one, [cluster])
     killer.start()
     reports.to_parquet(tmp_path / "R")
