@@ -8,16 +8,25 @@ The expert's script draws ChaCha20 words as we do; DuckDB draws by its own ``ran
 protects nobody.  The floor decodes the same columns and draws the words, and does nothing else.
 
     python benchmarks/records.py --records 1e7 --attributes 12 --rounds 3
+
+With ``--workers`` partitions of a million records are generated, disguised and counted by worker
+processes, for several sizes: records a second, CPU time, and the largest memory of a worker, which
+should not grow.
+
+    python benchmarks/records.py --workers 2 --sizes 1e7 3e7 1e8
 """
 
 from __future__ import annotations
 
 import math
 import os
+import resource
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +36,7 @@ import pyarrow.parquet as pq
 from timing import Claim, interleave, options, ratio, report
 
 import ppdm_dask as pp
-from ppdm_dask.cluster.partitions import disguise_and_count, parquet_partitions
+from ppdm_dask.cluster.partitions import Partition, disguise_and_count, parquet_partitions
 
 SIZES = (2, 3, 5, 4, 2, 6, 3, 2, 4, 5, 2, 8)
 COUNTED = 4
@@ -220,16 +229,104 @@ BOUNDS: dict[str, dict[str, Any]] = {
 }
 
 
+PART = 1 << 20
+FLAT = 1.1
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A partition's answers, drawn where they are disguised; as texts in dictionaries."""
+
+    part: int
+    records: int
+    sizes: tuple[tuple[str, int], ...]
+
+    def __call__(self) -> Any:
+        import pandas as pd
+
+        rng = np.random.default_rng(self.part)
+        return pd.DataFrame(
+            {
+                name: pd.Categorical.from_codes(
+                    rng.integers(0, k, self.records, np.int8), categories=labels(k)
+                )
+                for name, k in self.sizes
+            }
+        )
+
+
+def used() -> tuple[float, int]:
+    """CPU seconds of this process so far, and its largest memory in bytes."""
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    return spent.ru_utime + spent.ru_stime, spent.ru_maxrss * 1024
+
+
+def at_size(n: int, sizes: dict[str, int], workers: int, log: Path) -> dict[str, float]:
+    """Disguise, count and estimate n generated records on new worker processes."""
+    from ppdm_dask.cluster.client import local_pool
+
+    book = pp.Codebook(tuple(pp.Attribute(name, labels(k)) for name, k in sizes.items()))
+    design = pp.Product([pp.KaryResponse(name, k, p=KEPT) for name, k in sizes.items()])
+    over = list(sizes)[:COUNTED]
+
+    def run(client: Any, records: int) -> int:
+        parts = [
+            Partition(low, Generated(i, min(PART, records - low), tuple(sizes.items())))
+            for i, low in enumerate(range(0, records, PART))
+        ]
+        key = pp.Stream.from_entropy()
+        (table,) = disguise_and_count(parts, book, design, key, [over], client=client)
+        pp.estimate(table, over, design=design)
+        return table.n
+
+    with local_pool(workers, log) as pool:
+        pool.client.wait_for_workers(workers)
+        # Each worker loads its code, and has had a partition or more.
+        run(pool.client, 4 * workers * PART)
+        before, start = pool.client.run(used), time.perf_counter()
+        if run(pool.client, n) != n:
+            raise SystemExit(f"{n:,} records: others were counted")
+        wall = time.perf_counter() - start
+        after = pool.client.run(used)
+    cpu = sum(after[worker][0] - before[worker][0] for worker in after)
+    return {"cpu": cpu / n, "rate": n / wall, "memory": max(most for _, most in after.values())}
+
+
+def growth(given: Any, sizes: dict[str, int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            int(n): at_size(int(n), sizes, given.workers, Path(folder) / "log") for n in given.sizes
+        }
+    (least, first), *_, (_, last) = found.items()
+    title = f"Generated records on {given.workers} workers, {len(sizes)} attributes"
+    if not given.json:
+        for n, each in found.items():
+            print(
+                f"{n:14,} records {1e9 * each['cpu']:8.1f} ns of CPU a record "
+                f"{each['rate'] / 1e6:8.2f} million a second {each['memory'] / 1e6:8.0f} MB"
+            )
+        print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    grown = last["memory"] / first["memory"]
+    claims = [Claim(f"largest memory of a worker, over that at {least:,}", grown, most=FLAT)]
+    cpu = {f"{n:,}": [each["cpu"]] for n, each in found.items()}
+    report(title, cpu if given.json else {}, claims, given)
+
+
 def main() -> None:
     title = "Disguise and count of record data, CPU time a record"
     parser = options(title)
     parser.add_argument("--records", type=float, default=1e6, help="1e6 to 1e8")
     parser.add_argument("--attributes", type=int, default=4, choices=range(4, len(SIZES) + 1))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=0, help="generated records on workers")
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e7, 3e7, 1e8])
     given = parser.parse_args()
     # Polars is told before it is loaded: one thread, as CPU time is what is compared.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     n, sizes = int(given.records), {f"a{i}": k for i, k in enumerate(SIZES[: given.attributes])}
+    if given.workers:
+        growth(given, sizes)
+        return
     with tempfile.TemporaryDirectory() as folder:
         files = write(Path(folder), n, sizes)
         read, generated = ours(files, sizes)

@@ -14,6 +14,7 @@ __all__ = [
     "DisguisedAgain",
     "InputError",
     "MachineError",
+    "NotIdentified",
     "NotInvertible",
     "NotLumpable",
     "PPDMError",
@@ -124,6 +125,10 @@ class NotInvertible(DesignError):
 
 class NotLumpable(DesignError):
     """A table cuts through a block whose design does not marginalise."""
+
+
+class NotIdentified(InputError):
+    """A model whose coefficients the data do not determine."""
 
 
 class RecipeError(InputError):

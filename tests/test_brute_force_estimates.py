@@ -32,7 +32,7 @@ from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable, solve_blocks
 from ppdm_dask.inference.two_sample import TwoSample
-from ppdm_dask.inference.uncertainty import intervals_of
+from ppdm_dask.inference.uncertainty import bounded_interval, intervals_of
 from ppdm_dask.randomness import LOGICAL_BLOCK
 
 TALL = np.array([[0.6, 0.1, 0.0], [0.2, 0.5, 0.1], [0.1, 0.3, 0.2], [0.1, 0.0, 0.4], [0, 0.1, 0.3]])
@@ -214,23 +214,38 @@ def test_a_sum_knows_the_laws_that_either_part_knows() -> None:
         assert (one + two).values() == pytest.approx(known.values(), rel=1e-12)
 
 
-@pytest.mark.parametrize("value", [1.2, 1.4, -0.3, -0.6])
-def test_where_no_number_of_reports_has_a_variance_ends_reach_as_far_as_walds(value) -> None:
-    # Not disguised: a weight is 0 or 1, so that a mean beyond them has no spread.
-    half = 1.959963984540054 * math.sqrt(0.04)
+@pytest.mark.parametrize(("value", "limit"), [(1.2, 1.10), (1.4, 0.62), (-0.2, 1.10), (-0.6, 0.42)])
+def test_where_no_number_of_reports_has_a_variance_it_is_taken_as_it_is(value, limit) -> None:
+    # Not disguised: a weight is 0 or 1, so that a mean beyond them has no spread.  The limits, in
+    # standard errors, are those of Table X of [FeldmanCousins] at 95 %.
     lower, upper = intervals_of(
         value,
         0.04,
         (1.0, 0.0),
-        500.0,
+        10.0**6,
         level=0.95,
         freedom=None,
         estimand="population",
         method="score",
         surveyed=True,
     )
-    assert lower <= value - half + 1e-12
-    assert upper >= value + half - 1e-12
+    ends = (0, limit * 0.2) if value < 0 else (1 - limit * 0.2, 1)
+    assert (lower, upper) == pytest.approx(ends, abs=0.0011)
+
+
+@pytest.mark.parametrize(
+    ("value", "lower", "upper"),
+    [(-3, 0, 0.42), (-2, 0, 0.62), (-1, 0, 1.10), (0, 0, 1.96), (1, 0, 2.96), (2, 0.35, 3.96)],
+)
+def test_bounded_intervals_are_those_of_feldman_and_cousins(value, lower, upper) -> None:
+    # Table X of [FeldmanCousins], 95 %: a normal mean that cannot be below 0, of variance 1.  The
+    # other end of the range is far away.
+    for sign, start in ((1, 0.0), (-1, 1.0)):
+        one = np.array([start + sign * value / 1000])
+        quadratic = (np.full(1, 1e-6), np.zeros(1), np.zeros(1))
+        ends = [float(x[0]) for x in bounded_interval(one, quadratic, 0.95, None)]
+        found = sorted(sign * (end - start) * 1000 for end in ends)
+        assert found == pytest.approx([lower, upper], abs=0.0051)
 
 
 @pytest.mark.parametrize("base", [0.0, 0.05, -0.3, 1.0, -40.0])

@@ -18,6 +18,8 @@ from ppdm_dask.kernels.disguise import (
     keep_or_draw_plain,
     keep_or_step,
     keep_or_step_plain,
+    sum_by_code,
+    sum_by_code_plain,
 )
 from ppdm_dask.randomness import LOGICAL_BLOCK, KeyedStream, unpack_plane
 
@@ -62,6 +64,18 @@ def test_laws_are_drawn_as_the_plain_statement_does(seed: int, k: int) -> None:
     np.testing.assert_array_equal(kept, same)
     stays = unpack_plane(plane, 77, 77 + len(codes))
     np.testing.assert_array_equal(kept == codes, stays)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int64])
+def test_words_are_summed_by_code_as_the_plain_statement_does(kind: type) -> None:
+    words, _ = words_and_laws(3, 2)
+    codes = np.random.default_rng(4).integers(-1, 5, len(words)).astype(kind)
+    found = [(np.zeros(6, np.uint64), np.zeros(6, np.int64)) for _ in range(2)]
+    sum_by_code(codes, words, *found[0])
+    sum_by_code_plain(codes, words, *found[1])
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], np.bincount(codes.astype(int) + 1, minlength=6))
+    np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 8, 9, 640, 65_535])

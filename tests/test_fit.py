@@ -339,7 +339,9 @@ def test_a_ratio_is_not_unbiased_and_has_the_size_of_its_domain(field, capsys):
     kish = sum(d) ** 2 / sum(x * x for x in d)
     assert weighted["effective_size"] == pytest.approx(kish)
     assert "compare --interval score" in words["few reports"]
-    assert "--method mle" not in words["few reports"]
+    assert "--method mle" in words["few reports"]
+    likely = answer(capsys, *field, "--over", "smokes", "--weights", "w", "--method", "mle")
+    assert all(0 <= c["lower"] <= c["proportion"] <= c["upper"] <= 1 for c in likely["cells"])
     plain = answer(capsys, *field, "--over", "smokes")
     words = {text.partition(":")[0]: text for text in plain["statements"]}
     assert words["method"].startswith("method: inversion, unbiased")

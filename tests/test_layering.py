@@ -217,6 +217,7 @@ LATE = frozenset(
         ("randomness", "kernels.planes"),
         ("reproduce.reproduce", "ppdm_dask"),
         ("search.operators", "kernels.spea2"),
+        ("survey.marker", "kernels.disguise"),
     }
 )
 

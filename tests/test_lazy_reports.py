@@ -151,7 +151,8 @@ def test_files_are_a_collection(
     kind: str, frame: pd.DataFrame, whole: pp.Reports, tmp_path: Path
 ) -> None:
     reports = DESIGN.disguise(files(frame, tmp_path)[kind], SEED)
-    assert reports.npartitions == {"csv": 3, "parquet": 8, "arrow": 3}[kind]
+    # One for each file: row groups of Parquet that are so small share it.
+    assert reports.npartitions == 3
     np.testing.assert_array_equal(reports.compute().codes, whole.codes)
 
 

@@ -20,6 +20,7 @@ from ppdm_dask.experiments.sweep.engines import BinaryNaiveBayes
 from ppdm_dask.experiments.sweep.plan import SweepPlan
 from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.sweep.trials import DISGUISE
+from ppdm_dask.files import datafile
 
 
 def assert_same(tables: list[pp.ContingencyTable], others: list[pp.ContingencyTable]) -> None:
@@ -90,17 +91,29 @@ def test_a_real_disguise_counts_everybody_and_says_so(survey):
     np.testing.assert_array_equal(table.marginal(["region"]).counts, expected)
 
 
-def test_parquet_row_groups_over_files_are_one_data_set(survey, tmp_path):
+def test_parquet_row_groups_over_files_are_one_data_set(survey, tmp_path, monkeypatch):
     frame, book, design = survey
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     frame.iloc[:100_001].to_parquet(paths[0], row_group_size=30_000)
     frame.iloc[100_001:].to_parquet(paths[1], row_group_size=7_777)
-    parts = parquet_partitions(paths, book)
-    assert [part.offset for part in parts][:6] == [0, 30_000, 60_000, 90_000, 100_001, 107_778]
+    each = parquet_partitions(paths, book, records=1)
+    assert [part.offset for part in each][:6] == [0, 30_000, 60_000, 90_000, 100_001, 107_778]
+    # Two of the first file's groups, and seven of the second's, are together below 60,000.
+    some = parquet_partitions(paths, book, records=60_000)
+    assert [part.offset for part in some][:3] == [0, 60_000, 100_001]
+    assert [part.offset for part in parquet_partitions(paths, book)] == [0, 100_001]
     stream = pp.Stream.from_seed(4)
     overs = [("used", "age", "region")]
     expected = disguise_and_count(frame_partitions(frame, 1), book, design, stream, overs)
-    assert_same(disguise_and_count(parts, book, design, stream, overs), expected)
+    for parts in (each, some):
+        assert_same(disguise_and_count(parts, book, design, stream, overs), expected)
+        whole = pd.concat([part.read() for part in parts], ignore_index=True)
+        assert whole["region"].tolist() == frame["region"].tolist()
+    # Without blocks as large as the partition.
+    monkeypatch.setattr(datafile, "BLOCK", 999)
+    monkeypatch.setattr(datafile, "CELLS", 1)
+    assert max(len(block) for block, _ in each[0].blocks()) == 999
+    assert_same(disguise_and_count(some, book, design, stream, overs), expected)
 
 
 @pytest.mark.parametrize("q", [0.05, 0.6, 1])

@@ -330,9 +330,11 @@ CASES: dict[str, Calls] = {
 
 MADE = [
     "Association",
+    "Comparison",
     "Disclosure",
     "Distortion",
     "Fit",
+    "GroupTest",
     "GroupedSums",
     "Hint",
     "Interval",
@@ -348,6 +350,8 @@ ELSEWHERE = {
     "feldman_cousins": "test_likelihood.py",
     "chosen_design": "test_optimize.py",
     "run": "test_recipe.py and test_rundir.py",
+    "Replicates": "test_survey_errors.py",
+    "linearised": "test_clusters.py",
     "event_interval": "test_likelihood.py",
     "profile_deviance": "test_likelihood.py",
 }

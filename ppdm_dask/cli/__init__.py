@@ -6,7 +6,9 @@ such as a full disk; 130 interrupted; 141 the reader of the output has gone.
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import os
 import shlex
 import sys
@@ -18,6 +20,12 @@ from ppdm_dask.files.lock import release_all
 from ppdm_dask.shown import printable
 
 __all__ = ["main"]
+
+NEW_OBJECTS = 100_000
+"""Objects more than before at which Python looks for garbage.
+
+Modules are many objects that stay; looking through them again and again was a sixth of the start.
+"""
 
 WRONG, BAD_INPUT, MACHINE, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
@@ -36,6 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    threshold = gc.get_threshold()
+    gc.set_threshold(NEW_OBJECTS, *threshold[1:])
+    # At its end Python would look through all modules for garbage, which takes as long again.
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign gets a "?"
             stream.reconfigure(errors="replace")
@@ -55,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"a fault of this machine: {_reason(error)}")
         return MACHINE
     finally:
+        gc.set_threshold(*threshold)
         release_all()  # tests and notebooks call this function in a process that lives on
     return code
 

@@ -17,6 +17,7 @@ from ppdm_dask.cli import (
     optimize,
     perturb,
     plan,
+    regress,
     reproduce,
     runs,
     schema,
@@ -74,6 +75,7 @@ app.command()(estimate.count)
 app.command()(estimate.estimate)
 app.add_typer(mine.app, name="mine")
 app.command()(mine.predict)
+app.command()(regress.regress)
 app.command()(disguise.audit)
 app.add_typer(cluster.cluster, name="cluster")
 

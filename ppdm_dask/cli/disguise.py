@@ -259,8 +259,14 @@ def disguise(
         ),
     ] = None,
     block: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Records held at a time.")
-    ] = 65_536,
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Records held at a time.",
+            show_default="65,536, or more of few columns",
+        ),
+    ] = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     decimal: Decimal = None,

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import fnmatch
 import json
-import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.answers import (
+    answer_document,
+    answers_csv,
+    interval_chart,
+    print_answer,
+    print_comparison,
+    write_answers,
+)
 from ppdm_dask.cli.counting import RecordsReporter
 from ppdm_dask.cli.options import (
     Cluster,
@@ -28,17 +35,16 @@ from ppdm_dask.cli.options import (
     read_both,
     require_new,
 )
-from ppdm_dask.cli.output import print_json, print_lines, print_rows, say
+from ppdm_dask.cli.output import print_json, print_lines, say
 from ppdm_dask.errors import InputError, NotInvertible
 from ppdm_dask.files.regular import ending
+from ppdm_dask.shown import shown
 
 __all__ = ["count", "estimate"]
 
-NUMBERS = ("proportion", "standard_error", "lower", "upper")
-"""What files and JSON have of a cell, besides its labels."""
+Lone = Literal["fail", "certainty", "adjust", "average"]
 
-ROWS = 100
-"""Cells that the table shows."""
+Kind = Literal["JK1", "JKn", "BRR", "Fay", "bootstrap"]
 
 
 def count(
@@ -145,6 +151,10 @@ def estimate(
             metavar="A,B", help="Attributes whose proportions are asked for.", show_default=False
         ),
     ],
+    each: Annotated[
+        bool,
+        typer.Option("--each", help="Each attribute of --over by itself, not their combinations."),
+    ] = False,
     method: Annotated[
         Literal["invert", "mle", "em"],
         typer.Option(help="Unbiased inversion, or most likely proportions."),
@@ -166,6 +176,14 @@ def estimate(
             show_default=False,
         ),
     ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=VALUE",
+            help="Group of --by that the others are compared with.",
+            show_default="the first",
+        ),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -179,10 +197,55 @@ def estimate(
     strata: Annotated[
         str | None, typer.Option(metavar="COL", help="Undisguised strata.", show_default=False)
     ] = None,
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Undisguised clusters, such as schools.", show_default=False
+        ),
+    ] = None,
+    fpc: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Sampled fraction of each stratum, or its clusters in the population.",
+            show_default=False,
+        ),
+    ] = None,
+    lone: Annotated[
+        Lone, typer.Option(help="About a stratum with a single cluster: refuse, or a remedy.")
+    ] = "fail",
+    replicates: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL,COL",
+            help="Undisguised replicate weights; * stands for any letters.",
+            show_default=False,
+        ),
+    ] = None,
+    replicate_method: Annotated[
+        Kind | None,
+        typer.Option(help="What made the replicate weights.", show_default=False),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Of the replicates' variance.", show_default="as the method has it"
+        ),
+    ] = None,
+    rscales: Annotated[
+        str | None,
+        typer.Option(metavar="X,X", help="Of each replicate, or one for all.", show_default="1"),
+    ] = None,
+    rho: Annotated[
+        float | None, typer.Option(metavar="X", help="Of Fay's method.", show_default=False)
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The estimate: .csv or .json.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="The estimate: .csv, .json or .parquet.", show_default=False
+        ),
     ] = None,
+    chart: Annotated[bool, typer.Option("--chart", help="Draw the intervals too.")] = False,
     spreadsheet_safe: SpreadsheetSafe = False,
     workers: PartWorkers = 0,
     cluster: Cluster = None,
@@ -191,8 +254,9 @@ def estimate(
 ) -> None:
     """Estimate proportions with intervals, and say what cannot be known."""
     book, plan = read_both(codebook, design)
-    require_new(out, force, (*files, codebook, design), (".csv", ".json"))
-    asked = conditions(where or [], {a.name: a.categories for a in book.attributes})
+    require_new(out, force, (*files, codebook, design), (".csv", ".json", ".parquet"))
+    labels = {a.name: a.categories for a in book.attributes}
+    asked = conditions(where or [], labels)
     question = pp.survey.Question(
         tuple(named(over, book.names)),
         method,
@@ -203,122 +267,103 @@ def estimate(
         strata,
         interval,
         tuple(named(by, book.names)),
+        clusters,
+        fpc,
+        lone=lone,
     )
+    group = _reference(conditions(reference or [], labels, "--reference"), question.by)
+    questions = [question]
+    if each:
+        questions = [replace(question, over=(name,)) for name in question.over]
     try:
-        question.check(book, plan)
+        for one in questions:
+            one.check(book, plan)
     except NotInvertible as error:
         raise NotInvertible(f"{design}: {error}", error.subject) from None
     sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    kept = sources[0][1].undisguised
+    made = _replicates(named(replicates, kept), kept, replicate_method, scale, rscales, rho)
+    questions = [replace(one, replicates=made) for one in questions]
+    for one in questions:
+        one.check(book, plan)
     place = pp.cluster.Place(workers, cluster)
+    found = []
     with RecordsReporter("estimate") as progress, place.client() as client:
-        done = progress(sum(about.n or 0 for _, about in sources))
-        found = pp.survey.estimate_files(sources, book, plan, question, client=client, done=done)
-    said = [*pp.survey.statements(found), *pp.survey.remarks(sources)]
+        done = progress(len(questions) * sum(about.n or 0 for _, about in sources))
+        for one in questions:
+            answer = pp.survey.estimate_files(
+                sources, book, plan, one, reference=group, client=client, done=done
+            )
+            found.append(answer)
+    remarks = pp.survey.remarks(sources)
+    said = [[*pp.survey.statements(answer), *remarks] for answer in found]
+    documents = [answer_document(answer, lines) for answer, lines in zip(found, said, strict=True)]
+    document = {"answers": documents} if each else documents[0]
     if out is not None:
-        as_csv = ending(out) == ".csv"
-        whole = (
-            _csv(found, spreadsheet_safe)
-            if as_csv
-            else json.dumps(_json(found, said), indent=2) + "\n"
-        )
-        pp.files.write_text(out, whole)
+        if ending(out) == ".parquet":
+            write_answers(out, found, each)
+        elif ending(out) == ".csv":
+            pp.files.write_text(out, answers_csv(found, each, spreadsheet_safe))
+        else:
+            pp.files.write_text(out, json.dumps(document, indent=2) + "\n")
     if as_json:
-        print_json(_json(found, said))
+        print_json(document)
         return
-    _print(found)
-    say()
-    print_lines(said)
+    for i, (answer, lines) in enumerate(zip(found, said, strict=True)):
+        if i:
+            say()
+        print_answer(answer)
+        if chart:
+            say()
+            print_lines(interval_chart(answer.cells))
+        print_comparison(answer)
+        say()
+        print_lines(lines)
     if out is not None:
         say(f"written: {out}")
 
 
-def _json(found: pp.survey.Answer, said: list[str]) -> dict[str, Any]:
-    question = found.question
-    return {
-        "over": list(question.over),
-        "n": found.estimate.n,
-        "effective_size": found.estimate.effective_size,
-        "degrees_of_freedom": found.estimate.freedom,
-        "estimand": question.estimand,
-        "method": question.method,
-        "level": question.level,
-        "intervals": found.intervals or None,
-        "by": list(question.by),
-        "where": {name: list(labels) for name, labels in question.where.items()},
-        "weights": question.weights,
-        "strata": question.strata,
-        "simulated": found.simulated,
-        "negative": found.negative,
-        "counted_along": list(found.whole),
-        "fit": _fit(found.estimate.fit),
-        "cells": [
-            {
-                "labels": dict(zip(question.columns, cell.labels, strict=True)),
-                **dict(zip(NUMBERS, _numbers(cell), strict=True)),
-            }
-            for cell in found.cells
-        ],
-        "statements": said,
-    }
-
-
-def _numbers(cell: pp.inference.Interval) -> list[float | None]:
-    numbers = (cell.value, cell.standard_error, cell.lower, cell.upper)
-    return [None if math.isnan(x) else x for x in numbers]
-
-
-def _fit(fit: pp.inference.Fit) -> dict[str, Any]:
-    numbers = {"p_value": fit.p_value, "statistic": fit.statistic}
-    return {
-        **{name: None if math.isnan(value) else value for name, value in numbers.items()},
-        "freedom": fit.freedom,
-        "method": fit.method or None,
-        "contradicts": fit.contradicts,
-        "reason": fit.reason or None,
-    }
-
-
-def _headed(over: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Heads of columns of labels and of numbers; a number's has ``_`` added if a label's is equal.
-
-    Attributes keep their names.
-    """
-    heads = list(over)
+def _replicates(
+    names: Sequence[str],
+    kept: Sequence[str],
+    method: Kind | None,
+    scale: float | None,
+    rscales: str | None,
+    rho: float | None,
+) -> pp.inference.Replicates | None:
+    """Replicate weights that the options name, if they name some."""
+    if not names:
+        if any(x is not None for x in (method, scale, rscales, rho)):
+            raise InputError("--replicates: none are named; columns are needed")
+        return None
+    if method is None:
+        raise InputError(
+            f"--replicate-method: none is given; one of {', '.join(get_args(Kind))} is needed"
+        )
+    found: list[str] = []
     for name in names:
-        while name in heads:
-            name += "_"
-        heads.append(name)
-    return heads
+        matches = [name] if name in kept else [k for k in kept if fnmatch.fnmatchcase(k, name)]
+        found += [k for k in matches or [name] if k not in found]
+    numbers = None
+    if rscales is not None:
+        try:
+            numbers = [float(text) for text in rscales.split(",")]
+        except ValueError:
+            raise InputError(
+                f"--rscales: got {shown(rscales)}; numbers between commas are needed", rscales
+            ) from None
+    one = numbers[0] if numbers is not None and len(numbers) == 1 else numbers
+    return pp.inference.Replicates(tuple(found), method, scale, one, rho)
 
 
-def _csv(found: pp.survey.Answer, safe: bool) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    quote = pp.files.spreadsheet_safe if safe else list
-    columns = found.question.columns
-    over, asked = _headed(columns, NUMBERS), len(columns)
-    writer.writerow([*quote(over[:asked]), *over[asked:]])
-    for cell in found.cells:
-        numbers = ["" if v is None else repr(v) for v in _numbers(cell)]
-        writer.writerow([*quote(cell.labels), *numbers])
-    return file.getvalue()
-
-
-def _print(found: pp.survey.Answer) -> None:
-    over = found.question.columns
-    rows = [
-        [
-            *cell.labels,
-            f"{cell.value:.4f}",
-            "undefined" if math.isnan(cell.standard_error) else f"{cell.standard_error:.4f}",
-            "undefined"
-            if math.isnan(cell.upper - cell.lower)
-            else f"{cell.lower:.4f} to {cell.upper:.4f}",
-        ]
-        for cell in found.cells[:ROWS]
-    ]
-    level = f"{100 * found.question.level:.4g} % interval"
-    header = _headed(over, ["proportion", "standard error", level])
-    print_rows(header, rows, right=range(len(over), len(header)))
-    if len(found.cells) > ROWS:
-        say(f"{ROWS} of {len(found.cells):,} cells; --out and --json have all")
+def _reference(given: dict[str, list[str]], by: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Labels of the group of reference."""
+    if not given:
+        return None
+    if set(given) != set(by) or any(len(labels) != 1 for labels in given.values()):
+        raise InputError(
+            f"--reference: one category of each of {', '.join(by) or 'the attributes of --by'} is "
+            "needed",
+            given,
+        )
+    return tuple(given[name][0] for name in by)

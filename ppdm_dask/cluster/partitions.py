@@ -16,10 +16,10 @@ results.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ from dask.delayed import delayed
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.files.arrow import together
+from ppdm_dask.files.datafile import RECORDS, Block
 from ppdm_dask.files.reader import open_parquet_data, require_same_types
 from ppdm_dask.inference.evidence import WeightSums, sum_weights
 from ppdm_dask.inference.tables import ContingencyTable, count
@@ -250,6 +252,18 @@ class Partition:
         """Whether the records are in here, rather than in a file."""
         return isinstance(self.read, _Slice)
 
+    def blocks(self) -> Iterator[tuple[pd.DataFrame, int]]:
+        """Frames of the records, one at least, and where each begins in the whole data set.
+
+        Of a file they are as large as blocks of files are, however large its row groups may be.
+        """
+        some = False
+        for block in self.read.blocks() if isinstance(self.read, _RowGroups) else ():
+            yield block.frame, self.offset + block.offset
+            some = True
+        if not some:
+            yield self.read(), self.offset
+
     def narrowed(self, names: Collection[str]) -> Partition:
         """The same without columns of other names, where it carries its records."""
         if not isinstance(self.read, _Slice):
@@ -271,16 +285,19 @@ class _Slice:
 
 
 @dataclass(frozen=True)
-class _RowGroup:
+class _RowGroups:
     path: str
-    group: int
+    groups: tuple[int, ...]
     columns: tuple[str, ...]
     kept: tuple[str, ...]
 
+    def blocks(self) -> Iterator[Block]:
+        file = open_parquet_data(Path(self.path))
+        return file.blocks_of(self.groups, self.columns, kept=self.kept)
+
     def __call__(self) -> pd.DataFrame:
-        return open_parquet_data(Path(self.path)).row_group(
-            self.group, self.columns, kept=self.kept
-        )
+        file = open_parquet_data(Path(self.path))
+        return file.read_groups(self.groups, self.columns, kept=self.kept)
 
 
 def frame_partitions(frame: pd.DataFrame, n: int) -> list[Partition]:
@@ -302,8 +319,9 @@ def parquet_partitions(
     columns: Codebook | Sequence[str],
     *,
     kept: Sequence[str] = (),
+    records: int = RECORDS,
 ) -> list[Partition]:
-    """The row groups of one or more Parquet files, in order; memory is bounded by the largest.
+    """The row groups of one or more Parquet files, in order, several small ones in a partition.
 
     Parameters
     ----------
@@ -312,6 +330,9 @@ def parquet_partitions(
         Columns to read, or a codebook that names them.
     kept : sequence of str
         Further columns, which keep their Arrow types to be written as they are.
+    records : int
+        Records that row groups of a partition have together at most; a larger one is a partition
+        of its own.
 
     Raises
     ------
@@ -322,16 +343,18 @@ def parquet_partitions(
         paths = [paths]
     names = tuple(columns.names if isinstance(columns, Codebook) else columns)
     files = [open_parquet_data(Path(path)) for path in paths]
-    groups: list[tuple[_RowGroup, int]] = []
+    parts: list[Partition] = []
+    start = 0
     for file in files:
         file.require((*names, *kept))
-        groups += [
-            (_RowGroup(str(file.path), i, names, tuple(kept)), rows)
-            for i, rows in enumerate(file.row_groups())
-        ]
+        sizes = file.row_groups()
+        for groups, first, _ in together(sizes, records):
+            if groups:
+                read = _RowGroups(str(file.path), groups, names, tuple(kept))
+                parts.append(Partition(start + first, read))
+        start += sum(sizes)
     require_same_types(files, (*names, *kept))
-    offsets = accumulate((rows for _, rows in groups), initial=0)
-    return [Partition(offset, read) for (read, _), offset in zip(groups, offsets, strict=False)]
+    return parts
 
 
 def _summarise(
@@ -345,9 +368,11 @@ def _summarise(
     summary: Callable[[Reports, Design, Sequence[str]], Any],
 ) -> list[Any]:
     """One task: read, encode, disguise, count or sum.  Raw records go no further."""
-    records = codebook.encode(partition.read(), partition.offset)
-    reports = design.disguise(records, stream)
-    return [summary(reports, design, over) for over in overs]
+    parts = []
+    for frame, offset in partition.blocks():
+        reports = design.disguise(codebook.encode(frame, offset), stream)
+        parts.append([summary(reports, design, over) for over in overs])
+    return _add(parts)
 
 
 def _add(parts: Sequence[Sequence[Any]]) -> list[Any]:

@@ -209,7 +209,8 @@ def perturb_file_in_parts(
     workers : int, optional
         Worker processes; 0, the default, takes the threads of this process.
     """
-    partitions = parquet_partitions(data, columns, kept=keep)
+    # Each row group is a file of the release.
+    partitions = parquet_partitions(data, columns, kept=keep, records=1)
     if not workers:
         return perturb_partitions(
             method, partitions, columns, stream, folder, keep=keep, inputs=[data]

@@ -165,7 +165,8 @@ def _blocks(frame: Any, names: Sequence[str], i: int) -> Iterator[tuple[Any, int
     Files are read here, and not by a task before, where an error is kept from logs.
     """
     if isinstance(frame, Partition):
-        yield frame.read(), frame.offset, ""
+        for block, row in frame.blocks():
+            yield block, row, ""
     elif isinstance(frame, File):
         for block, row in frame.blocks(names):
             yield block, row, f"{frame.path}: "

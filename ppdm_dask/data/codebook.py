@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "SURVEY",
     "Attribute",
     "Codebook",
     "Records",
     "Reports",
     "code_dtype",
+    "label_codes",
     "require_categories",
     "table_of",
 ]
@@ -66,7 +68,15 @@ class Records:
     weights : array of float, shape (n_records,), optional
         Survey weights, positive: how many of the population a record stands for.
     strata : array of int, shape (n_records,), optional
-        Stratum of each record, 0 or more; within a stratum records are a random sample.
+        Stratum of each record, 0 or more; within a stratum clusters are a random sample.
+    clusters : array of int, shape (n_records,), optional
+        Cluster (primary sampling unit) of each record, 0 or more, within its stratum: equal numbers
+        in two strata are two clusters.  By default each record is one.
+    fpc : array of float, shape (n_records,), optional
+        One positive number a stratum: the fraction of its clusters that was sampled, up to 1; above
+        1, how many of them the population has.
+    replicates : array of float, shape (n_records, replicates), optional
+        Replicate weights, 0 or more, each of which holds the survey weight.
     kept : mapping of str to array, shape (n_records,), optional
         Columns beside the attributes that stay as they are: weights, strata, identifiers.
 
@@ -82,6 +92,9 @@ class Records:
     offset: int = 0
     weights: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
     strata: npt.NDArray[np.int64] | None = field(default=None, kw_only=True)
+    clusters: npt.NDArray[np.int64] | None = field(default=None, kw_only=True)
+    fpc: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
+    replicates: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
     kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -128,6 +141,12 @@ class Records:
         return int(self.codes.shape[0])
 
     @property
+    def survey(self) -> dict[str, Any]:
+        """Weights, strata, clusters, fpc and replicates, as far as there are some."""
+        given = {name: getattr(self, name) for name in SURVEY}
+        return {name: array for name, array in given.items() if array is not None}
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of records and of attributes."""
         return len(self), len(self.sizes)
@@ -170,9 +189,7 @@ class Records:
     def _rows(self, rows: Any) -> dict[str, Any]:
         """What changes where only some rows are kept."""
         fields: dict[str, Any] = {"codes": self.codes[rows]}
-        for name in ("weights", "strata"):
-            values = getattr(self, name)
-            fields[name] = None if values is None else values[rows]
+        fields |= {name: values[rows] for name, values in self.survey.items()}
         fields["kept"] = {name: column[rows] for name, column in self.kept.items()}
         return fields
 
@@ -190,32 +207,58 @@ class Records:
         return replace(self, offset=self.offset + rows.start, **self._rows(slice(start, stop)))
 
     def surveyed(
-        self, weights: npt.ArrayLike | None = None, strata: npt.ArrayLike | None = None
+        self,
+        weights: npt.ArrayLike | None = None,
+        strata: npt.ArrayLike | None = None,
+        clusters: npt.ArrayLike | None = None,
+        fpc: npt.ArrayLike | None = None,
+        replicates: npt.ArrayLike | None = None,
     ) -> Self:
-        """The same records with survey weights, strata or both."""
+        """The same records with what is given of a survey, and nothing else of one."""
         # What is given is checked and made an array of floats or integers there.
-        given: dict[str, Any] = {"weights": weights, "strata": strata}
+        values = (weights, strata, clusters, fpc, replicates)
+        given: dict[str, Any] = dict(zip(SURVEY, values, strict=True))
         return replace(self, **given)
 
     def surveyed_by(
-        self, weights: str | npt.ArrayLike | None = None, strata: str | npt.ArrayLike | None = None
+        self,
+        weights: str | npt.ArrayLike | None = None,
+        strata: str | npt.ArrayLike | None = None,
+        clusters: str | npt.ArrayLike | None = None,
+        fpc: str | npt.ArrayLike | None = None,
+        replicates: Iterable[str] | npt.ArrayLike | None = None,
     ) -> Self:
-        """The same records with survey weights or strata by the names of kept columns, or given.
+        """The same records with columns of a survey, given or by the names of kept columns.
 
-        What is not given stays as it is.  Strata by name may be of texts or whole numbers.
+        What is not given stays as it is.  Strata and clusters may be labels of any kind; they are
+        told apart as texts.
+
+        Parameters
+        ----------
+        weights, strata, clusters, fpc
+            Each a name, or an array of shape (n_records,).
+        replicates : iterable of str, or array of shape (n_records, replicates)
 
         Raises
         ------
         RecordsError
-            If no column of that name was kept, or weights are not positive numbers.
+            If no column of that name was kept, or a column is not what is needed.
         """
-        if isinstance(weights, str):
-            weights = self._kept(weights)
-        if isinstance(strata, str):
-            strata = _stratum_codes(self._kept(strata))
-        return self.surveyed(
-            self.weights if weights is None else weights, self.strata if strata is None else strata
-        )
+        values = {"weights": weights, "strata": strata, "clusters": clusters, "fpc": fpc}
+        given: dict[str, Any] = dict(self.survey)
+        for name, value in values.items():
+            if value is None:
+                continue
+            labels = name in ("strata", "clusters")
+            column = self._kept(value) if isinstance(value, str) else value
+            coded = labels and (isinstance(value, str) or np.asarray(value).dtype.kind in "OSU")
+            given[name] = label_codes(np.asarray(column)) if coded else column
+        if replicates is not None:
+            columns: list[Any] = list(replicates)  # type: ignore[arg-type]
+            by_name = all(isinstance(name, str) for name in columns)
+            named = np.array([self._kept(name) for name in columns]).T if by_name else replicates
+            given["replicates"] = named
+        return replace(self, **given)
 
     def _kept(self, name: str) -> npt.NDArray[Any]:
         if name not in self.kept:
@@ -399,31 +442,55 @@ def _rebuild(kind: type[Reports], values: dict[str, Any]) -> Reports:
     return kind(**values)
 
 
-def _stratum_codes(column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Codes of strata that depend on their labels only: parts of a data set are coded alone."""
-    labels, which = np.unique(np.asarray(column).astype(str), return_inverse=True)
+def label_codes(column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Codes of strata or clusters that depend on labels only: parts of a data set are coded alone.
+
+    Raises
+    ------
+    RecordsError
+        If a label is missing.
+    """
+    if column.dtype.kind in "Of":
+        # What is missing differs from itself, or is None.
+        missing = np.array([x is None or x != x for x in column.tolist()], bool)
+        if missing.any():
+            what = "a stratum or cluster is missing"
+            raise RecordsError.at(int(np.argmax(missing)), what, None, told=what)
+    labels, which = np.unique(column.astype(str), return_inverse=True)
     codes = [int.from_bytes(hashlib.blake2b(x.encode(), digest_size=8).digest()) for x in labels]
     return np.array([code >> 1 for code in codes], np.int64)[which]
 
 
+SURVEY = ("weights", "strata", "clusters", "fpc", "replicates")
+"""What records may hold of a survey."""
+
+
 def _check_survey(records: Records, n: int) -> None:
-    """Weights and strata as read-only arrays of the right shape, or a complaint."""
-    if records.weights is not None:
-        try:
-            weights = np.array(records.weights, dtype=float)
-        except (TypeError, ValueError):
-            weights = np.zeros(0)
-        if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0)).all():
-            raise RecordsError(f"weights: {n} positive numbers are needed", records.weights)
-        weights.flags.writeable = False
-        settle(records, weights=weights)
-    if records.strata is not None:
-        strata = np.array(records.strata)
-        if strata.shape != (n,) or strata.dtype.kind not in "iu" or (strata < 0).any():
-            raise RecordsError(f"strata: {n} whole numbers of 0 or more are needed", records.strata)
-        strata = strata.astype(np.int64)
-        strata.flags.writeable = False
-        settle(records, strata=strata)
+    """What is there of a survey as read-only arrays of the right shape, or a complaint."""
+    for name, given in records.survey.items():
+        what = f"{n} whole numbers of 0 or more" if name in ("strata", "clusters") else ""
+        if what:
+            array = np.array(given)
+            right = array.shape == (n,) and array.dtype.kind in "iu" and not (array < 0).any()
+            array = array.astype(np.int64) if right else array
+        else:
+            many = name == "replicates"
+            what = f"{n} rows of numbers of 0 or more" if many else f"{n} positive numbers"
+            array = _floats(given)
+            right = array.shape[:1] == (n,) and array.ndim == 1 + many
+            low = array >= 0 if many else array > 0
+            right = right and bool((np.isfinite(array) & low).all())
+        if not right:
+            raise RecordsError(f"{name}: {what} are needed", given)
+        array.flags.writeable = False
+        settle(records, **{name: array})
+
+
+def _floats(given: Any) -> npt.NDArray[np.float64]:
+    try:
+        return np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        return np.zeros(0)
 
 
 def require_categories(records: Records, names: Iterable[str], what: str) -> None:

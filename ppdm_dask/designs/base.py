@@ -713,8 +713,7 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
         stream.simulated,
         tuple(sizes),
         sets,
-        weights=records.weights,
-        strata=records.strata,
+        **records.survey,
         kept=records.kept,
         design=design,
     )

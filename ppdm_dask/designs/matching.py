@@ -112,11 +112,11 @@ def require_design(records: Records, design: Design) -> tuple[str, bool]:
 
 
 def require_unweighted(records: Records) -> None:
-    """Raise RecordsError for survey weights or strata, where they would go unused."""
-    if records.weights is not None or records.strata is not None:
+    """Raise RecordsError for weights, strata and the like of a survey, where they go unused."""
+    if records.survey:
+        what = " or ".join(records.survey)
         raise RecordsError(
-            "records with survey weights or strata are only estimated from (estimate); "
-            "leave them out",
+            f"records with survey {what} are only estimated from (estimate); leave them out",
             records,
         )
 

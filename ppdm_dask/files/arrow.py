@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.files.columns import canonical_text
-from ppdm_dask.files.datafile import Block, DataFile, Levels
+from ppdm_dask.files.datafile import Block, DataFile, Levels, block_size
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ __all__ = [
     "plain_type",
     "reading",
     "require_values",
+    "together",
     "unreadable",
 ]
 
@@ -240,27 +241,48 @@ class ArrowColumns(DataFile):
             # A name with a point may have brought parts of nested columns along.
             yield batch.select(columns)
 
-    def _blocks(self, columns: list[str], size: int, kept: Collection[str]) -> Iterator[Block]:
+    def _blocks(
+        self,
+        columns: list[str],
+        size: int,
+        kept: Collection[str],
+        groups: Sequence[int] | None = None,
+    ) -> Iterator[Block]:
         offset = 0
         with self._reading(set(columns) - set(kept)) as file:
-            for batch in self._batches(file, columns, size):
+            for batch in self._batches(file, columns, size, groups):
                 yield Block(arrow_frame(batch, kept), offset, [])
                 offset += batch.num_rows
+
+    def blocks_of(
+        self,
+        groups: Sequence[int],
+        columns: Sequence[str],
+        size: int | None = None,
+        *,
+        kept: Collection[str] = (),
+    ) -> Iterator[Block]:
+        self._check([*columns, *kept], kept)
+        names = self._in_order({*columns, *kept})
+        return self._blocks(names, block_size(size, len(names)), kept, groups)
+
+    def _in_order(self, names: Collection[str]) -> list[str]:
+        return [name for name in self.columns if name in names]
 
     def row_groups(self) -> list[int]:
         with self._reading() as file:
             return file.sizes
 
-    def row_group(
-        self, group: int, columns: Sequence[str], *, kept: Collection[str] = ()
+    def read_groups(
+        self, groups: Sequence[int], columns: Sequence[str], *, kept: Collection[str] = ()
     ) -> pd.DataFrame:
         import pyarrow as pa
 
-        wanted = {*columns, *kept}
         self._check([*columns, *kept], kept)
-        names = [name for name in self.columns if name in wanted]
+        names = self._in_order({*columns, *kept})
         with self._reading(set(names) - set(kept)) as file:
-            batches = list(self._batches(file, names, max(1, file.sizes[group]), [group]))
+            most = max(1, sum(file.sizes[group] for group in groups))
+            batches = list(self._batches(file, names, most, groups))
             schema = pa.schema([(name, self.types[name]) for name in names])
             table = pa.Table.from_batches(batches, schema if not batches else None)
             return arrow_frame(table, kept)
@@ -278,6 +300,32 @@ class ArrowColumns(DataFile):
                     values = batch.column(0).dictionary.to_pylist()
                     found |= dict.fromkeys(canonical_text(v) for v in values if v not in (None, ""))
         return Levels(tuple(found), bool(kind.ordered))
+
+
+def together(sizes: Sequence[int], records: int) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Row groups to be read in one task: as many as have so many records at most, or one.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Records of each row group.
+    records : int
+
+    Yields
+    ------
+    groups : tuple of int
+    first, last : int
+        Position of the first record of them, and of the one behind them.
+    """
+    groups: list[int] = []
+    first = row = 0
+    for group, size in enumerate(sizes):
+        if groups and row + size - first > records:
+            yield tuple(groups), first, row
+            groups, first = [], row
+        groups.append(group)
+        row += size
+    yield tuple(groups), first, row
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.arrow import arrow_frame
-from ppdm_dask.files.datafile import AS_FOUND, Block, DataFile, Reading
+from ppdm_dask.files.datafile import AS_FOUND, BLOCK, Block, DataFile, Reading
 from ppdm_dask.files.dialect import Dialect, find_dialect, is_packed
 
 if TYPE_CHECKING:
@@ -73,12 +74,10 @@ class CsvFile(DataFile):
             plain = _PlainLines(file, len(self.columns), dialect)
             try:
                 for table in _cut(plain.tables(places), size):
-                    frame = arrow_frame(table.rename_columns(columns))
+                    lines = _lines(table.column(len(places)))
+                    frame = arrow_frame(table.select(range(len(places))).rename_columns(columns))
                     for name in kept:
                         frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
-                    # The header has a line, and each record one.
-                    first = offset + dialect.begins + 1
-                    lines = range(first, first + len(frame))
                     yield Block(dialect.numbers(self.path, frame), offset, lines)
                     offset += len(frame)
                 file.seek(plain.read)
@@ -87,7 +86,8 @@ class CsvFile(DataFile):
                     f"{self.path}: cannot be read: {error.strerror}", self.path
                 ) from None
             records = csv_rows(self.path, file, len(self.columns), plain.line, dialect)
-            while part := list(islice(records, size)):
+            # Rows of Python's texts take much memory.
+            while part := list(islice(records, min(size, BLOCK))):
                 known = [line for line, _ in part]
                 frame = _frame([row for _, row in part], columns, places)
                 yield Block(dialect.numbers(self.path, frame), offset, known)
@@ -95,7 +95,7 @@ class CsvFile(DataFile):
 
 
 class _PlainLines:
-    """Lines of a file that hold neither quotes nor anything that is refused.
+    """Records of a file that hold nothing that is refused, and quotes only around whole fields.
 
     Of these both parsers say the same, and Arrow's is ten times as fast. Whatever is not plain is
     left to the strict one, which knows what is wrong with it, and in which line.
@@ -111,37 +111,43 @@ class _PlainLines:
     def __init__(self, file: BinaryIO, width: int, dialect: Dialect) -> None:
         self._file, self._width, self._dialect = file, width, dialect
         self.read = 0
-        """Bytes of lines that were given out."""
+        """Bytes of records that were given out, and of the header before them."""
         self.line = 1
         """Line that comes next."""
 
     def tables(self, places: list[int]) -> Iterator[pa.Table]:
-        """Some fields of each record as texts, a chunk of the file at a time."""
+        """Some fields of each record as texts, then its line, a chunk of the file at a time."""
         # An empty line of a single column would be a record.
         if self._width < 2 or not places:
             return
-        begins = self._dialect.begins
-        header = b"".join(self._file.readline(LONGEST) for _ in range(begins))
-        if not _is_plain(header.removeprefix(codecs.BOM_UTF8)) or not header.endswith(b"\n"):
-            return
-        self.read, self.line = len(header), 1 + begins
         for chunk in _chunks(self._file):
-            table = self._parsed(chunk, places)
-            if table is None:
+            content = chunk if self.read else chunk.removeprefix(codecs.BOM_UTF8)
+            ends = _plain_ends(content, self._dialect.delimiter)
+            begins = 0 if self.read else self._dialect.begins
+            if ends is None or len(ends) < begins:
                 return
-            self.read += len(chunk)
-            self.line += len(table)
-            yield table
+            lines = self.line + _lines_before(content, ends)
+            if begins:
+                end = int(ends[begins - 1])
+                self.read, self.line = len(chunk) - len(content) + end, int(lines[begins])
+                content, ends, lines = content[end:], ends[begins:], lines[begins:]
+            if len(ends):
+                table = self._parsed(content, places, lines[:-1])
+                if table is None:
+                    return
+                self.read, self.line = self.read + len(content), int(lines[-1])
+                yield table
 
-    def _parsed(self, chunk: bytes, places: list[int]) -> pa.Table | None:
+    def _parsed(
+        self, chunk: bytes, places: list[int], lines: npt.NDArray[np.intp]
+    ) -> pa.Table | None:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        if not _is_plain(chunk):
-            return None
         names = [str(place) for place in range(self._width)]
         wanted = [names[place] for place in places]
         texts = pa.dictionary(pa.int32(), pa.string())
+        quoted = b'"' in chunk
         try:
             table = arrow_csv.read_csv(
                 pa.BufferReader(chunk),
@@ -149,7 +155,10 @@ class _PlainLines:
                     use_threads=False, block_size=len(chunk) + 1, column_names=names
                 ),
                 arrow_csv.ParseOptions(
-                    delimiter=self._dialect.delimiter, quote_char=False, ignore_empty_lines=False
+                    delimiter=self._dialect.delimiter,
+                    quote_char='"' if quoted else False,
+                    newlines_in_values=quoted,
+                    ignore_empty_lines=False,
                 ),
                 arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, texts), include_columns=wanted
@@ -157,43 +166,105 @@ class _PlainLines:
             )
         except pa.ArrowException:
             return None
-        lines = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
-        return table if len(table) == lines else None
+        return table.append_column("", pa.array(lines)) if len(table) == len(lines) else None
 
 
-def _is_plain(chunk: bytes) -> bool:
-    """Whether lines are UTF-8 with ordinary ends, none of them empty, long, or quoted."""
-    if b'"' in chunk or b"\0" in chunk or chunk.count(b"\r") != chunk.count(b"\r\n"):
-        return False
+NEWLINE, QUOTE, RETURN = b'\n"\r'
+
+
+def _plain_ends(chunk: bytes, delimiter: str = ",") -> npt.NDArray[np.intp] | None:
+    """Where each record ends, behind its newline; the last may lack it.
+
+    None unless records are UTF-8 with ordinary ends, none of them empty or long, and each quote
+    opens a field, closes it, or is one of two within it.
+    """
+    if not chunk or b"\0" in chunk:
+        return None
+    if b"\r" in chunk and chunk.count(b"\r") != chunk.count(b"\r\n"):
+        return None
     if not chunk.isascii():
         # A byte order mark is the reader's at the beginning of a file, and a sign elsewhere.
         if codecs.BOM_UTF8 in chunk:
-            return False
+            return None
         try:
             chunk.decode()
         except UnicodeDecodeError:
-            return False
-    if chunk.startswith((b"\n", b"\r\n")) or b"\n\n" in chunk or b"\n\r\n" in chunk:
+            return None
+    signs = np.frombuffer(chunk, np.uint8)
+    newlines = np.flatnonzero(signs == NEWLINE)
+    if b'"' in chunk:
+        quotes = np.flatnonzero(signs == QUOTE)
+        if not _are_around_fields(signs, quotes, ord(delimiter)):
+            return None
+        newlines = newlines[np.searchsorted(quotes, newlines) % 2 == 0]
+    ends = newlines + 1
+    if not chunk.endswith(b"\n"):
+        ends = np.append(ends, len(chunk))
+    lengths = np.diff(ends, prepend=0)
+    # An empty line may be one of "\r\n".
+    short = signs[ends[lengths <= 2] - 2]
+    if lengths.min() < 2 or (short == RETURN).any() or lengths.max() >= LONGEST:
+        return None
+    return ends
+
+
+def _are_around_fields(
+    signs: npt.NDArray[np.uint8], quotes: npt.NDArray[np.intp], delimiter: int
+) -> bool:
+    """Whether each quote opens a field, closes it, or is one of two within it."""
+    if len(quotes) % 2:
         return False
-    ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
-    edges = np.concatenate([[-1], ends, [len(chunk)]])
-    return int(np.diff(edges).max()) < LONGEST
+    opening, closing = quotes[0::2], quotes[1::2]
+    # Two within a field close it and open it again.
+    again = np.zeros(len(opening) + 1, bool)
+    again[1:-1] = opening[1:] == closing[:-1] + 1
+    before = signs[np.maximum(opening, 1) - 1]
+    after = signs[np.minimum(closing + 1, len(signs) - 1)]
+    begins = again[:-1] | (before == delimiter) | (before == NEWLINE) | (opening == 0)
+    ends = again[1:] | (after == delimiter) | (after == NEWLINE) | (after == RETURN)
+    ends |= closing == len(signs) - 1
+    return bool(begins.all() and ends.all())
+
+
+def _lines_before(chunk: bytes, ends: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Lines before each record, and before what comes after all of them."""
+    newlines = np.flatnonzero(np.frombuffer(chunk, np.uint8) == NEWLINE)
+    if len(newlines) == len(ends) - (not chunk.endswith(b"\n")):
+        return np.arange(len(ends) + 1)
+    return np.searchsorted(newlines, np.concatenate([[0], ends]))
+
+
+def _lines(column: pa.ChunkedArray) -> Sequence[int]:
+    """Lines of records; most often one line each."""
+    numbers = column.to_numpy()
+    first, last = int(numbers[0]), int(numbers[-1])
+    whole = range(first, last + 1)
+    return whole if len(whole) == len(numbers) else numbers.tolist()
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Whole lines of a file; the last may lack its end."""
+    """Whole records of a file, where quotes come in pairs; the last may lack its end."""
     rest = b""
     while piece := file.read(CHUNK):
-        cut = piece.rfind(b"\n") + 1
-        if cut:
-            yield rest + piece[:cut]
-            rest = piece[cut:]
-        else:
-            rest += piece
+        rest += piece
+        if cut := _last_end(rest):
+            yield rest[:cut]
+            rest = rest[cut:]
         if len(rest) > LONGEST:
             break
     if rest:
         yield rest
+
+
+def _last_end(content: bytes) -> int:
+    """Where the last whole record ends; 0 if there is none."""
+    cut = content.rfind(b"\n") + 1
+    odd = np.count_nonzero(np.frombuffer(content, np.uint8, cut) == QUOTE) % 2
+    while odd and cut:
+        before = content.rfind(b"\n", 0, cut - 1) + 1
+        odd ^= content.count(b'"', before, cut) % 2
+        cut = before
+    return cut
 
 
 def _cut(tables: Iterator[pa.Table], size: int) -> Iterator[pa.Table]:

@@ -24,13 +24,29 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["AS_FOUND", "BLOCK", "Block", "DataFile", "Levels", "Reading"]
+__all__ = ["AS_FOUND", "BLOCK", "Block", "DataFile", "Levels", "Reading", "block_size"]
 
 
 BLOCK = 65_536
-"""Records that are held at a time."""
+"""Records that are held at a time, or more where columns are few."""
+
+RECORDS = 1 << 20
+"""Records of a task, which a larger row group may exceed: it is read in blocks."""
 
 LARGEST_BLOCK = 1 << 24
+
+CELLS = 1 << 21
+"""Values that a block may hold although it has more records: of few columns, large blocks cost less
+a record."""
+
+
+def block_size(size: int | None, columns: int) -> int:
+    """Records of so many columns that are held at a time, where `size` says how many or is None."""
+    if size is None:
+        size = max(BLOCK, CELLS // max(1, columns))
+    if size < 1:
+        raise DataError(f"block: got {size}; 1 or more records are needed", size)
+    return min(size, LARGEST_BLOCK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +252,7 @@ class DataFile(ABC):
     def blocks(
         self,
         columns: Sequence[str],
-        size: int = BLOCK,
+        size: int | None = None,
         *,
         kept: Collection[str] = (),
         sets: Collection[str] = (),
@@ -247,7 +263,7 @@ class DataFile(ABC):
         ----------
         columns : sequence of str
         size : int
-            Most records of a block.
+            Most records of a block; by default some :data:`BLOCK`.
         kept : collection of str
             Columns of whatever type that are passed on as they are; see
             :func:`ppdm_dask.files.arrow.arrow_frame`.
@@ -259,10 +275,9 @@ class DataFile(ABC):
         DataError
             If a column is absent or not to be read, or the file is damaged.
         """
-        if size < 1:
-            raise DataError(f"block: got {size}; 1 or more records are needed", size)
+        most = block_size(size, len(columns))
         self._check(columns, {*kept, *sets})
-        return self._blocks(list(columns), min(size, LARGEST_BLOCK), kept)
+        return self._blocks(list(columns), most, kept)
 
     def read(self, columns: Sequence[str], *, kept: Collection[str] = ()) -> Block:
         """All records of some columns as one block; see :meth:`blocks`."""
@@ -287,15 +302,32 @@ class DataFile(ABC):
         """
         raise self._groupless()
 
-    def row_group(
-        self, group: int, columns: Sequence[str], *, kept: Collection[str] = ()
+    def read_groups(
+        self, groups: Sequence[int], columns: Sequence[str], *, kept: Collection[str] = ()
     ) -> pd.DataFrame:
-        """Records of a row group: `columns` and those kept as they are, in the file's order.
+        """Records of some row groups: `columns` and those kept as they are, in the file's order.
 
         Raises
         ------
         DataError
             If the format has no such groups, or as :meth:`blocks`.
+        """
+        raise self._groupless()
+
+    def blocks_of(
+        self,
+        groups: Sequence[int],
+        columns: Sequence[str],
+        size: int | None = None,
+        *,
+        kept: Collection[str] = (),
+    ) -> Iterator[Block]:
+        """The same in blocks, as :meth:`blocks`; offsets count from the first of the groups.
+
+        Raises
+        ------
+        DataError
+            As :meth:`read_groups`.
         """
         raise self._groupless()
 

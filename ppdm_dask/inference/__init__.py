@@ -6,6 +6,8 @@ from typing import Any
 
 from ppdm_dask._moved import moved_attribute
 from ppdm_dask.inference.association import Association, association_test, independence_test
+from ppdm_dask.inference.clusters import Replicates, linearised
+from ppdm_dask.inference.contrasts import COMPARED, Comparison, GroupTest
 from ppdm_dask.inference.evidence import (
     Evidence,
     GroupedSums,
@@ -25,12 +27,16 @@ from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.two_sample import TwoSample
 
 __all__ = [
+    "COMPARED",
     "Association",
+    "Comparison",
     "Estimate",
     "Evidence",
     "Fit",
+    "GroupTest",
     "GroupedSums",
     "Interval",
+    "Replicates",
     "Stratified",
     "TwoSample",
     "WeightSums",
@@ -43,6 +49,7 @@ __all__ = [
     "feldman_cousins",
     "independence_test",
     "invert",
+    "linearised",
     "mle",
     "profile_deviance",
     "project_simplex",

@@ -10,10 +10,11 @@ need.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,12 +23,31 @@ import numpy.typing as npt
 from ppdm_dask.arrays import EPS, Bools, Floats, sum_rounding, to_scale
 from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.clusters import (
+    MAX_REPLICATES,
+    ClusterTotals,
+    Lone,
+    Replicates,
+    ReplicateTotals,
+    check_lone,
+    deviations,
+    fractions,
+    pairs,
+)
+from ppdm_dask.inference.contrasts import Comparison, Joint, compare
 from ppdm_dask.inference.fit import fit_of_sums
 from ppdm_dask.inference.laws import EventLaw, law_of_cells, law_of_event, lift
 from ppdm_dask.inference.result import Estimate, labels_of, stacked
 from ppdm_dask.inference.tables import DENSE_CELLS, ContingencyTable, count, require_table
 from ppdm_dask.inference.uncertainty import ROUNDING, Estimand, check_estimand
-from ppdm_dask.inference.weights import Symbols, cell_sums, combined_masks, mask_weights
+from ppdm_dask.inference.weights import (
+    ROWS,
+    Symbols,
+    cell_sums,
+    cell_weights,
+    combined_masks,
+    mask_weights,
+)
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -36,6 +56,9 @@ if TYPE_CHECKING:
 
 
 Event = Mapping[str, Any]
+
+MAX_COMPARED = 128
+"""Cells of all groups up to which groups are compared: products of all pairs are summed."""
 
 FIRST = ("d", "f", "w")
 """Sums that are linear in the survey weights; all others but n are quadratic."""
@@ -71,6 +94,14 @@ class WeightSums:
         The unit of d is 2 to this power.
     laws : CellLaws, optional
         What the design says of the cells' weights, for the errors of what few reports carry.
+    fpc : array, shape (H,), optional
+        See :class:`ppdm_dask.Records`.
+    clusters : ClusterTotals, optional
+        Of d F and d W, where reports were drawn in clusters.
+    replicates : ReplicateTotals, optional
+        Of the same under replicate weights.
+    products : array, shape (H, cells, cells), optional
+        Sums of d^2 W W', where cells are to be compared.
     """
 
     codebook: Codebook | None
@@ -88,6 +119,10 @@ class WeightSums:
     ddww: Floats
     exponent: int = 0
     laws: CellLaws | None = None
+    fpc: Floats | None = None
+    clusters: ClusterTotals | None = None
+    replicates: ReplicateTotals | None = None
+    products: Floats | None = None
 
     def __add__(self, other: WeightSums) -> WeightSums:
         if not isinstance(other, WeightSums):
@@ -102,7 +137,7 @@ class WeightSums:
         # A partition need not have reports of every stratum.
         strata = np.union1d(self.strata, other.strata)
         _check_size(strata.size, self.w.shape[1])
-        added: dict[str, Floats] = {}
+        added: dict[str, Any] = {}
         for name in SUMS:
             # Scaling by powers of two is exact, so units do not touch the digits of a sum.
             total = np.zeros((len(strata), *getattr(self, name).shape[1:]))
@@ -110,7 +145,8 @@ class WeightSums:
                 total[np.searchsorted(strata, one.strata)] += one.in_units(name, exponent)
             added[name] = total
         book, laws = self.codebook, other.laws if self.laws is None else self.laws
-        return WeightSums(book, self.design_digest, strata, **added, exponent=exponent, laws=laws)
+        sums = WeightSums(book, self.design_digest, strata, **added, exponent=exponent, laws=laws)
+        return replace(sums, **_survey_of((self, other), sums))
 
     def in_units(self, name: str, exponent: int = 0) -> Floats:
         """One of the sums, with survey weights in units of 2 to the exponent."""
@@ -141,47 +177,162 @@ class WeightSums:
         result: Floats = self.w.sum(axis=0) / total
         return result
 
-    def variances(self, estimand: Estimand = "population") -> Floats:
+    def variances(self, estimand: Estimand = "population", lone: Lone = "fail") -> Floats:
         """Variances of :meth:`values`, none of them 0 by chance: see `estimate.floors.lift`."""
-        return lifted(self, self.unbiased(estimand), estimand)[0]
+        return lifted(self, self.unbiased(estimand, lone), estimand)[0]
 
-    def unbiased(self, estimand: Estimand = "population") -> Floats:
+    def unbiased(
+        self,
+        estimand: Estimand = "population",
+        lone: Lone = "fail",
+        replicates: Replicates | None = None,
+    ) -> Floats:
         """Unbiased variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
 
-        *Population*: sum over strata of n/(n-1) sum (z - mean z)^2; not a number where a stratum
-        has a single report.  *This file*: given the records only the disguise is random, and
+        *Population*: sum over strata of (1 - f) m/(m-1) sum (z - mean z)^2 over the totals z of m
+        clusters, or over the reports themselves, of a fraction f of the stratum; or the spread of
+        estimates under replicate weights.  Without a remedy it is not a number where a stratum has
+        a single report.  Drawing a larger part of a finite population makes nothing of the disguise
+        less random, so f times the next variance is added.
+
+        *This file*: given the records only the disguise is random, and
         E[(W - r F)^2 | x] - (1 - 2 r) 1_{cell and condition} - r^2 1_condition is the variance.
         """
         check_estimand(estimand)
-        r, scale = self.values(), self.f.sum() ** 2
-        ratio = np.broadcast_to(r, self.w.shape)
-        square = self.ddww - 2 * ratio * self.ddwf + ratio**2 * self.ddff[:, None]
-        relative = max(ROUNDING, 4 * EPS * math.sqrt(self.n.sum()))
-        noise = relative * (self.ddww + ratio**2 * self.ddff[:, None])
-        if estimand == "file":
-            square = square - (1 - 2 * ratio) * self.ddw - ratio**2 * self.ddf[:, None]
-            total = square.sum(axis=0)
-        else:
-            mean = (self.w - ratio * self.f[:, None]) ** 2 / self.n[:, None]
-            square = np.maximum(square - mean, 0)
-            factor = np.divide(
-                self.n, self.n - 1, out=np.full(len(self.n), np.nan), where=self.n > 1
+        check_lone(lone)
+        if estimand == "file" and (self.clusters or self.replicates or self.fpc is not None):
+            raise InputError(
+                "estimand: errors about these records are of the disguise alone, and clusters, fpc "
+                "and replicates do not enter them; leave those out",
+                estimand,
             )
-            total = (factor[:, None] * square).sum(axis=0)
-        total = np.where(np.abs(total) <= noise.sum(axis=0), 0.0, total)
+        r = self.values()
+        if replicates is not None:
+            if self.replicates is None:
+                raise InputError("replicates: the evidence holds no replicate weights", replicates)
+            f, w = self.replicates.values[:, :1], self.replicates.values[:, 1:]
+            if not (f > 0).all():
+                raise InputError("where: under a replicate weight nobody is within it", replicates)
+            return replicates.variance(w / f, r)
+        total = self._disguise(r).sum(axis=0) if estimand == "file" else self._sampling(r, lone)
         if self.n.sum() < 2:
             total = np.full(total.shape, np.nan)
-        return np.asarray(total / scale)
+        return np.asarray(total / self.f.sum() ** 2)
 
-    def estimate(self, estimand: Estimand = "population") -> Estimate:
-        """Estimated proportions of the cells, or of the single event, with variances."""
-        values, moments, unbiased = self.values(), _moments(self), self.unbiased(estimand)
+    def _disguise(self, r: Floats) -> Floats:
+        """Variance of sum d (W - r F) by the disguise, given the records; shape (H, cells)."""
+        square, noise = self._squares(r)
+        square = square - (1 - 2 * r) * self.ddw - r**2 * self.ddf[:, None]
+        square[:, np.abs(square.sum(axis=0)) <= noise.sum(axis=0)] = 0.0
+        return square
+
+    def _squares(self, r: Floats) -> tuple[Floats, Floats]:
+        """Sums of d^2 (W - r F)^2, and what rounding may leave of them."""
+        square = self.ddww - 2 * r * self.ddwf + r**2 * self.ddff[:, None]
+        relative = max(ROUNDING, 4 * EPS * math.sqrt(self.n.sum()))
+        return square, relative * (self.ddww + r**2 * self.ddff[:, None])
+
+    def _sampling(self, r: Floats, lone: Lone) -> Floats:
+        """Variance of sum d (W - r F) over samples, shape (cells,)."""
+        total = self._between(r, lone)
+        if self.fpc is not None:
+            drawn = self._fractions()
+            total = total + np.maximum(drawn @ self._disguise(r), 0)
+        return total
+
+    def _fractions(self) -> Floats:
+        """Sampled fraction of each stratum."""
+        if self.fpc is None:
+            return np.zeros(len(self.n))
+        units = self.n if self.clusters is None else np.bincount(self.clusters.strata)
+        return fractions(self.fpc, units)
+
+    def _between(self, r: Floats, lone: Lone) -> Floats:
+        """What of the variance is between clusters, or reports, of a stratum."""
+        left = 1 - self._fractions()
+        if self.clusters is not None:
+            z = self.clusters.values[:, 1:] - r * self.clusters.values[:, :1]
+            rows = deviations(z, self.clusters.strata, 1 - left, lone)
+            return np.asarray((rows**2).sum(axis=0))
+        square, noise = self._squares(r)
+        single = (self.n == 1) & (left > 0) & (np.abs(square) > noise).any(axis=1)
+        mean = (self.w - r * self.f[:, None]) ** 2 / self.n[:, None]
+        spread = np.maximum(square - mean, 0)
+        factor = left * np.where(self.n > 1, self.n / np.maximum(self.n - 1, 1), 1.0)
+        if lone == "adjust":
+            spread[single] = square[single]
+        total = factor @ spread
+        # The average of strata that vary, for those that cannot be seen to.
+        others = len(self.n) - int(single.sum())
+        if single.any() and lone in ("fail", "average"):
+            total = total * (len(self.n) / others if others and lone == "average" else np.nan)
+        return np.where(np.abs(total) <= noise.sum(axis=0), 0.0, total)
+
+    def quadratic(self, lone: Lone = "fail") -> tuple[Floats, Floats, Floats]:
+        """Variance of ``sum d (W - p F) / sum d F`` as ``A + B p + C p^2``, as the sample has it.
+
+        At :meth:`values` it is the variance of these.
+        """
+        at = [self._sampling(np.full(self.w.shape[1], p), lone) for p in (0.0, 0.5, 1.0)]
+        A, middle, end = (x / self.f.sum() ** 2 for x in at)
+        C = 2 * (A + end - 2 * middle)
+        return A, end - A - C, C
+
+    def covariance_of_totals(self, estimand: Estimand, lone: Lone = "fail") -> Floats:
+        """Covariance of the sums d W over all strata, shape (cells, cells).
+
+        It is right for combinations of the cells that the estimates themselves make 0.
+        """
+        assert self.products is not None
+        noise = self.products - np.stack([np.diag(x) for x in self.ddw])
+        if estimand == "file":
+            return np.asarray(noise.sum(axis=0))
+        drawn = self._fractions()
+        if self.clusters is not None:
+            rows = deviations(self.clusters.values[:, 1:], self.clusters.strata, drawn, lone)
+            total = rows.T @ rows
+        else:
+            mean = self.w[:, :, None] * self.w[:, None, :] / self.n[:, None, None]
+            spread, single = self.products - mean, (self.n == 1) & (drawn < 1)
+            single &= (self.products != 0).any(axis=(1, 2))
+            factor = (1 - drawn) * np.where(self.n > 1, self.n / np.maximum(self.n - 1, 1), 1.0)
+            if lone == "adjust":
+                spread[single] = self.products[single]
+            elif lone != "certainty" and single.any():
+                others = len(self.n) - int(single.sum())
+                factor *= len(self.n) / others if others and lone == "average" else np.nan
+            total = np.tensordot(factor, spread, 1)
+        return np.asarray(total + np.tensordot(drawn, noise, 1))
+
+    def estimate(
+        self,
+        estimand: Estimand = "population",
+        lone: Lone = "fail",
+        replicates: Replicates | None = None,
+    ) -> Estimate:
+        """Estimated proportions of the cells, or of the single event, with variances.
+
+        Parameters
+        ----------
+        estimand : {"population", "file"}
+        lone : {"fail", "certainty", "adjust", "average"}
+            About strata with a single cluster, or a single report where none are given.
+        replicates : Replicates, optional
+            What variances are made of in place of the linearised sums, if these hold replicates.
+        """
+        values, moments = self.values(), _moments(self)
+        unbiased = self.unbiased(estimand, lone, replicates)
         variance, few = lifted(self, unbiased, estimand)
         noise = sum_rounding(self.ddww.sum(axis=0), int(self.n.sum())) / self.f.sum()
         shape = () if self.codebook is None else self.codebook.shape
         inside, outside = (None, None) if moments is None else (m.reshape(shape) for m in moments)
-        size, freedom = effective_size(self), freedom_of(self)
+        size, freedom = effective_size(self), freedom_of(self, replicates)
         of_errors = values.reshape(shape), inside, outside, size, freedom, variance.reshape(shape)
+        quadratic = None
+        if freedom is not None and moments is None and estimand == "population":
+            remedy: Lone = lone if replicates is None else "adjust"
+            A, B, C = (x.reshape(shape) for x in self.quadratic(remedy))
+            quadratic = A, B, C
         return Estimate(
             {} if self.codebook is None else labels_of(self.codebook),
             values.reshape(shape),
@@ -193,7 +344,9 @@ class WeightSums:
             few=few.reshape(shape),
             unbiased=unbiased.reshape(shape),
             moments=None if inside is None or outside is None else (inside, outside),
+            quadratic=quadratic,
             size=size,
+            share=float(self.f.sum() / self.d.sum()),
             freedom=freedom,
             tested=partial(fit_of_sums, *of_errors),
         )
@@ -209,19 +362,31 @@ class GroupedSums:
         The attributes that make the groups.
     sums : tuple of WeightSums
         One for each joint category of these, the last attribute running fastest.
+    joint : WeightSums, optional
+        Of groups and cells together, with their products, from which groups are compared.
     """
 
     groups: Codebook
     sums: tuple[WeightSums, ...]
+    joint: WeightSums | None = None
 
     def __add__(self, other: GroupedSums) -> GroupedSums:
         if not isinstance(other, GroupedSums):
             return NotImplemented
         if other.groups.digest != self.groups.digest:
             raise RecordsError("sums within different groups do not add", other)
-        return replace(self, sums=tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
+        joint = None
+        if self.joint is not None and other.joint is not None:
+            joint = self.joint + other.joint
+        sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
+        return replace(self, sums=sums, joint=joint)
 
-    def estimate(self, estimand: Estimand = "population") -> Estimate:
+    def estimate(
+        self,
+        estimand: Estimand = "population",
+        lone: Lone = "fail",
+        replicates: Replicates | None = None,
+    ) -> Estimate:
         """Estimated proportions within each group; groups are the first axes.
 
         In a group that nobody is estimated to be in, they are not numbers.
@@ -229,12 +394,13 @@ class GroupedSums:
         parts = []
         for labels, sums in zip(self.labels(), self.sums, strict=True):
             try:
-                parts.append(sums.estimate(estimand))
+                parts.append(sums.estimate(estimand, lone, replicates))
             except InputError as error:
                 # No reports at all is an error of the whole; an empty group is one of that group.
                 if isinstance(error, RecordsError):
                     raise
                 parts.append(_nothing(sums, labels, estimand))
+        flat = list(parts)
         # The last attribute runs fastest, so its groups stand together.
         for attribute in reversed(self.groups.attributes):
             size = len(attribute.categories)
@@ -242,12 +408,50 @@ class GroupedSums:
                 stacked(attribute.name, attribute.categories, parts[low : low + size])
                 for low in range(0, len(parts), size)
             ]
-        return parts[0]
+        if self.joint is None:
+            return parts[0]
+        return replace(parts[0], compared=partial(self._compare, flat, estimand, lone, replicates))
+
+    def _compare(
+        self,
+        parts: Sequence[Estimate],
+        estimand: Estimand,
+        lone: Lone,
+        replicates: Replicates | None,
+        reference: Sequence[str] | None,
+        level: float,
+    ) -> Comparison:
+        sums = self.joint
+        assert sums is not None and sums.codebook is not None
+        freedom = freedom_of(sums, replicates)
+        own = [part.freedom for part in parts]
+        by_reports = sums.clusters is None and replicates is None
+        under = None if sums.replicates is None else sums.replicates.values[:, 1:]
+        joint = Joint(
+            labels_of(sums.codebook),
+            len(self.groups.names),
+            float(sums.n.sum()),
+            sums.w.sum(axis=0),
+            sums.covariance_of_totals(estimand, lone if replicates is None else "adjust"),
+            under,
+            replicates,
+            np.stack([_raised(part).ravel() for part in parts]),
+            max(effective_size(sums) - len(sums.n), 1.0) if freedom is None else freedom,
+            np.array([1.0 if f is None else f for f in own]) if by_reports else None,
+        )
+        return compare(joint, estimand, reference, level)
 
     def labels(self) -> Iterator[dict[str, str]]:
         """Categories of each group, in the order of the sums."""
         for labels in product(*(a.categories for a in self.groups.attributes)):
             yield dict(zip(self.groups.names, labels, strict=True))
+
+
+def _raised(part: Estimate) -> Floats:
+    """What was added to variances that few reports carry."""
+    if part.variance is None or part.unbiased is None:
+        return np.zeros(part.values.shape)
+    return np.asarray(part.variance - part.unbiased)
 
 
 def _nothing(sums: WeightSums, labels: Mapping[str, str], estimand: Estimand) -> Estimate:
@@ -351,11 +555,16 @@ def effective_size(sums: WeightSums) -> float:
     return float(sums.f.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
-def freedom_of(sums: WeightSums) -> float | None:
-    """Degrees of freedom of the variances: effective reports less strata, 1 or more.
+def freedom_of(sums: WeightSums, replicates: Replicates | None = None) -> float | None:
+    """Degrees of freedom of the variances, 1 or more.
 
-    None where neither weights nor strata nor a condition are in the sums.
+    Clusters less strata, of those within the condition; rank of the replicate weights less 1; else
+    effective reports less strata.  None where the sums are of plain reports.
     """
+    if replicates is not None and sums.replicates is not None:
+        return float(max(sums.replicates.freedom(), 1))
+    if sums.clusters is not None:
+        return float(max(sums.clusters.freedom(), 1))
     unit = (sums.d, sums.dd, sums.f, sums.ddf, sums.ddff)
     if len(sums.n) < 2 and all((x == sums.n).all() for x in unit):
         return None
@@ -390,12 +599,12 @@ def _digest(codebook: Codebook | None) -> str:
     return "" if codebook is None else codebook.digest
 
 
-def _check_size(strata: int, cells: int) -> None:
+def _check_size(strata: int, cells: int, parts: str = "strata") -> None:
     if cells > DENSE_CELLS or strata * cells > MAX_SUMS:
-        where = f" in {strata:,} strata" if strata > 1 else ""
+        where = f" in {strata:,} {parts}" if strata > 1 else ""
         raise RecordsError(
             f"{cells:,} cells{where} are too many to sum weights for (at most {DENSE_CELLS:,}, and "
-            f"{MAX_SUMS:,} with strata); estimate fewer attributes at once, or events",
+            f"{MAX_SUMS:,} with {parts}); estimate fewer attributes at once, or events",
             cells,
         )
 
@@ -417,6 +626,8 @@ class _Rows(NamedTuple):
     exponent : int
         Unit of d.
     strata : array, optional
+    survey : mapping of name to array
+        Clusters, fpc and replicates, where there are some.
     """
 
     symbols: Symbols
@@ -426,6 +637,7 @@ class _Rows(NamedTuple):
     reports: Floats
     exponent: int = 0
     strata: npt.NDArray[np.int64] | None = None
+    survey: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
 
     def parts(self) -> Iterator[tuple[int, _Rows]]:
         """Each stratum with its rows."""
@@ -479,11 +691,11 @@ def _rows(source: Reports | ContingencyTable, design: Design, names: Iterable[st
         symbols = _Different(table.codebook, table.symbols()[occurs], table.sizes)
         return _Rows(symbols, design, source.design_digest, (counts, counts), counts)
     digest, _ = require_design(source, design)
-    ones = np.ones(len(source))
-    if source.weights is None:
-        return _Rows(source, design, digest, (ones, ones), ones, 0, source.strata)
-    d, exponent = to_scale(source.weights)
-    return _Rows(source, design, digest, (d, d**2), ones, exponent, source.strata)
+    ones, survey = np.ones(len(source)), source.survey
+    d, exponent = (ones, 0) if source.weights is None else to_scale(source.weights)
+    if "replicates" in survey and source.weights is None:
+        raise RecordsError("replicates: survey weights are needed too, for the estimate", source)
+    return _Rows(source, design, digest, (d, d**2), ones, exponent, source.strata, survey)
 
 
 def sum_weights(
@@ -491,6 +703,8 @@ def sum_weights(
     design: Design,
     over: Iterable[str],
     where: Event | None = None,
+    *,
+    products: bool = False,
 ) -> WeightSums:
     """Sums of event weights of the joint categories of some attributes.
 
@@ -503,6 +717,8 @@ def sum_weights(
         Attributes of the cells.
     where : mapping of attribute to label or labels, optional
         Condition within which proportions are asked for.
+    products : bool
+        Whether products of the cells' weights are summed too, so that cells can be compared.
 
     Raises
     ------
@@ -521,7 +737,12 @@ def sum_weights(
         F = _condition(part, masks)
         sums = cell_sums(part.symbols, part.design, names, condition, part.times, F)
         parts.append((stratum, part, F, sums))
-    return _gather(codebook, rows, cells, parts, laws)
+
+    def weights(some: Symbols) -> Floats:
+        return cell_weights(some, rows.design, names, condition)
+
+    gathered = _gather(codebook, rows, cells, parts, laws)
+    return replace(gathered, **_survey_sums(rows, gathered, masks, weights, products))
 
 
 def sum_event(
@@ -545,7 +766,107 @@ def sum_event(
         terms = (d * W, dd * W, dd * W * F, dd * W**2)
         # Exact sums: weights of both signs cancel, and partitions should agree to the last bits.
         parts.append((stratum, part, F, tuple(np.array([math.fsum(x)]) for x in terms)))
-    return _gather(None, rows, 1, parts, laws)
+    gathered = _gather(None, rows, 1, parts, laws)
+
+    def weights(some: Symbols) -> Floats:
+        return mask_weights(some, rows.design, both)[:, None]
+
+    return replace(gathered, **_survey_sums(rows, gathered, masks, weights))
+
+
+def _survey_sums(
+    rows: _Rows,
+    sums: WeightSums,
+    masks: Mapping[str, Bools],
+    weights: Callable[[Symbols], Floats],
+    products: bool = False,
+) -> dict[str, Any]:
+    """Fields of the sums for finite populations, clusters, replicates and products."""
+    survey, (n, cells) = rows.survey, (len(rows.reports), sums.w.shape[1])
+    clusters, replicates, fpc = (survey.get(x) for x in ("clusters", "replicates", "fpc"))
+    strata = np.zeros(n, np.int64) if rows.strata is None else rows.strata
+    made: dict[str, Any] = {}
+    at = np.searchsorted(sums.strata, strata)
+    if fpc is not None:
+        levels = np.zeros(len(sums.strata))
+        levels[at] = fpc
+        if (levels[at] != fpc).any():
+            raise RecordsError("fpc: one number in each stratum is needed", fpc)
+        made["fpc"] = levels
+    if clusters is None and replicates is None and not products:
+        return made
+    cross = np.zeros((len(sums.strata), cells, cells))
+    if clusters is not None:
+        keys, which = pairs(strata, clusters)
+        _check_size(len(keys), cells + 1, "clusters")
+        totals = np.zeros((len(keys), cells + 1))
+    if replicates is not None:
+        R = np.ldexp(replicates, -rows.exponent)
+        if R.shape[1] > MAX_REPLICATES:
+            raise RecordsError(f"replicates: {R.shape[1]}; {MAX_REPLICATES} at most are taken", R)
+        under = np.zeros((R.shape[1], cells + 1))
+    step = max(ROWS // (cells + 1), 1)
+    for low in range(0, n, step):
+        some = rows.symbols.slice(low, low + step)
+        size = len(some.codes)
+        F = mask_weights(some, rows.design, masks) if masks else np.ones(size)
+        table = np.concatenate([F[:, None], weights(some)], axis=1)
+        if clusters is not None:
+            d, here = rows.times[0][low : low + size], which[low : low + size]
+            for j, column in enumerate(table.T):
+                totals[:, j] += np.bincount(here, d * column, len(keys))
+        if replicates is not None:
+            under += R[low : low + size].T @ table
+        if products:
+            W, dd = table[:, 1:], rows.times[1][low : low + size, None]
+            for h in np.unique(at[low : low + size]):
+                inside = at[low : low + size] == h
+                cross[h] += W[inside].T @ (dd[inside] * W[inside])
+    if clusters is not None:
+        made["clusters"] = ClusterTotals(keys, totals)
+    if replicates is not None:
+        made["replicates"] = ReplicateTotals(under, R.T @ R)
+    if products:
+        made["products"] = cross
+    return made
+
+
+def _survey_of(both: Sequence[WeightSums], total: WeightSums) -> dict[str, Any]:
+    """The same of sums that are added; each has what the other has, or no reports."""
+    there = [one for one in both if len(one.strata)]
+    made: dict[str, Any] = {}
+    for name in ("fpc", "clusters", "replicates", "products"):
+        given = [getattr(one, name) for one in there]
+        if all(each is None for each in given):
+            continue
+        if any(each is None for each in given):
+            raise RecordsError(f"sums with and without {name} do not add", both[1])
+        if name == "fpc":
+            made[name] = _fpc_of(there, total.strata)
+            continue
+        shifts = [one.exponent - total.exponent for one in there]
+        if name == "products":
+            made[name] = np.zeros((len(total.strata), *given[0].shape[1:]))
+            for one, each, shift in zip(there, given, shifts, strict=True):
+                made[name][np.searchsorted(total.strata, one.strata)] += np.ldexp(each, 2 * shift)
+            continue
+        scaled = [each.scaled(shift) for each, shift in zip(given, shifts, strict=True)]
+        made[name] = scaled[0] if len(scaled) == 1 else scaled[0] + scaled[1]
+        if name == "clusters":
+            units, columns = made[name].values.shape
+            _check_size(units, columns, "clusters")
+    return made
+
+
+def _fpc_of(there: Sequence[WeightSums], strata: npt.NDArray[np.int64]) -> Floats:
+    levels = np.full(len(strata), np.nan)
+    for one in there:
+        assert one.fpc is not None
+        at = np.searchsorted(strata, one.strata)
+        if ((levels[at] != one.fpc) & ~np.isnan(levels[at])).any():
+            raise RecordsError("fpc: one number in each stratum is needed", one)
+        levels[at] = one.fpc
+    return levels
 
 
 def _condition(rows: _Rows, masks: Mapping[str, Bools]) -> Floats:
@@ -610,12 +931,15 @@ def evidence_of(
         book, single = reports.codebook.select(groups), (names if event is None else event)
         _check_size(math.prod(book.shape), 1)
         empty = GroupedSums(book, ())
-        return replace(
-            empty,
-            sums=tuple(
-                _sums(reports, design, single, {**condition, **group}) for group in empty.labels()
-            ),
+        sums = tuple(
+            _sums(reports, design, single, {**condition, **group}) for group in empty.labels()
         )
+        cells = math.prod(reports.codebook.select((*groups, *names)).shape)
+        joint = None
+        if event is None and cells <= MAX_COMPARED and cells**2 * len(sums[0].n) <= MAX_SUMS:
+            both = (*groups, *names)
+            joint = sum_weights(reports, design, both, condition, products=True)  # type: ignore[arg-type]
+        return GroupedSums(book, sums, joint)
     if event is not None or condition or _needs_sums(reports, design, names):
         return _sums(reports, design, names if event is None else event, condition)
     if isinstance(reports, ContingencyTable):
@@ -636,4 +960,4 @@ def _needs_sums(
     if isinstance(reports, ContingencyTable):
         return False
     sets = any(block.kind == "set" and block.attributes[0] in names for block in design.blocks)
-    return sets or reports.weights is not None or reports.strata is not None
+    return sets or bool(reports.survey)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,16 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
+from ppdm_dask.errors import InputError
 from ppdm_dask.inference.fit import fit_of_table
-from ppdm_dask.inference.maximum import MAX_DENSE, channel, maximum, require_possible
+from ppdm_dask.inference.inversion import invert
+from ppdm_dask.inference.maximum import (
+    MAX_DENSE,
+    channel,
+    maximum,
+    maximum_of_shares,
+    require_possible,
+)
 from ppdm_dask.inference.result import Estimate, labels_of
 from ppdm_dask.inference.tables import along_blocks, check_table
 from ppdm_dask.inference.uncertainty import Estimand, check_estimand
@@ -85,7 +94,55 @@ def _finish(
         converged=converged,
         gap=gap,
         tested=partial(fit_of_table, table, design),
+        inversion=None if estimand == "file" else partial(invert, table, design),
     )
+
+
+def pseudo_mle(inverted: Estimate, design: Design) -> Estimate:
+    """Maximum likelihood on the simplex of weighted reports.
+
+    The shares that survey weights estimate of the population's reports take the place of counts:
+    of a square design they are P times the inversion.  Inside the simplex it is the inversion and
+    has its errors; at the boundary there are none, but intervals.
+
+    Parameters
+    ----------
+    inverted : Estimate
+        Of sums of event weights, over attributes.
+    design : Design
+
+    Raises
+    ------
+    InputError
+        For designs that report more symbols than there are categories.
+    """
+    names, shape = tuple(inverted.labels), inverted.values.shape
+    observed = along_blocks(inverted.values, names, design, "apply")
+    if observed.shape != shape or any(
+        b.kind == "set" and {*b.attributes} & {*names} for b in design.blocks
+    ):
+        raise InputError(
+            "method: mle of weighted reports needs as many symbols as categories; use invert",
+            design,
+        )
+    # Sums that cancel leave roundings of shares that are 0.
+    observed = np.maximum(observed, 0)
+    p, steps = maximum_of_shares(observed / observed.sum(), names, shape, design)
+    inside = bool((p > ZERO).all()) or p.size == 1
+    what = "the maximum is on the boundary, where standard errors fail; intervals do not"
+    return replace(
+        inverted,
+        values=p,
+        variance=inverted.variance if inside else None,
+        why=inverted.why if inside else what,
+        method="maximum likelihood",
+        steps=steps,
+        inversion=partial(_itself, inverted),
+    )
+
+
+def _itself(inverted: Estimate) -> Estimate:
+    return inverted
 
 
 def em(

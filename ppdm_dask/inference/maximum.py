@@ -139,10 +139,13 @@ def _polish(P: Floats, f: Floats, A: Floats, p: Floats, z: Floats) -> Floats:
 
 def channel(table: ContingencyTable, design: Design) -> Floats:
     """P from the true cells of a table to the reported ones, densely."""
-    shape = table.codebook.shape
+    return _channel(table.codebook.shape, table.attributes, design)
+
+
+def _channel(shape: tuple[int, ...], names: tuple[str, ...], design: Design) -> Floats:
     k = math.prod(shape)
     identity = np.eye(k).reshape(*shape, k)
-    return along_blocks(identity, table.attributes, design, "apply").reshape(-1, k)
+    return along_blocks(identity, names, design, "apply").reshape(-1, k)
 
 
 def require_possible(observed: Floats, law: Floats) -> None:
@@ -159,9 +162,15 @@ def maximum(table: ContingencyTable, design: Design) -> tuple[Floats, int]:
     InputError, RecordsError
         As :func:`mle`.
     """
-    names, shape = table.attributes, table.codebook.shape
-    observed = table.counts / table.n
-    if table.sizes == shape:
+    shape, observed = table.codebook.shape, table.counts / table.n
+    return maximum_of_shares(observed, table.attributes, shape, design)
+
+
+def maximum_of_shares(
+    observed: Floats, names: tuple[str, ...], shape: tuple[int, ...], design: Design
+) -> tuple[Floats, int]:
+    """The same of reported shares, along axes of some names; shape is that of the truth."""
+    if observed.shape == shape:
         p = along_blocks(observed, names, design, "invert")
         if (p >= 0).all():
             return p, 0
@@ -175,9 +184,9 @@ def maximum(table: ContingencyTable, design: Design) -> tuple[Floats, int]:
         raise InputError(
             f"mle: {observed.size} reported cells are too many for the exact maximum (at most "
             f"{MAX_DENSE}); em needs no matrix",
-            table,
+            observed.size,
         )
-    P = channel(table, design)
+    P = _channel(shape, names, design)
     start = np.full(k, 1 / k)
     require_possible(observed.ravel(), P @ start)
     p, steps = maximise(P, observed.ravel(), np.ones((1, k)), start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.clusters import Lone, Replicates, check_lone, fractions, linearised
 from ppdm_dask.inference.evidence import (
     Evidence,
     GroupedSums,
@@ -25,7 +26,7 @@ from ppdm_dask.inference.evidence import (
     sum_event,
 )
 from ppdm_dask.inference.inversion import unbiased
-from ppdm_dask.inference.likelihood import em, mle
+from ppdm_dask.inference.likelihood import em, mle, pseudo_mle
 from ppdm_dask.inference.result import Estimate, stacked
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
@@ -51,6 +52,10 @@ def estimate(
     *,
     weights: str | npt.ArrayLike | None = None,
     strata: str | npt.ArrayLike | None = None,
+    clusters: str | npt.ArrayLike | None = None,
+    fpc: str | npt.ArrayLike | None = None,
+    replicates: Replicates | None = None,
+    lone: Lone = "fail",
     design: Design | Stratified | None = None,
     method: Method = "invert",
     estimand: Estimand = "population",
@@ -59,7 +64,7 @@ def estimate(
 
     By inversion proportions are unbiased and may leave [0, 1]: nothing is clipped.  With survey
     weights d they are ``sum d w / sum d``; within a condition or a group they are ratios of two
-    estimates.  Both, and strata, enter the standard errors.
+    estimates.  Both, and strata, clusters and finite populations, enter the standard errors.
 
     Parameters
     ----------
@@ -79,6 +84,18 @@ def estimate(
     weights, strata : array or str, optional
         Survey weights, positive; and strata.  Of shape (n_reports,), or the name of a column that
         was kept with the reports.
+    clusters : array or str, optional
+        Primary sampling units, such as schools or households; equal labels in two strata are two
+        clusters.  By default each report is one.
+    fpc : array or str, optional
+        One number in each stratum: the fraction of its clusters that was sampled, up to 1; above 1,
+        how many the population has.
+    replicates : Replicates, optional
+        Replicate weights that variances are made of.
+    lone : {"fail", "certainty", "adjust", "average"}
+        About strata with a single cluster; see :func:`ppdm_dask.inference.clusters.deviations`.
+        Strata with a single report, where there are no clusters, leave the error undefined by
+        *fail*.
     design : Design or Stratified, optional
         The design that made the reports; by default the one that they or the table carry.
     method : {"invert", "mle", "em"}
@@ -114,12 +131,18 @@ def estimate(
         raise InputError(f"method: got {given(method)}; {listed(get_args(Method))} are known")
     groups = (by,) if isinstance(by, str) else tuple(by)
     evidence = opened(evidence)
+    check_lone(lone)
+    survey = {"weights": weights, "strata": strata, "clusters": clusters, "fpc": fpc}
+    columns = {name: column for name, column in survey.items() if column is not None}
+    finish = partial(_finished, errors=_Errors(estimand, lone, replicates))
     if isinstance(evidence, WeightSums | GroupedSums):
-        if over is not None or groups or where or weights is not None or strata is not None:
+        if over is not None or groups or where or columns:
             raise InputError(
-                "over, by, where, weights and strata: sums know theirs; leave them out"
+                f"over, by, where, {listed(survey)}: sums know theirs; leave them out", columns
             )
-        return evidence.estimate(estimand)
+        return evidence.estimate(estimand, lone, replicates)
+    if replicates is not None:
+        columns["replicates"] = replicates.weights
     if over is None:
         raise InputError("over: got none; attributes or an event are needed", over)
     asked: Any = (
@@ -132,48 +155,58 @@ def estimate(
     if isinstance(evidence, PartitionedReports):
         made = _design_of(evidence, design)
         question = (asked, groups, where)
-        total = evidence.reduce(_part_of(made, question, weights, strata))
-        return _finished(total, made, question, method, estimand)
+        total = evidence.reduce(_part_of(made, question, columns))
+        return finish(total, made, question, method)
     if isinstance(evidence, Records):
-        evidence = evidence.surveyed_by(weights, strata)
-    elif weights is not None or strata is not None:
-        raise InputError("weights and strata: counts keep none; give the reports")
+        evidence = evidence.surveyed_by(**columns)
+    elif columns:
+        raise InputError(f"{listed(columns)}: counts keep none; give the reports")
     if not isinstance(evidence, Records | ContingencyTable):
         return _of_strata(evidence, asked, groups, where, design, method, estimand)
     made = _design_of(evidence, design)
     if several:
-        return _of_events(evidence, made, asked, estimand)  # type: ignore[arg-type]
-    if method != "invert":
-        return _most_likely(evidence, made, asked, groups, where, method, estimand)
-    return unbiased(evidence, made, asked, groups, where, estimand=estimand)
+        return _of_events(evidence, made, asked, estimand, lone, replicates)  # type: ignore[arg-type]
+    question = (asked, groups, where)
+    if isinstance(evidence, ContingencyTable) and method != "invert":
+        return _most_likely(evidence, made, question, method, finish.keywords["errors"])
+    return finish(evidence_of(evidence, made, *question), made, question, method)
+
+
+class _Errors(NamedTuple):
+    """What is asked of errors, besides the evidence."""
+
+    estimand: Estimand
+    lone: Lone
+    replicates: Replicates | None
 
 
 def _part_of(
-    design: Design, question: Question, weights: Any, strata: Any
+    design: Design, question: Question, columns: Mapping[str, Any]
 ) -> Callable[[Reports], Evidence]:
     """What makes evidence of a partition's reports, where they are."""
-    if any(not (given is None or isinstance(given, str)) for given in (weights, strata)):
-        raise InputError("weights and strata: of reports in partitions, name columns", weights)
-    return partial(_evidence, design=design, question=question, weights=weights, strata=strata)
+    for name, column in columns.items():
+        names = [column] if name != "replicates" else list(column)
+        if not all(isinstance(each, str) for each in names):
+            raise InputError(f"{name}: of reports in partitions, name columns", name)
+    return partial(_evidence, design=design, question=question, columns=columns)
 
 
 def _evidence(
-    reports: Reports, *, design: Design, question: Question, weights: Any, strata: Any
+    reports: Reports, *, design: Design, question: Question, columns: Mapping[str, Any]
 ) -> Evidence:
     over, groups, where = question
-    return evidence_of(reports.surveyed_by(weights, strata), design, over, groups, where)
+    return evidence_of(reports.surveyed_by(**columns), design, over, groups, where)
 
 
 def _finished(
-    evidence: Evidence, design: Design, question: Question, method: Method, estimand: Estimand
+    evidence: Evidence, design: Design, question: Question, method: Method, errors: _Errors
 ) -> Estimate:
     """The estimate of evidence that was added up for a question."""
-    over, groups, where = question
     if method != "invert":
-        return _most_likely(evidence, design, over, groups, where, method, estimand)
+        return _most_likely(evidence, design, question, method, errors)
     if isinstance(evidence, ContingencyTable):
-        return unbiased(evidence, design, over, estimand=estimand)
-    return evidence.estimate(estimand)
+        return unbiased(evidence, design, question[0], estimand=errors.estimand)
+    return evidence.estimate(*errors)
 
 
 def _design_of(source: Any, design: Design | Stratified | None) -> Design:
@@ -217,26 +250,14 @@ def _of_strata(
 
 
 def _most_likely(
-    evidence: Records | Evidence,
-    design: Design,
-    over: Event | tuple[Any, ...],
-    groups: tuple[str, ...],
-    where: Event | None,
-    method: str,
-    estimand: Estimand,
+    evidence: Evidence, design: Design, question: Question, method: str, errors: _Errors
 ) -> Estimate:
+    over, groups, where = question
     if isinstance(over, Mapping) or groups or where:
         raise InputError(
             f"method: {method} takes attributes, without by and where; event_interval has the "
             "likelihood of one event",
             over,
-        )
-    summed = isinstance(evidence, WeightSums | GroupedSums)
-    found: Evidence = evidence if summed else evidence_of(evidence, design, over)  # type: ignore[arg-type, assignment]
-    if not isinstance(found, ContingencyTable):
-        raise InputError(
-            f"method: {method} takes plain counts; sets, survey weights and strata are inverted",
-            evidence,
         )
     if rest := [name for name in covering(design, over) if name not in over]:
         raise InputError(
@@ -244,11 +265,24 @@ def _most_likely(
             "needs all of the block",
             rest,
         )
-    return (mle if method == "mle" else em)(found, design, estimand=estimand)
+    if isinstance(evidence, ContingencyTable):
+        return (mle if method == "mle" else em)(evidence, design, estimand=errors.estimand)
+    if method == "em" or not isinstance(evidence, WeightSums) or errors.estimand == "file":
+        raise InputError(
+            f"method: {method} takes plain counts; of weights, strata and clusters mle is known, "
+            "for the population",
+            evidence,
+        )
+    return pseudo_mle(evidence.estimate(*errors), design)
 
 
 def _of_events(
-    reports: Records, design: Design, events: Sequence[Any], estimand: Estimand
+    reports: Records,
+    design: Design,
+    events: Sequence[Any],
+    estimand: Estimand,
+    lone: Lone,
+    replicates: Replicates | None,
 ) -> Estimate:
     """Several events, whose attributes and blocks may be any, with their covariance."""
     for event in events:
@@ -259,9 +293,17 @@ def _of_events(
     given_reports: Any = reports
     design = bound_to(reports, design)
     # Each as if it were asked for alone, so that a list changes no interval.
-    parts = [sum_event(given_reports, design, event).estimate(estimand) for event in events]
+    parts = [
+        sum_event(given_reports, design, event).estimate(estimand, lone, replicates)
+        for event in events
+    ]
     made = stacked("event", [_named(event) for event in events], parts)
-    return replace(made, covariances=partial(_covariance, given_reports, design, events, estimand))
+    return replace(
+        made,
+        covariances=partial(
+            _covariance, given_reports, design, events, _Errors(estimand, lone, replicates)
+        ),
+    )
 
 
 def _named(event: Event) -> str:
@@ -274,30 +316,46 @@ def _named(event: Event) -> str:
 
 
 def _covariance(
-    reports: Reports, design: Design, events: Sequence[Event], estimand: Estimand
+    reports: Reports, design: Design, events: Sequence[Event], errors: _Errors
 ) -> Floats:
     """Unbiased covariance of the estimated proportions of some events."""
-    n = len(reports)
+    n, K = len(reports), len(events)
     if n < 2:
-        return np.full((len(events),) * 2, np.nan)
+        return np.full((K, K), np.nan)
     W = np.stack([event_weights(reports, design, event) for event in events], axis=1)
     d = np.ones(n) if reports.weights is None else to_scale(reports.weights)[0]
-    if estimand == "file":
-        # Given the records E[w_i w_j] is 1 in both events and else 0; what that is, is estimated.
-        z = d[:, None] * W / d.sum()
-        certain = np.empty((len(events),) * 2)
-        for i, one in enumerate(events):
-            for j, other in enumerate(events):
-                masks = combined_masks(reports.codebook, one, other)
-                both = mask_weights(reports, design, masks)
-                certain[i, j] = (d**2 @ both) / d.sum() ** 2
-        return np.asarray(z.T @ z - certain)
-    z = d[:, None] * (W - d @ W / d.sum()) / d.sum()
-    strata = np.zeros(n, np.int64) if reports.strata is None else reports.strata
-    covariance = np.zeros((len(events),) * 2)
-    for stratum in np.unique(strata):
-        part = z[strata == stratum]
-        m = len(part)
-        centred = part - part.mean(axis=0)
-        covariance += np.nan if m < 2 else m / (m - 1) * centred.T @ centred
-    return covariance
+    d = d / d.sum()
+    if errors.estimand == "file":
+        return _of_the_disguise(reports, design, events, d[:, None] * W, d**2)
+    if errors.replicates is not None and reports.replicates is not None:
+        R = reports.replicates
+        return errors.replicates.covariance(R.T @ W / R.sum(axis=0)[:, None], d @ W)
+    z, strata, fpc = W - d @ W, reports.strata, reports.fpc
+    try:
+        total = linearised(z, d, strata, reports.clusters, fpc, lone=errors.lone)
+    except InputError:
+        if reports.clusters is not None:
+            raise
+        return np.full((K, K), np.nan)  # a stratum of a single report
+    if fpc is not None:
+        groups = np.zeros(n, np.int64) if strata is None else strata
+        for stratum in np.unique(groups):
+            rows = groups == stratum
+            units = rows.sum() if reports.clusters is None else len(set(reports.clusters[rows]))
+            drawn = float(fractions(fpc[rows][:1], units)[0])
+            part = reports.take(np.flatnonzero(rows))
+            noise = _of_the_disguise(part, design, events, d[rows, None] * W[rows], d[rows] ** 2)
+            total = total + drawn * noise
+    return total
+
+
+def _of_the_disguise(
+    reports: Reports, design: Design, events: Sequence[Event], scaled: Floats, squares: Floats
+) -> Floats:
+    """Covariance by the disguise alone: E[w_i w_j | x] is 1 in both events, which is estimated."""
+    certain = np.empty((len(events),) * 2)
+    for i, one in enumerate(events):
+        for j, other in enumerate(events):
+            masks = combined_masks(reports.codebook, one, other)
+            certain[i, j] = squares @ mask_weights(reports, design, masks)
+    return np.asarray(scaled.T @ scaled - certain)

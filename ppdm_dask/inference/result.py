@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ppdm_dask.data.codebook import Codebook
+    from ppdm_dask.inference.contrasts import Comparison
 
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")
@@ -106,8 +107,13 @@ class Estimate:
     moments : pair of float arrays of the same shape, optional
         Second moments of the cells' weights, of records inside of the cell and outside: what a
         score interval is made of.
+    quadratic : triple of float arrays of the same shape, optional
+        A, B and C, where the second moments are not known: the variance is ``A + B p + C p^2`` if
+        the proportion is p.
     size : float, optional
         Effective reports, where survey weights or a condition make them fewer.
+    share : float
+        Estimated share of the reports that are within the condition.
     freedom : float, optional
         Degrees of freedom of variances that are of weighted, stratified or conditional sums.
     steps : int
@@ -119,8 +125,12 @@ class Estimate:
         Estimates from resampled reports.
     tested : callable, optional
         Makes the test of fit.
+    inversion : callable, optional
+        Makes the inversion of the reports, where this is a maximum of their likelihood.
     covariances : callable, optional
         Makes the covariance.
+    compared : callable, optional
+        Compares groups.
     marginals : callable, optional
         Estimates fewer attributes from the same evidence.
     parts : tuple of Estimate
@@ -138,14 +148,18 @@ class Estimate:
     few: Bools | None = None
     unbiased: Floats | None = None
     moments: tuple[Floats, Floats] | None = None
+    quadratic: tuple[Floats, Floats, Floats] | None = None
     size: float | None = None
+    share: float = 1.0
     freedom: float | None = None
     steps: int = 0
     converged: bool = True
     gap: float = 0.0
     replicates: Floats | None = None
     tested: Callable[[], Fit] | None = field(default=None)
+    inversion: Callable[[], Estimate] | None = field(default=None)
     covariances: Callable[[], Floats] | None = field(default=None)
+    compared: Callable[..., Comparison] | None = field(default=None)
     marginals: Callable[[tuple[str, ...]], Estimate] | None = field(default=None)
     parts: tuple[Estimate, ...] = ()
 
@@ -257,10 +271,12 @@ class Estimate:
             *score*: the proportions under which an estimate as far away is not rare, their own
             variance taken (:func:`ppdm_dask.inference.uncertainty.score_interval`); good for few
             reports and near 0 and 1.  *wald*: the estimate and its standard errors; good from about
-            300 effective reports, away from 0 and 1.  Both are Wald's where the moments of the
-            weights are not known (a learner's accuracy, combinations, maximum likelihood, for
-            which :func:`ppdm_dask.inference.event_interval` is better); estimates from resamples
-            have percentile intervals by either name.
+            300 effective reports, away from 0 and 1.  Score intervals stay within [0, 1] where
+            weights, strata, clusters or a condition enter, and for a maximum likelihood: there they
+            are ordered by likelihood ratio
+            (:func:`ppdm_dask.inference.uncertainty.bounded_interval`).  Both are Wald's where the
+            moments of the weights are not known (a learner's accuracy, combinations); estimates
+            from resamples have percentile intervals by either name.
 
         Returns
         -------
@@ -281,16 +297,26 @@ class Estimate:
             return np.stack([low for low, _ in both]), np.stack([high for _, high in both])
         if self.replicates is not None:
             return self._percentiles(level)
+        if method == "score" and self.inversion is not None:
+            lower, upper = self.inversion()._ends(level, method, bounded=True)
+            # The maximum of several proportions may lie beyond, as others are at 0.
+            return np.fmin(lower, self.values), np.fmax(upper, self.values)
+        return self._ends(level, method)
+
+    def _ends(
+        self, level: float, method: IntervalMethod, bounded: bool = False
+    ) -> tuple[Floats, Floats]:
         return intervals_of(
             self.values,
             self._variance_or_refuse(),
             self.moments,
             self.effective_size,
+            quadratic=self.quadratic,
             level=level,
             freedom=self.freedom,
             estimand=self.estimand,
             method=method,
-            surveyed=self.freedom is not None,
+            surveyed=bounded or self.freedom is not None,
             few=False if self.few is None else self.few,
         )
 
@@ -307,8 +333,35 @@ class Estimate:
         """How :meth:`interval` makes its ends: ``score``, ``Wald`` or ``percentile``."""
         if self.replicates is not None:
             return "percentile"
-        known = all(part.moments is not None for part in self.parts or (self,))
+        known = all(
+            part.moments is not None or part.quadratic is not None or part.inversion is not None
+            for part in self.parts or (self,)
+        )
         return "score" if method == "score" and known else "Wald"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether score intervals stay within [0, 1]."""
+        return self.inversion is not None or any(
+            part.freedom is not None for part in self.parts or (self,)
+        )
+
+    @property
+    def design_effect(self) -> Floats:
+        """Variance over that of as many reports of a simple random sample, of each proportion.
+
+        The disguise is the same in both.  Not a number where either is not known.
+        """
+        if self.parts:
+            return np.stack([part.design_effect for part in self.parts])
+        if self.variance is None or self.moments is None:
+            return np.full(self.values.shape, np.nan)
+        p = np.clip(self.values, 0, 1)
+        inside, outside = self.moments
+        spread = p * inside + (1 - p) * outside - (p**2 if self.estimand == "population" else p)
+        simple = spread / max(self.n * self.share, 1)
+        ratio = np.divide(self.variance, simple, out=np.full(p.shape, np.nan), where=simple > 0)
+        return np.asarray(ratio)
 
     def rows(self, level: float = 0.95, method: IntervalMethod = "score") -> list[Interval]:
         """Each proportion with its labels, standard error and interval; the last axis runs fastest.
@@ -318,6 +371,7 @@ class Estimate:
         errors = lower = upper = np.full(self.values.shape, np.nan)
         if self.variance is not None:
             errors = standard_error_of(self.variance)
+        if self.variance is not None or (method == "score" and self.inversion is not None):
             lower, upper = self.ends(level, method)
         few = np.zeros(self.values.shape, bool) if self.few is None else self.few
         columns = [np.asarray(x).ravel().tolist() for x in (lower, upper, self.values, errors, few)]
@@ -408,10 +462,38 @@ class Estimate:
             few=at(self.few),
             unbiased=at(self.unbiased),
             moments=moments,
+            quadratic=None if self.quadratic is None else tuple(map(at, self.quadratic)),
             replicates=None if self.replicates is None else self.replicates[rows],
+            inversion=None if self.inversion is None else partial(_at, self.inversion, where),
             covariances=None,
+            compared=None,
             marginals=None,
         )
+
+    def compare(
+        self, reference: str | Sequence[str] | None = None, level: float = 0.95
+    ) -> Comparison:
+        """Differences and ratios of groups, and a test that they are all alike.
+
+        Parameters
+        ----------
+        reference : str or sequence of str, optional
+            Label of the group that the others are compared with, one for each attribute of `by`;
+            the first group by default.
+        level : float in (0, 1)
+
+        Raises
+        ------
+        InputError
+            Where there are no groups, no such group, or more than 128 proportions in all.
+        """
+        if self.compared is None:
+            raise InputError(
+                "compare: there are no groups (by) of attributes' proportions, or more than 128 "
+                "proportions in all",
+                self,
+            )
+        return self.compared((reference,) if isinstance(reference, str) else reference, level=level)
 
     @cached_property
     def covariance(self) -> Floats:
@@ -495,6 +577,10 @@ class Estimate:
             size=self.size,
             tested=self.tested,
         )
+
+
+def _at(inversion: Callable[[], Estimate], where: tuple[int, ...]) -> Estimate:
+    return inversion()[where]
 
 
 def stacked(axis: str, labels: Sequence[str], parts: Sequence[Estimate]) -> Estimate:

@@ -383,9 +383,10 @@ def count(
         raise RecordsError("design: got none; the design that made the reports is needed", records)
     design = bound_to(records, design)
     digest, simulated = require_design(records, design)
-    if records.weights is not None or records.strata is not None:
+    if records.survey:
+        what = " or ".join(records.survey)
         raise RecordsError(
-            "records with survey weights or strata are not counted; estimate from them directly",
+            f"records with survey {what} are not counted; estimate from them directly",
             records,
         )
     names = covering(design, records.codebook.names if over is None else over)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Bools, Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real
 from ppdm_dask.shown import given
@@ -118,6 +118,101 @@ def score_interval(
     return lower, upper
 
 
+HALVINGS = 50
+"""Steps of the search for an end: to 1e-15 of the range."""
+
+
+def bounded_interval(
+    value: Floats,
+    quadratic: tuple[Floats, Floats, Floats],
+    level: float,
+    freedom: float | None,
+) -> tuple[Floats, Floats]:
+    """All proportions in [0, 1] that a test ordered by likelihood ratio accepts.
+
+    Where the proportion is p, the estimate is taken for ``p + s(p) T``, T of Student's law and
+    ``s(p)^2 = A + B p + C p^2``.  With b the nearest possible proportion, estimates x are ordered
+    by ``((x - p)^2 - (x - b)^2) / s(p)^2``, the likelihood ratio of b and p; p is accepted unless
+    those that are no more extreme have more than the level.  Inside, that is the score interval;
+    near 0 and 1 it stays within them and holds b, so it is never empty.
+
+    Parameters
+    ----------
+    value : array
+    quadratic : three arrays
+        Coefficients A, B and C.
+    level : float
+    freedom : float or None
+
+    References
+    ----------
+    [FeldmanCousins]_ for the order; for a ratio the same variance makes Fieller's interval.
+    """
+    q = quantile_of(level, freedom)
+    shape = value.shape
+    value, A, B, C = (
+        np.broadcast_to(np.asarray(x, float), shape).ravel() for x in (value, *quadratic)
+    )
+    nearest = np.clip(value, 0, 1)
+    # Far from 0 and 1 the ends are roots of (value - p)^2 = q^2 s(p)^2.
+    a, b, c = 1 - q * q * C, value + q * q * B / 2, value**2 - q * q * A
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(np.maximum(b * b - a * c, 0))
+        roots = (b - root) / a, (b + root) / a
+    open_ = ~(a > 0)
+    ends = []
+    for edge, end in zip((0.0, 1.0), roots, strict=True):
+        s = np.abs(value - end) / q
+        plain = ~open_ & (value == nearest) & (end >= q * s) & (1 - end >= q * s)
+        # A condition that may well be empty leaves everything open.
+        result = np.where(open_, edge, end)
+        near = np.flatnonzero(~plain & ~open_ & np.isfinite(A + B + C + value))
+        if near.size:
+            rest = (x[near] for x in (value, A, B, C))
+            result[near] = _searched(edge, *rest, level=level, freedom=freedom)
+        ends.append(result.reshape(shape))
+    return ends[0], ends[1]
+
+
+def _searched(
+    edge: float,
+    value: Floats,
+    A: Floats,
+    B: Floats,
+    C: Floats,
+    *,
+    level: float,
+    freedom: float | None,
+) -> Floats:
+    """End between the nearest possible proportion and an edge, by halving."""
+    from scipy.special import ndtr, stdtr
+
+    nearest = np.clip(value, 0, 1)
+
+    def law(u: Floats) -> Floats:
+        return np.asarray(ndtr(u) if freedom is None else stdtr(max(freedom, 1.0), u))
+
+    def accepted(p: Floats) -> Bools:
+        s = np.sqrt(np.maximum(A + B * p + C * p * p, 1e-300))
+        x, low, high = (value - p) / s, p / s, (1 - p) / s
+        ratio = np.maximum(x * x - ((value - nearest) / s) ** 2, 0)
+        # Estimates beyond 0, u standard errors below p, have u^2 - (u - low)^2 as their ratio.
+        root = np.sqrt(ratio)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            below = np.where(root <= low, root, (ratio / low + low) / 2)
+            above = np.where(root <= high, root, (ratio / high + high) / 2)
+        # At 0 itself all estimates below are as good as 0.
+        below, above = (np.where(np.isnan(z), np.inf, z) for z in (below, above))
+        return np.asarray(law(above) - law(-below) <= level)
+
+    good, bad = nearest.copy(), np.full(value.shape, edge)
+    for _ in range(HALVINGS):
+        middle = (good + bad) / 2
+        inside = accepted(middle)
+        good, bad = np.where(inside, middle, good), np.where(inside, bad, middle)
+    return np.where(accepted(np.full(value.shape, edge)), edge, good)
+
+
 def intervals_of(
     value: Any,
     variance: Any,
@@ -130,6 +225,7 @@ def intervals_of(
     method: str,
     surveyed: bool,
     few: Any = False,
+    quadratic: tuple[Any, Any, Any] | None = None,
 ) -> tuple[Floats, Floats]:
     """Ends of the intervals of some proportions; not numbers where there is none.
 
@@ -137,8 +233,8 @@ def intervals_of(
     ----------
     value, variance : arrays
     moments : pair of arrays or None
-        Second moments of the weights in and outside of the events; without them score intervals
-        are Wald's.
+        Second moments of the weights in and outside of the events; without them and `quadratic`
+        score intervals are Wald's.
     size : float
         Effective reports.
     level : float
@@ -146,12 +242,14 @@ def intervals_of(
     estimand : {"population", "file"}
     method : {"score", "wald"}
     surveyed : bool
-        Whether variances are of weighted or conditional sums: then a score interval counts as many
-        reports as would have this variance, as for other designs of surveys.
-
+        Whether variances are of weighted or conditional sums, or of clusters: then a score interval
+        counts as many reports as would have this variance, and stays within [0, 1].
     few : bool or array of bool
         Where few reports carry the variance.  There counts are so discrete that a score interval
-        alone may fall short; its ends reach at least as far as Wald's.
+        alone may fall short; its ends reach at least as far as Wald's, or count no more reports
+        than there are.
+    quadratic : three arrays or None
+        Variance as a function of the proportion, where the moments are not known.
 
     References
     ----------
@@ -163,21 +261,58 @@ def intervals_of(
     value, variance = np.asarray(value, float), np.asarray(variance, float)
     known = variance >= 0
     half = quantile * np.sqrt(np.where(known, variance, np.nan))
+    if surveyed and method == "score" and size >= 2 and (moments or quadratic):
+        if moments is not None:
+            quadratic = _of_moments(value, variance, moments, size, estimand, few)
+        assert quadratic is not None
+        return bounded_interval(value, _reaching(value, variance, quadratic), level, freedom)
     if method == "wald" or moments is None or size < 2:
         return value - half, value + half
     inside, outside = moments
     reports = np.full(value.shape, float(size))
     wider = np.asarray(few) & known
-    if surveyed:
-        taken = value**2 if estimand == "population" else value
-        spread = value * inside + (1 - value) * outside - taken
-        usable = known & (variance > 0) & (spread > 0) & ~np.asarray(few)
-        reports = np.where(usable, spread / np.where(usable, variance, 1.0), reports)
-        # Within a disguised condition a ratio may leave 0 and 1 where the event itself is not
-        # disguised.  No count of reports of that event has this variance.
-        wider = wider | (known & (spread <= 0))
     lower, upper = score_interval(value, inside, outside, reports, quantile, estimand)
     return (
         np.where(wider, np.minimum(lower, value - half), lower),
         np.where(wider, np.maximum(upper, value + half), upper),
     )
+
+
+def _of_moments(
+    value: Floats,
+    variance: Floats,
+    moments: tuple[Any, Any],
+    size: float,
+    estimand: Estimand,
+    few: Any,
+) -> tuple[Floats, Floats, Floats]:
+    """Variance as a function of the proportion, from moments and as many reports as have it.
+
+    Where few reports carry a variance, it is that of the effective reports, or of as many as the
+    median of the other proportions has.
+    """
+    inside, outside = moments
+    middle = np.clip(value, 0, 1)
+    spread = middle * inside + (1 - middle) * outside
+    spread = spread - (middle**2 if estimand == "population" else middle)
+    usable = (variance > 0) & (spread > 0) & ~np.asarray(few)
+    reports = np.where(usable, spread / np.where(usable, variance, 1.0), size)
+    if usable.any():
+        reports = np.where(usable, reports, min(float(np.median(reports[usable])), size))
+    A, B = outside / reports, (inside - outside) / reports
+    if estimand == "population":
+        return A, B, -1 / reports
+    return A, B - 1 / reports, np.zeros(value.shape)
+
+
+def _reaching(
+    value: Floats, variance: Floats, quadratic: tuple[Floats, Floats, Floats]
+) -> tuple[Floats, Floats, Floats]:
+    """The same, and at the nearest proportion to an estimate no less than its variance."""
+    A, B, C = quadratic
+    middle = np.clip(value, 0, 1)
+    here = A + B * middle + C * middle**2
+    short = np.where(variance > here, variance - np.maximum(here, 0), 0.0)
+    # By a factor, so that a proportion of 0 or 1 stays as certain as the design has it.
+    factor = 1 + np.divide(short, here, out=np.zeros(value.shape), where=here > 0.01 * variance)
+    return A * factor + np.where(here > 0.01 * variance, 0.0, short), B * factor, C * factor

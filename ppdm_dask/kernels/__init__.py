@@ -11,6 +11,7 @@ where a source of this folder changes.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -72,13 +73,35 @@ def _say_that_nothing_is_kept() -> None:
     )
 
 
+@cache
+def _numba() -> Any:
+    """Numba, loaded without SciPy's linear algebra; what is compiled and needs it loads it then.
+
+    Numba loads all of it to see whether it is there, which takes a tenth of a second.
+    """
+    import numba
+    from numba.np import linalg
+
+    look = getattr(linalg, "ensure_blas", None)
+    if look is not None:
+        linalg.ensure_blas = _is_there
+        try:
+            importlib.import_module("numba.np.arraymath")
+        finally:
+            linalg.ensure_blas = look
+    return numba
+
+
+def _is_there() -> None:
+    """Stand in for what would raise ImportError: SciPy is installed with this package."""
+
+
 def kernel(function: F) -> F:
     """Compile with numba in nopython mode, cached on disk, without the interpreter's lock.
 
     Where no folder can be written, nothing is cached, and a line on standard error says so once.
     """
-    import numba
-
+    numba = _numba()
     config: Any = numba.config
     before = config.CACHE_DIR
     folder = _cache_dir(before)

@@ -2,6 +2,8 @@
 
 A record keeps its answer where its bit of a plane says so, and gives another by one uniform word
 where it does not; or it draws its report by one word from the law of its answer.
+
+Beside it: sums of words by code, by which answers are known again.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ __all__ = [
     "keep_or_draw_plain",
     "keep_or_step",
     "keep_or_step_plain",
+    "sum_by_code",
+    "sum_by_code_plain",
 ]
 
 Codes = npt.NDArray[Any]
@@ -138,3 +142,31 @@ def keep_or_step_plain(
         kept = int(plane[(start + i) // 64]) >> (start + i) % 64 & 1
         step = 1 + (int(word) * (n - 1) >> 64)
         out[i] = code if kept else (int(code) + step) % n
+
+
+@kernel
+def sum_by_code(codes: Codes, words: Words, sums: Words, counts: npt.NDArray[np.int64]) -> None:
+    """Add each record's word to the sum of its code, modulo 2**64, and count it.
+
+    Parameters
+    ----------
+    codes : integers, shape (n,)
+        From -1 on.
+    words : uint64, shape (n,)
+    sums : uint64, shape (m,)
+        The first one is of code -1.
+    counts : int64, shape (m,)
+    """
+    for i in range(codes.size):
+        place = np.int64(codes[i]) + 1
+        sums[place] += words[i]
+        counts[place] += 1
+
+
+def sum_by_code_plain(
+    codes: Codes, words: Words, sums: Words, counts: npt.NDArray[np.int64]
+) -> None:
+    """Plain statement of :func:`sum_by_code`."""
+    for code, word in zip(codes, words, strict=True):
+        sums[code + 1] = (int(sums[code + 1]) + int(word)) % 2**64
+        counts[code + 1] += 1

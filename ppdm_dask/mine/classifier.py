@@ -408,7 +408,7 @@ def _weighted(records: Records, sample_weight: Any) -> Records:
         raise RecordsError("sample_weight: every weight is zero", sample_weight)
     if not inside.all():
         records, weights = records.take(np.flatnonzero(inside)), weights[inside]
-    return records.surveyed(weights=weights, strata=records.strata)
+    return records.surveyed_by(weights=weights)
 
 
 def check_inputs(X: Any, names: Iterable[str], categories: Mapping[str, tuple[str, ...]]) -> None:

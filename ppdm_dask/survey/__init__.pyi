@@ -16,6 +16,7 @@ from .mining import Mined as Mined
 from .mining import load_reports as load_reports
 from .mining import mine_files as mine_files
 from .mining import predict_file as predict_file
+from .mining import regress_files as regress_files
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources
 from .plan import plan as plan

@@ -26,7 +26,6 @@ from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError,
 from ppdm_dask.files.columns import cell_texts
 from ppdm_dask.files.reader import (
     AS_FOUND,
-    BLOCK,
     Block,
     DataFile,
     Reading,
@@ -146,7 +145,9 @@ def _parquet(
     fields = []
     for name in about.codebook.names:
         kind = pa.int32() if labels[name] is None else pa.dictionary(pa.int32(), pa.string())
-        fields.append(pa.field(name, pa.binary(sets[name]) if name in sets else kind))
+        # A report is always there: nothing has to say so, value by value.
+        kind = pa.binary(sets[name]) if name in sets else kind
+        fields.append(pa.field(name, kind, nullable=False))
     fields += [pa.field(name, kind) for name, kind in kept.items()]
     schema = pa.schema(fields)
     # Statistics of a column would say what is the least and the greatest report there.
@@ -218,7 +219,7 @@ def disguise_file(
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
     accept: Sequence[str] = (),
-    block: int = BLOCK,
+    block: int | None = None,
     how: Reading = AS_FOUND,
     place: Place = HERE,
     progress: Progress | None = None,
@@ -248,8 +249,8 @@ def disguise_file(
         Columns to leave out.
     accept : sequence of str
         Attributes, labels, or ``attribute=label``, that reports may make certain or nearly so.
-    block : int
-        Records held at a time.
+    block : int, optional
+        Records held at a time; by default more of few columns than of many.
     how : Reading
         How the files are to be read, as far as that is told.
     place : Place
@@ -356,7 +357,7 @@ class _Disguise:
 
     about: About
     others: tuple[tuple[str, Any], ...]
-    block: int
+    block: int | None
     key: Stream | SealedStream
     sketchers: tuple[Sketcher, ...]
     paths: tuple[Path, ...]

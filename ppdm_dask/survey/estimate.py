@@ -25,6 +25,9 @@ from ppdm_dask.inference import (
     evidence_of,
     sum_weights,
 )
+from ppdm_dask.inference.clusters import Lone, Replicates, check_lone
+from ppdm_dask.inference.contrasts import Comparison
+from ppdm_dask.inference.likelihood import pseudo_mle
 from ppdm_dask.inference.uncertainty import METHODS, IntervalMethod, check_estimand, normal_quantile
 from ppdm_dask.shown import given, listed, shown
 from ppdm_dask.survey.counts import Source, Sources, count_files, imported_of, total_of
@@ -61,15 +64,14 @@ def sum_files(
     DataError
         One line that names the file, the column and the row at fault.
     """
-    extra = [name for name in (question.weights, question.strata) if name]
-    names = [*_asked(design, question), *extra]
+    names = [*_asked(design, question), *question.columns_of_survey]
     work = partial(_summed, codebook=codebook, design=design, question=question)
     found: WeightSums | GroupedSums = total_of(work, sources, names, client, done)
     return found
 
 
 def _asked(design: Design, question: Question) -> tuple[str, ...]:
-    return covering(design, (*question.over, *question.by, *question.where))
+    return covering(design, dict.fromkeys((*question.over, *question.by, *question.where)))
 
 
 def _summed(
@@ -84,12 +86,10 @@ def _summed(
             else:
                 yield sum_weights(reports, design, over, where), len(reports)
         return
-    for option in ("weights", "strata"):
-        if getattr(question, option):
-            raise DataError(
-                f"{source.path}: counts keep no column for --{option}; give the reports",
-                source.path,
-            )
+    for option in question.survey:
+        raise DataError(
+            f"{source.path}: counts keep no column for --{option}; give the reports", source.path
+        )
     here = [(source.place, source.about)]
     table = count_files(here, codebook, design, _asked(design, question))
     made = evidence_of(table, design, over, by, where) if by else None
@@ -97,10 +97,9 @@ def _summed(
 
 
 def _surveyed(source: Source, design: Design, question: Question) -> Iterator[Reports]:
-    """Reports of a file, block by block, with survey weights and strata."""
+    """Reports of a file, block by block, with the columns of a survey."""
     path, about = source.path, source.about
-    names = _asked(design, question)
-    extra = [name for name in (question.weights, question.strata) if name]
+    names, extra = _asked(design, question), question.columns_of_survey
     for name in extra:
         if name not in about.undisguised:
             kept = listed(about.undisguised) or "none"
@@ -108,51 +107,60 @@ def _surveyed(source: Source, design: Design, question: Question) -> Iterator[Re
                 f"{path}: column {shown(name)} was not kept undisguised; columns that were: {kept}",
                 name,
             )
-    if question.weights in about.codebook.names:
-        raise DataError(
-            f"{path}: column {shown(question.weights)} holds categories of the codebook, no "
-            "numbers; "
-            "survey weights are kept as numbers where the codebook does not name them",
-            path,
-        )
+    for option, columns in question.survey.items():
+        for name in columns if option not in LABELS else ():
+            if name in about.codebook.names:
+                raise DataError(
+                    f"{path}: column {shown(name)} holds categories of the codebook, no numbers; "
+                    f"{WHAT[option]} are kept as numbers where the codebook does not name them",
+                    path,
+                )
     for name in names:
         if name not in about.codebook.names:
             there = listed(about.codebook.names)
             raise DataError(f"{path}: holds no attribute {shown(name)}; there are {there}", name)
-    for block in read_reports(source.place, about, names, list(dict.fromkeys(extra))):
-        reports, offset = block.reports, block.reports.offset
-        if question.weights:
-            values = _weights(path, block.others[question.weights], offset)
-            reports = reports.surveyed(values, reports.strata)
-        if question.strata:
-            codes = _strata(path, block.others[question.strata], offset)
-            reports = reports.surveyed(reports.weights, codes)
-        yield reports
+    for block in read_reports(source.place, about, names, list(extra)):
+        offset, found = block.reports.offset, {}
+        for option, columns in question.survey.items():
+            each = [_column(path, option, block.others[name], offset) for name in columns]
+            found[option] = np.stack(each, axis=1) if option == "replicates" else each[0]
+        yield block.reports.surveyed(**found)
 
 
-def _weights(path: Path, values: Any, offset: int) -> Any:
+WHAT = {
+    "weights": "survey weights",
+    "strata": "strata",
+    "clusters": "clusters",
+    "fpc": "sampled fractions or numbers of clusters",
+    "replicates": "replicate weights",
+}
+"""What messages call the columns of a survey."""
+
+LABELS = ("strata", "clusters")
+
+
+def _column(path: Path, option: str, values: Any, offset: int) -> Any:
+    """A column of a survey: numbers, or codes of labels."""
+    where = f"{path}: column {shown(values.name)}, row"
+    if option in LABELS:
+        positions, texts = factorise(values)
+        if (positions < 0).any():
+            row = int(np.argmax(positions < 0)) + offset
+            what = "stratum" if option == "strata" else "cluster"
+            raise DataError(f"{where} {row}: no {what} is given", path)
+        # A number that follows from the text: files are read in any order, by processes apart.
+        codes = np.array([_number(text) for text in texts], np.int64)
+        return codes[positions]
     numbers, wrong = read_numbers(values)
-    wrong = wrong | ~(numbers > 0)
+    low = numbers >= 0 if option == "replicates" else numbers > 0
+    wrong = wrong | ~low
     if wrong.any():
         row = int(np.argmax(wrong))
+        right = "numbers of 0 or more" if option == "replicates" else "positive numbers"
         raise DataError(
-            f"{path}: column {shown(values.name)}, row {row + offset}: {shown(values.iloc[row])}; "
-            "survey weights are positive numbers",
-            path,
+            f"{where} {row + offset}: {shown(values.iloc[row])}; {WHAT[option]} are {right}", path
         )
     return numbers
-
-
-def _strata(path: Path, values: Any, offset: int) -> Any:
-    positions, texts = factorise(values)
-    if (positions < 0).any():
-        row = int(np.argmax(positions < 0)) + offset
-        raise DataError(
-            f"{path}: column {shown(values.name)}, row {row}: no stratum is given", path
-        )
-    # A number that follows from the text: files are read in any order, by processes apart.
-    codes = np.array([_number(text) for text in texts], np.int64)
-    return codes[positions]
 
 
 def _number(text: str) -> int:
@@ -179,8 +187,12 @@ class Question:
     estimand : {"population", "file"}
     where : mapping of attribute to labels
         Condition within which proportions are asked for.
-    weights, strata : str, optional
+    weights, strata, clusters, fpc : str, optional
         Columns that were kept undisguised.
+    replicates : Replicates, optional
+        Replicate weights, by the names of such columns.
+    lone : {"fail", "certainty", "adjust", "average"}
+        About strata with a single cluster.
     interval : {"score", "wald"}
         Of estimates by inversion; those of the likelihood have their own.
     by : tuple of str
@@ -196,6 +208,24 @@ class Question:
     strata: str | None = None
     interval: IntervalMethod = "score"
     by: tuple[str, ...] = ()
+    clusters: str | None = None
+    fpc: str | None = None
+    replicates: Replicates | None = None
+    lone: Lone = "fail"
+
+    @property
+    def survey(self) -> dict[str, tuple[str, ...]]:
+        """Names of columns by what they are of a survey, as far as they are given."""
+        single = {name: getattr(self, name) for name in ("weights", "strata", "clusters", "fpc")}
+        found: dict[str, tuple[str, ...]] = {n: (x,) for n, x in single.items() if x}
+        if self.replicates is not None:
+            found["replicates"] = tuple(self.replicates.weights)
+        return found
+
+    @property
+    def columns_of_survey(self) -> tuple[str, ...]:
+        """All of these names, each once."""
+        return tuple(dict.fromkeys(name for names in self.survey.values() for name in names))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -210,6 +240,7 @@ class Question:
     def check(self, codebook: Codebook, design: Design) -> None:
         """Raise InputError where the question cannot be answered, whatever the files hold."""
         check_estimand(self.estimand)
+        check_lone(self.lone)
         normal_quantile(self.level)
         if self.interval not in METHODS:
             raise InputError(
@@ -235,21 +266,33 @@ class Question:
                     f"--by: {shown(name)} is in --{where} too; name it in one of them", name
                 )
         for name in self.where:
-            if name in self.over:
+            if name in self.over and len(self.where[name]) < 2:
                 raise InputError(
-                    f"--where: {shown(name)} is in --over too; name it in one of them", name
+                    f"--where: {shown(name)} is in --over too; give two or more of its labels, "
+                    "whose shares are asked for, or name it in one of them",
+                    name,
                 )
+        if self.replicates is not None and not self.weights:
+            raise InputError("--replicates: --weights is needed too, for the estimate itself")
+        if self.estimand == "file":
+            for option in ("clusters", "fpc", "replicates"):
+                if option in self.survey:
+                    raise InputError(
+                        f"--{option}: errors about these records are of the disguise alone; leave "
+                        "it out, or ask for the population"
+                    )
         for block in design.blocks:
             if {*self.columns, *self.where} & {*block.attributes}:
                 block.require_inverse()
         if self.method == "invert":
             return
-        for option, value in (
-            ("by", self.by),
-            ("where", self.where),
-            ("weights", self.weights),
-            ("strata", self.strata),
-        ):
+        asked: dict[str, Any] = {"by": self.by, "where": self.where}
+        tall = any(
+            b.n_reported != b.n_true for b in design.blocks if {*self.over} & {*b.attributes}
+        )
+        if self.method == "em" or tall:
+            asked |= self.survey
+        for option, value in asked.items():
             if value:
                 raise InputError(
                     f"--method {self.method}: takes plain counts, no --{option}; use invert", value
@@ -258,7 +301,7 @@ class Question:
             raise InputError(
                 f"--method {self.method}: is about the population; use invert for this file"
             )
-        if self.needs_sums(design):
+        if self.sets(design):
             raise InputError(f"--method {self.method}: takes no reports that are sets; use invert")
         if rest := [name for name in covering(design, self.over) if name not in self.over]:
             raise InputError(
@@ -269,8 +312,11 @@ class Question:
 
     def needs_sums(self, design: Design) -> bool:
         """Whether event weights are summed report by report, and no table is inverted."""
-        sets = any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
-        return sets or bool(self.by or self.where or self.weights or self.strata)
+        return self.sets(design) or bool(self.by or self.where or self.survey)
+
+    def sets(self, design: Design) -> bool:
+        """Whether reports of what is asked for are sets."""
+        return any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
 
     def allows(self, method: Method, codebook: Codebook, design: Design) -> bool:
         """Whether another method could answer the same question."""
@@ -300,6 +346,8 @@ class Answer:
         Whether ``--method mle`` could answer the question.
     imported : Imported, optional
         Of reports that people randomised themselves.
+    comparison : Comparison, optional
+        Of the groups, where there are some.
     """
 
     question: Question
@@ -310,6 +358,7 @@ class Answer:
     whole: tuple[str, ...] = ()
     likelihood: bool = False
     imported: Imported | None = None
+    comparison: Comparison | None = None
 
     @property
     def negative(self) -> int:
@@ -323,12 +372,18 @@ def estimate_files(
     design: Design,
     question: Question,
     *,
+    reference: Sequence[str] | None = None,
     client: Client | None = None,
     done: Callable[[int], None] | None = None,
 ) -> Answer:
     """Estimate joint proportions from files of reports and counts.
 
-    Parameters as of :func:`ppdm_dask.survey.counts.count_files`.
+    Parameters as of :func:`ppdm_dask.survey.counts.count_files`, and
+
+    Parameters
+    ----------
+    reference : sequence of str, optional
+        Labels of the group that others are compared with; the first by default.
 
     Raises
     ------
@@ -341,7 +396,10 @@ def estimate_files(
     evidence: Evidence
     if question.needs_sums(design):
         evidence = sum_files(sources, codebook, design, question, client=client, done=done)
-        found = estimate(evidence, estimand=question.estimand)
+        errors = question.estimand, question.lone, question.replicates
+        found = evidence.estimate(*errors)
+        if question.method == "mle":
+            found = pseudo_mle(found, design)
     else:
         evidence = table = count_files(
             sources, codebook, design, question.over, client=client, done=done
@@ -354,6 +412,9 @@ def estimate_files(
             estimand=question.estimand,
         )
     cells = found.rows(question.level, question.interval)
+    # Labels that a condition on the same attribute rules out have no share by definition.
+    allowed = {i: question.where[n] for i, n in enumerate(question.columns) if n in question.where}
+    cells = [c for c in cells if all(c.labels[i] in labels for i, labels in allowed.items())]
     if question.method != "invert" and table is not None and len(cells) <= MAX_LIKELIHOOD:
         cells = [_of_the_likelihood(cell, found, table, design) for cell in cells]
     methods = dict.fromkeys(c.method for c in cells if not np.isnan(c.lower))
@@ -367,6 +428,7 @@ def estimate_files(
         whole,
         question.allows("mle", codebook, design),
         imported_of(sources),
+        None if found.compared is None else found.compare(reference, question.level),
     )
 
 

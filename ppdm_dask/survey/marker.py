@@ -160,19 +160,25 @@ class Sketcher:
 
     def sketch(self, frame: pd.DataFrame, row: int) -> Sketch:
         """Sketch of the records from a row of a file on."""
+        # Loading compiled code takes a while.
+        from ppdm_dask.kernels.disguise import sum_by_code
+
         n = len(frame)
         words = KeyedStream(self._key).source().words(n, row)
         sums: dict[str, tuple[int, int]] = {}
         counts: dict[str, Counter[bytes] | None] = {}
         for name in self.names:
             positions, texts = coded(frame[name])
-            # The last one, position -1, stands for missing values.
-            keyed = [_hash(self._key, text) for text in (*texts, None)]
+            # The first one, position -1, stands for missing values.
+            keyed = [_hash(self._key, text) for text in (None, *texts)]
             table = np.frombuffer(b"".join(keyed), "<u8").reshape(-1, 2)
-            first, second = (int(np.dot(words, table[:, j][positions])) for j in (0, 1))
+            # One sum of words for each answer: its hash is multiplied with that.
+            by_answer = np.zeros(len(keyed), np.uint64)
+            found = np.zeros(len(keyed), np.int64)
+            sum_by_code(positions, words, by_answer, found)
+            first, second = (int(np.dot(by_answer, table[:, j])) for j in (0, 1))
             sums[name] = first, second
-            found = np.bincount(positions.astype(np.int64) + 1, minlength=len(keyed)).tolist()
-            by_hash = dict(zip([keyed[-1], *keyed[:-1]], found, strict=True))
+            by_hash = dict(zip(keyed, found.tolist(), strict=True))
             counts[name] = _unless_rich(Counter({key: c for key, c in by_hash.items() if c}))
         return Sketch(n, sums, counts)
 

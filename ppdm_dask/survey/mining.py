@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.files.columns import cell_texts, spreadsheet_safe
 from ppdm_dask.files.reader import AS_FOUND, BLOCK, Reading, open_data
@@ -26,10 +27,11 @@ from ppdm_dask.survey.reports import all_reports
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.inference.regression import GLM
     from ppdm_dask.mine.classifier import Classifier
     from ppdm_dask.survey.parts import Sources
 
-__all__ = ["Mined", "load_reports", "mine_files", "predict_file"]
+__all__ = ["Mined", "load_reports", "mine_files", "predict_file", "regress_files"]
 
 
 def load_reports(
@@ -147,6 +149,41 @@ def mine_files(
         errors = (s * each.standard_error for s, each in zip(share, scores, strict=True))
         accuracy = Estimate.single(value, math.hypot(*errors), len(reports))
     return Mined(make().fit(reports), accuracy, reports.simulated)
+
+
+def regress_files(
+    sources: Sources, model: GLM, codebook: Codebook, design: Design, **survey: str | None
+) -> GLM:
+    """Fit a regression to files of reports.
+
+    Parameters
+    ----------
+    sources : list of (Path, About)
+        As :func:`ppdm_dask.survey.open_sources` gives them.
+    model : GLM
+        Its names are attributes, or columns that were kept.
+    codebook, design
+        Those of the files.
+    **survey : str, optional
+        Names of the columns of weights, strata, clusters and fpc.
+
+    Returns
+    -------
+    GLM
+        The model, fitted.
+
+    Raises
+    ------
+    DataError, RecordsError, InputError
+    """
+    wanted = model.variables()
+    names = covering(design, [name for name in wanted if name in codebook.names])
+    beside = [name for name in wanted if name not in codebook.names]
+    beside += [name for name in survey.values() if name is not None and name not in beside]
+    if not names:
+        raise InputError(f"formula: {listed(wanted)}: none is an attribute of the codebook", wanted)
+    reports = all_reports(sources, names, beside)
+    return model.fit(reports, **survey)
 
 
 def predict_file(

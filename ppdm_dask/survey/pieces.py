@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppdm_dask.cluster.spread import summed
-from ppdm_dask.files.arrow import ArrowColumns
-from ppdm_dask.files.datafile import Block
+from ppdm_dask.files.arrow import ArrowColumns, together
+from ppdm_dask.files.datafile import RECORDS, Block
 from ppdm_dask.files.reader import AS_FOUND, Reading, open_data
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ppdm_dask.files.datafile import DataFile
 
 __all__ = ["Piece", "Span", "cut", "placed"]
-
-RECORDS = 1 << 20
-"""Records of a piece, which row groups may exceed."""
 
 LINE_BYTES = 32
 """Of a text file whose records are not known before it is read."""
@@ -59,20 +56,16 @@ class Span:
     start: int
     how: Reading = AS_FOUND
 
-    def blocks(self, columns: Sequence[str], size: int, kept: Collection[str]) -> Iterator[Block]:
+    def blocks(
+        self, columns: Sequence[str], size: int | None, kept: Collection[str]
+    ) -> Iterator[Block]:
         """Records in blocks, whose offset is that in the file."""
         file = open_data(self.path, how=self.how)
         if self.groups is None:
             yield from file.blocks(columns, size, kept=kept)
             return
-        row = self.row
-        for group in self.groups:
-            # A name is in one of the two, and columns come in the order of the file.
-            frame = file.row_group(group, [n for n in columns if n not in kept], kept=kept)
-            for low in range(0, len(frame), size):
-                part = frame.iloc[low : low + size].reset_index(drop=True)
-                yield Block(part, row + low, [])
-            row += len(frame)
+        for block in file.blocks_of(self.groups, columns, size, kept=kept):
+            yield replace(block, offset=self.row + block.offset)
 
 
 @dataclass(frozen=True)
@@ -108,16 +101,9 @@ def _spans(file: DataFile, number: int, how: Reading) -> Iterator[Span]:
         yield Span(file.path, number, None, 0, records, False, 0, how)
         return
     sizes = file.row_groups()
-    groups: list[int] = []
-    first = row = 0
-    for group, size in enumerate(sizes):
-        if groups and row + size - first > RECORDS:
-            yield Span(file.path, number, tuple(groups), first, row - first, True, first)
-            groups, first = [], row
-        groups.append(group)
-        row += size
-    whole = len(groups) == len(sizes)
-    yield Span(file.path, number, None if whole else tuple(groups), first, row - first, True, first)
+    for groups, first, last in together(sizes, RECORDS):
+        some = None if len(groups) == len(sizes) else groups
+        yield Span(file.path, number, some, first, last - first, True, first)
 
 
 def placed(

@@ -13,7 +13,7 @@ from ppdm_dask.data.codebook import Reports
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.columns import coded, look_up
 from ppdm_dask.files.parquet import reading_parquet
-from ppdm_dask.files.reader import BLOCK, DataFile, open_data
+from ppdm_dask.files.reader import DataFile, open_data
 from ppdm_dask.files.regular import ending, read_bounded, require_file
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import KEY, About, file_checksum, sealed
@@ -158,7 +158,7 @@ def read_reports(
     about: About,
     names: Sequence[str],
     others: Sequence[str] = (),
-    size: int = BLOCK,
+    size: int | None = None,
 ) -> Iterator[ReportBlock]:
     """Read some attributes of reports, a block at a time.
 

@@ -7,11 +7,13 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from ppdm_dask.inference import Fit, Interval
-    from ppdm_dask.survey.estimate import Answer
+    from ppdm_dask.survey.estimate import Answer, Question
 
 __all__ = ["FEW", "name_cell", "statements"]
 
@@ -30,7 +32,7 @@ NAMED = 8
 
 def statements(found: Answer) -> list[str]:
     """Sentences on the estimand, the method, the intervals, and the limits of all three."""
-    return [*_what(found), *_limits(found)]
+    return [*_what(found), *_groups(found), *_limits(found)]
 
 
 def _what(found: Answer) -> Iterator[str]:
@@ -47,11 +49,11 @@ def _what(found: Answer) -> Iterator[str]:
     if question.by:
         groups = " and ".join(question.by)
         yield f"within: each category of {groups}; their sizes are themselves estimates"
-    if question.weights or question.strata:
-        parts = [("weights", question.weights), ("strata", question.strata)]
-        yield "survey: " + ", ".join(f"{what} from {shown(name)}" for what, name in parts if name)
+    if question.survey:
+        yield "survey: " + ", ".join(_survey(question))
+        yield from _design_effect(found)
     ratio = question.needs_ratio
-    if ratio and not question.by:
+    if ratio and not question.by and not {"clusters", "replicates"} & {*question.survey}:
         yield (
             f"effective size: {made.effective_size:,.0f} of {reports}; unequal weights and a "
             "condition leave fewer to go by"
@@ -68,8 +70,11 @@ def _what(found: Answer) -> Iterator[str]:
         what = f"intervals: {100 * question.level:.4g} %, {found.intervals}"
         if made.freedom is not None and found.intervals in ("score", "Wald"):
             what += f", Student's t with {made.freedom:,.0f} degrees of freedom"
+        bounded = made.bounded and question.interval == "score"
         yield what + {
-            "score": "; may leave 0 and 1 where estimates do",
+            "score": "; within 0 and 1, whatever the estimates are"
+            if bounded
+            else "; may leave 0 and 1 where estimates do",
             "Wald": f"; good from about {FEW} effective reports, away from 0 and 1",
         }.get(found.intervals, "")
     if (factor := _widening(found)) is not None:
@@ -79,11 +84,56 @@ def _what(found: Answer) -> Iterator[str]:
         )
 
 
+def _survey(question: Question) -> Iterator[str]:
+    """What is known of the sample, from which columns."""
+    for what, columns in question.survey.items():
+        if what != "replicates":
+            yield f"{what} from {shown(columns[0])}"
+    if question.replicates is not None:
+        yield f"{len(question.replicates.weights):,} replicate weights ({question.replicates.kind})"
+    if question.lone != "fail":
+        yield f"strata with a single cluster by {question.lone!r}"
+
+
+def _design_effect(found: Answer) -> Iterator[str]:
+    """How much larger variances are than those of a simple random sample."""
+    made = found.estimate
+    effects = np.ravel(made.design_effect)
+    few = np.zeros(effects.shape, bool) if made.few is None else np.ravel(made.few)
+    known = effects[np.isfinite(effects) & (effects > 0) & ~few]
+    if not known.size or found.question.estimand == "file":
+        return
+    middle = float(np.median(known))
+    several = ""
+    if known.size > 1 and known.max() > 1.05 * known.min():
+        several = f" (from {known.min():.2f} to {known.max():.2f})"
+    what = ", against a simple random sample"
+    if not (found.question.by or found.question.where):
+        what = (
+            f"; {made.n:,} reports say as much as {made.n / middle:,.0f} of a simple random sample"
+        )
+    yield f"design effect: {middle:.2f}{several}{what}"
+
+
+def _groups(found: Answer) -> Iterator[str]:
+    """Whether groups differ."""
+    if found.comparison is None or math.isnan(found.comparison.test.p_value):
+        return
+    test = found.comparison.test
+    names = " and ".join(found.question.by)
+    one, two = test.freedom
+    differ = "differ" if test.p_value < 0.05 else "cannot be told to differ"
+    yield (
+        f"groups: proportions {differ} between categories of {names} (F = {test.statistic:.4g} on "
+        f"{one:.3g} and {two:,.0f} degrees of freedom, p = {test.p_value:.2g}, by Rao and Scott)"
+    )
+
+
 def _widening(found: Answer) -> float | None:
     """Standard errors over those of undisguised answers, by their median."""
     made = found.estimate
     question = found.question
-    if question.needs_ratio or question.strata or question.estimand == "file":
+    if question.needs_ratio or question.survey or question.estimand == "file":
         return None
     ratios = [
         cell.standard_error / math.sqrt(cell.value * (1 - cell.value) / made.n)
@@ -168,7 +218,9 @@ def _errors(found: Answer, names: tuple[str, ...]) -> Iterator[str]:
             "may be chance"
         )
     if rest:
-        why = "there are fewer than two reports" if made.n < 2 else "a stratum has one report only"
+        why = "a stratum has one report only; --lone names remedies"
+        if made.n < 2:
+            why = "there are fewer than two reports"
         if found.question.estimand == "file" and made.n > 1:
             why = "their unbiased variance is below 0"
         yield f"undefined: standard errors of {_named(rest, names)}, as {why}"
