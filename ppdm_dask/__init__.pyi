@@ -58,6 +58,7 @@ from .randomness import Stream as Stream
 from .search.optimize import chosen_design as chosen_design
 from .search.optimize import optimize as optimize
 from .survey.mining import load_reports as load_reports
+from .survey.plan import Plan as Plan
 from .survey.plan import plan as plan
 
 __version__: str

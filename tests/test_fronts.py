@@ -308,7 +308,7 @@ def test_a_finished_run_keeps_no_checkpoints(result):
 @pytest.mark.cluster
 def test_a_run_that_is_killed_in_mid_evolution_goes_on_to_the_same_digest(tmp_path):
     """Through the command, with every process killed at once while a search is half done."""
-    search = {**CONFIG["search"], "generations": 6_000, "memetic_generations": 2_000}
+    search = {**CONFIG["search"], "generations": 3_000, "memetic_generations": 1_000}
     config = {
         "about": CONFIG["about"],
         "prior": CONFIG["prior"][:1],
@@ -342,7 +342,7 @@ def test_a_run_that_is_killed_in_mid_evolution_goes_on_to_the_same_digest(tmp_pa
     (folder,) = (tmp_path / "killed").iterdir()
     assert kept[0].is_file() and not (folder / "result.nc").exists()
     facts, _ = read_checkpoint(kept[0], 1 << 26)
-    assert 0 < facts["generation"] < 6_000
+    assert 0 < facts["generation"] < 3_000
     resumed = digest_of(begin("killed", 1))
     assert resumed == digest_of(begin("serial", 0)) and resumed.startswith("digest: ")
     assert not (folder / "checkpoints").exists()

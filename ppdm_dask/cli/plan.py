@@ -1,184 +1,226 @@
-"""``ppdm plan``: which design, how many reports, which device, before anybody is asked."""
+"""``ppdm plan``: designs compared before the field, and the protocol of the chosen one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.options import Force, Json
+from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
+from ppdm_dask.shown import listed
 
-__all__ = ["plan"]
-
-FILES = ("design.toml", "protocol.txt", "protocol.html")
+OPTIONS = {
+    "half_width": "--half-width",
+    "half_width, difference": "--half-width, --difference",
+    "difference": "--difference",
+    "level": "--level",
+    "power": "--power",
+    "max_posterior": "--max-posterior",
+    "max_posterior, epsilon": "--max-posterior, --epsilon",
+    "epsilon": "--epsilon",
+    "guard": "--guard",
+    "trait": "--trait",
+    "design_effect": "--design-effect",
+    "nonresponse": "--nonresponse",
+    "prior": "--prior",
+    "design": "--design",
+}
+"""Parameters of :func:`ppdm_dask.plan` as the command line calls them."""
 
 
 def plan(
-    prevalence: Annotated[
-        float | None,
-        typer.Option(metavar="P", help="Guessed share of “yes”; or --prior.", show_default=False),
-    ] = None,
     prior: Annotated[
-        Path | None,
+        str,
         typer.Option(
-            metavar="FILE",
-            help="TOML: attribute, and a table [prior] of categories and guessed shares.",
+            metavar="P|FILE",
+            help="Guessed share of the sensitive answer, or TOML with a table [prior].",
             show_default=False,
         ),
-    ] = None,
+    ],
     half_width: Annotated[
         float | None,
-        typer.Option(metavar="H", help="Of the intervals, as a share: 0.03.", show_default=False),
+        typer.Option(metavar="H", help="Wanted half-width of the interval.", show_default=False),
     ] = None,
     difference: Annotated[
         float | None,
-        typer.Option(
-            metavar="D", help="Or: of two groups, to be found with --power.", show_default=False
-        ),
+        typer.Option(metavar="D", help="Difference of two groups to find.", show_default=False),
     ] = None,
-    power: Annotated[float, typer.Option(metavar="P", help="Of finding the difference.")] = 0.8,
-    level: Annotated[float, typer.Option(metavar="L", help="Of intervals and tests.")] = 0.95,
+    level: Annotated[float, typer.Option(metavar="L", help="Level of the interval.")] = 0.95,
+    power: Annotated[float, typer.Option(metavar="P", help="Power, with --difference.")] = 0.8,
     max_posterior: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            help="Privacy: what a report may make of a category's probability.",
-            show_default=False,
-        ),
+        typer.Option(metavar="P", help="Most that a report may reveal.", show_default=False),
     ] = None,
     epsilon: Annotated[
         float | None,
+        typer.Option(metavar="E", help="Largest log likelihood ratio.", show_default=False),
+    ] = None,
+    guard: Annotated[
+        Literal["trait", "all"] | None,
         typer.Option(
-            metavar="E",
-            help="Or: a report at most exp(E) times likelier for one answer.",
-            show_default=False,
+            help="Answers that --max-posterior guards.",
+            show_default="the sensitive one of two, else all",
         ),
     ] = None,
-    sensitive: Annotated[
+    attribute: Annotated[
         str | None,
-        typer.Option(
-            metavar="LABEL",
-            help="The category whose probability counts.",
-            show_default="yes, of --prevalence; else every one",
-        ),
+        typer.Option(metavar="NAME", help="Name of the attribute.", show_default="answer"),
+    ] = None,
+    trait: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="The sensitive one of two.", show_default="yes"),
+    ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take labels from it.", show_default=False),
     ] = None,
     design_effect: Annotated[
         float, typer.Option(metavar="X", help="Of clusters and weights.")
     ] = 1.0,
-    response: Annotated[float, typer.Option(metavar="R", help="Share of people who report.")] = 1.0,
-    attribute: Annotated[
+    nonresponse: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share who give no report.")
+    ] = 0.0,
+    design: Annotated[
         str | None,
-        typer.Option(metavar="A", help="Name for the design file.", show_default="answer"),
+        typer.Option(
+            metavar="ID", help="Family for --out.", show_default="fewest reports with a device"
+        ),
     ] = None,
     question: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="As people are asked it.", show_default=False),
+        str | None, typer.Option(metavar="TEXT", help="As people are asked.", show_default=False)
     ] = None,
-    choose: Annotated[
-        str | None,
-        typer.Option(metavar="DESIGN", help="The one to write.", show_default="fewest reports"),
+    texts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML of translated texts.", show_default=False),
     ] = None,
-    computed: Annotated[
-        bool, typer.Option("--computed", help="Write what a computer draws, and no device.")
-    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Write the design and its protocol there.", show_default=False
+            metavar="DIR", help="Write design.toml and the protocol here.", show_default=False
         ),
     ] = None,
-    force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Plan a survey: designs at a privacy floor, reports they need, devices that make them."""
-    if (prevalence is None) == (prior is None):
-        raise InputError("--prevalence or --prior is needed, and only one of them", prior)
-    guess: Any = prevalence
-    name = attribute or "answer"
-    if prior is not None:
-        stated, labels, shares = pp.survey.one_prior(prior)
-        guess, name = dict(zip(labels, shares, strict=True)), attribute or stated
-    if out is not None:
-        _require_folder(out, force)
+    """Compare designs before the field: reports needed, privacy, devices, protocol."""
+    shares, name = _prior(prior, attribute, trait, codebook)
     try:
         found = pp.plan(
-            guess,
+            shares,
             half_width=half_width,
             difference=difference,
-            power=power,
             level=level,
+            power=power,
             max_posterior=max_posterior,
             epsilon=epsilon,
-            sensitive=sensitive,
+            guard=guard,
+            trait=trait,
             design_effect=design_effect,
-            response=response,
+            nonresponse=nonresponse,
             attribute=name,
             question=question,
+            wording=texts,
         )
-        option = None if out is None and choose is None else _chosen(found, choose, computed)
+        chosen = found.choose(design)
     except InputError as error:
-        raise InputError(_as_options(str(error)), error.subject) from None
-    if out is not None and option is not None:
-        found.write(out, option)
+        # The function names its parameter; the user typed an option.
+        key, _, what = str(error).partition(": ")
+        if key not in OPTIONS:
+            raise
+        raise InputError(f"{OPTIONS[key]}: {what}", error.subject) from None
+    written: dict[str, str] = {}
+    if out is not None:
+        own(out)
+        paths = pp.report.write_protocol(found, out, design)
+        written = {key: str(path) for key, path in paths.items()}
     if as_json:
-        told = found.as_json()
-        if option is not None:
-            told["chosen"] = option.row() | {"digest": option.design.digest}
-        print_json(told | ({} if out is None else {"out": str(out)}))
+        print_json(found.to_dict() | {"chosen": chosen.family, "files": written})
         return
-    rows = [
-        [
-            each.family,
-            each.parameters.replace(" = ", "="),
-            f"{each.reports:,}",
-            f"{each.invited:,}",
-            f"{100 * each.max_posterior:.3g} %",
-            f"{each.epsilon:.3g}",
-            "not known" if each.ratio is None else f"{each.ratio:.2f}",
-            "" if each.device is None else each.device.device,
-        ]
-        for each in (*found.options, *found.made)
-    ]
-    head = ["design", "parameters", "reports", "to ask", "posterior", "epsilon", "vs best"]
-    print_rows([*head, "device"], rows, right=(2, 3, 4, 5, 6))
-    if any(math.isinf(each.epsilon) for each in (*found.options, *found.made)):
-        say("epsilon inf: some reports rule an answer out")
-    if option is not None and option.device is not None:
-        say(option.device.text)
-    if out is not None and option is not None:
-        say(f"{option.family}, {option.parameters}: {', '.join(str(out / file) for file in FILES)}")
+    _print(found, chosen, written)
 
 
-def _chosen(found: pp.survey.Plan, choose: str | None, computed: bool) -> pp.survey.Option:
-    if choose is not None:
-        devices = {each.family for each in found.made}
-        return found.option(choose, device=not computed and choose in devices)
-    among = found.options if computed or not found.made else found.made
-    return among[0]
+def _prior(
+    prior: str, attribute: str | None, trait: str | None, codebook: Path | None
+) -> tuple[float | Mapping[str, float], str]:
+    """Proportions, by label where labels are known, and the name of the attribute."""
+    book = None if codebook is None else pp.Codebook.from_toml(codebook)
+    try:
+        share = float(prior)
+    except ValueError:
+        path = Path(prior)
+        priors = pp.survey.read_priors(path)
+        if attribute is None:
+            name, _, _ = pp.survey.one_prior(path)
+        else:
+            name = attribute
+        if name not in priors:
+            raise InputError(
+                f"{path}: prior: has {listed(priors)}; --attribute {name} is needed", name
+            ) from None
+        shares = priors[name]
+        if book is not None:
+            pp.survey.check_prior_labels(path, {name: shares}, book)
+            shares = {label: shares[label] for label in book[name].categories}
+        return shares, name
+    if book is None:
+        return share, attribute or "answer"
+    if attribute is None or attribute not in book.names:
+        raise InputError(
+            f"--attribute: {codebook} has {listed(book.names)}; one of them is needed", attribute
+        )
+    labels = book[attribute].categories
+    named = trait if trait is not None else "yes"
+    if len(labels) != 2 or named not in labels:
+        raise InputError(
+            f"--prior: got {prior}; {attribute} has the labels {listed(labels)}: a file of "
+            "proportions is needed, or --trait with one of two labels",
+            prior,
+        )
+    if not 0 < share < 1:
+        raise InputError(f"--prior: got {prior}; a number between 0 and 1 is needed", prior)
+    return {label: share if label == named else 1 - share for label in labels}, attribute
 
 
-NAMES = ("half_width", "max_posterior", "design_effect")
-
-
-def _as_options(line: str) -> str:
-    """Parameters as the command line calls them."""
-    head, colon, rest = line.partition(":")
-    words = [f"--{word}" if word != "or" else word for word in head.split()]
-    return f"{' '.join(words)}{colon}{rest}".replace("_", "-") if colon else line
-
-
-def _require_folder(out: Path, force: bool) -> None:
-    own(out)
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out: got {str(out)!r}, which is a file; a folder is needed", out)
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
-    there = [name for name in FILES if (out / name).exists()]
-    if there and not force:
-        raise InputError(f"--out: {out / there[0]} is there already; --force replaces it", out)
+def _print(found: pp.Plan, chosen: Any, written: Mapping[str, str]) -> None:
+    rows, remarks = [], []
+    for row in found.rows:
+        if row.need is None:
+            remarks.append(f"{row.family}: {row.reason}")
+            continue
+        made = row.made
+        rows.append(
+            [
+                row.family,
+                ", ".join(f"{key} {value:.4g}" for key, value in row.parameters.items()),
+                f"{row.need.complete:,}",
+                f"{row.need.invited:,}",
+                f"{row.max_posterior:.3f}",
+                "inf" if math.isinf(row.epsilon) else f"{row.epsilon:.3f}",
+                "?" if row.times is None else f"{row.times:.3f}",
+                "" if made is None else f"{made.need.invited:,}",
+            ]
+        )
+        if made is not None:
+            odds = ", ".join(f"{key} {ratio}" for key, ratio in made.odds.items())
+            remarks.append(f"{row.family} by {' and '.join(made.devices)}: {odds}")
+    invited = "invited,\nby device"
+    header = ["design", "parameter", "reports", "invited", "worst", "epsilon", "x best", invited]
+    print_rows(header, rows, right=range(2, 8))
+    say()
+    for line in remarks:
+        say(line)
+    say(f"{found.limit[0].upper()}{found.limit[1:]}.")
+    made = chosen.made
+    text = chosen.text if made is None else made.text
+    recorded = chosen.recorded if made is None else made.recorded
+    say()
+    say(f"{chosen.family}: {text}")
+    say(recorded)
+    for path in written.values():
+        say(f"written: {path}")

@@ -342,14 +342,20 @@ class Design(Binding, ABC):
         """(B * B) @ reported, along axis 0: second moments of the event weights."""
         return _product(self.left_inverse() ** 2, reported)
 
-    def variance(self, prior: Prior) -> Floats:
-        """Variance of one report's weight for each joint category, where the truth has a prior.
+    def invert_transposed(self, true: Floats) -> Floats:
+        """B.T @ true, along axis 0: from a function of the truth to its weight per report."""
+        return _product(self.left_inverse().T, true)
 
-        ``E[w^2] - p^2``; that of an estimate from n reports is it over n.
+    def variance(self, prior: Prior) -> Floats:
+        """Variance of one report's estimate of each category, of people drawn from a prior.
+
+        ``E[B[x, y]^2] - p[x]^2``: divided by n it is the variance of the proportion estimated from
+        n reports.
 
         Parameters
         ----------
-        prior : array of shape (true categories,), or mapping of label to proportion
+        prior : array_like, shape of the block, or mapping of label to proportion
+            Joint law of the truth.
 
         Returns
         -------
@@ -358,15 +364,23 @@ class Design(Binding, ABC):
         Raises
         ------
         NotInvertible
-        DesignError
-            For no probabilities, or where the design is too large for a dense matrix.
-        """
-        p = formulas.check_prior(self, prior)
-        return self.invert_squared(self.apply(p)) - p**2
+            If nothing can be estimated from the reports.
 
-    def invert_transposed(self, true: Floats) -> Floats:
-        """B.T @ true, along axis 0: from a function of the truth to its weight per report."""
-        return _product(self.left_inverse().T, true)
+        Examples
+        --------
+        >>> from ppdm_dask import Warner
+        >>> Warner("a", 0.8).variance([0.9, 0.1]).round(6).tolist()
+        [0.534444, 0.534444]
+        """
+        self.require_inverse()
+        p = formulas.check_prior(self, prior)
+        # Rounding can leave -1e-17 where every report tells the truth of everybody.
+        found: Floats = np.maximum(self._second_moments(p) - p**2, 0.0)
+        return found
+
+    def _second_moments(self, p: Floats) -> Floats:
+        """Second moment of the weight of each category where the truth follows p."""
+        return self.invert_squared(self.apply(p))
 
     def weights(self, masks: Mapping[str, npt.NDArray[np.bool_]], codes: Codes) -> Floats:
         """Unbiased weights w(E, y) of an event for reported records.

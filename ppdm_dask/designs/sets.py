@@ -60,6 +60,10 @@ class SetDesign(Design):
         """Weights of a category inside and outside of reports of some sizes."""
 
     @abstractmethod
+    def category_moments(self) -> tuple[float, float]:
+        """Second moment of a category's weight where it is the truth, and where another one is."""
+
+    @abstractmethod
     def draw(self, true: npt.NDArray[np.int64], stream: Stream, start: int) -> Bits:
         """Reports of records ``start .. start + len(true)`` of a chunk, which the stream keys."""
 
@@ -105,6 +109,11 @@ class SetDesign(Design):
         B[:, possible] = np.where(inside[possible], within[:, None], without[:, None]).T
         B.flags.writeable = False
         return B
+
+    def _second_moments(self, p: Floats) -> Floats:
+        own, other = self.category_moments()
+        found: Floats = p * own + (1 - p) * other
+        return found
 
     def sizes(self, bits: Bits) -> npt.NDArray[np.int64]:
         """Categories in each report."""

@@ -112,6 +112,11 @@ class SubsetSelection(SetDesign):
         r, ones = self._other, np.ones(np.shape(size))
         return (1 - r) / (self.p - r) * ones, -r / (self.p - r) * ones
 
+    def category_moments(self) -> tuple[float, float]:
+        p, r = self.p, self._other
+        within, without = (float(w[0]) ** 2 for w in self.pair_weights(np.array([self.size])))
+        return p * within + (1 - p) * without, r * within + (1 - r) * without
+
     def draw(self, true: npt.NDArray[np.int64], stream: Stream, start: int) -> Bits:
         from ppdm_dask.kernels.draws import draw_subsets
 

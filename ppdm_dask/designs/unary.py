@@ -135,6 +135,21 @@ class UnaryEncoding(SetDesign):
         k, j = self.shape[0], self._information
         return 1 / k + (within - 1) / j, 1 / k + (without - 1) / j
 
+    def category_moments(self) -> tuple[float, float]:
+        from scipy.stats import binom
+
+        k, p, q = self.shape[0], self.p, self.q
+        within, without = (w**2 for w in self.pair_weights(np.arange(k + 1)))
+        law = binom.pmf(np.arange(k), k - 1, q)
+        inside = float(law @ (p * within[1:] + (1 - p) * without[:-1]))
+        # Of another truth: its own bit, and those of the k - 2 others.
+        rest = binom.pmf(np.arange(k - 1), k - 2, q)
+        outside = 0.0
+        for own, chance in ((1, p), (0, 1 - p)):
+            here = q * within[own + 1 : own + k] + (1 - q) * without[own : own + k - 1]
+            outside += chance * float(rest @ here)
+        return inside, outside
+
     def draw(self, true: npt.NDArray[np.int64], stream: Stream, start: int) -> Bits:
         k, stop = self.shape[0], start + len(true)
         words = -(-k // 64)

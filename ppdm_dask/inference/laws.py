@@ -299,36 +299,16 @@ def _(block: Flip) -> EventLaw:
 
 @_law_of_block.register
 def _(block: SubsetSelection) -> EventLaw:
-    k, p = block.shape[0], block.p
-    within, without = (float(w[0]) for w in block.pair_weights(np.array([block.size])))
-    other = (block.size - p) / (k - 1)
-    return _law(
-        p * within**2 + (1 - p) * without**2,
-        other * within**2 + (1 - other) * without**2,
-        min(within, without),
-        max(within, without),
-        k,
-    )
+    weights = [float(w[0]) for w in block.pair_weights(np.array([block.size]))]
+    return _law(*block.category_moments(), min(weights), max(weights), block.shape[0])
 
 
 @_law_of_block.register
 def _(block: UnaryEncoding) -> EventLaw:
-    from scipy.stats import binom
-
-    k, p, q = block.shape[0], block.p, block.q
-    size = np.arange(k + 1)
-    within, without = (w**2 for w in block.pair_weights(size))
-    law = binom.pmf(np.arange(k), k - 1, q)
-    inside = float(law @ (p * within[1:] + (1 - p) * without[:-1]))
-    # Of another truth: its own bit, and those of the k - 2 others.
-    rest = binom.pmf(np.arange(k - 1), k - 2, q)
-    outside = 0.0
-    for own, chance in ((1, p), (0, 1 - p)):
-        here = q * within[own + 1 : own + k] + (1 - q) * without[own : own + k - 1]
-        outside += chance * float(rest @ here)
-    low, high = block.pair_weights(size)
+    k = block.shape[0]
+    low, high = block.pair_weights(np.arange(k + 1))
     both = np.concatenate([low[1:], high[:-1]])
-    return _law(inside, outside, both.min(), both.max(), k)
+    return _law(*block.category_moments(), both.min(), both.max(), k)
 
 
 def _law_of_masks(block: Design, inside: Bools) -> EventLaw:

@@ -292,7 +292,7 @@ def write_report(run: str | Path) -> Path:
     stored = read_run(run)
     path = stored.folder.path / "report.html"
     view = view_run(stored, "run")
-    write_text(path, _render("report.html.j2", run=view, counts=_counts([view])))
+    write_text(path, render("report.html.j2", run=view, counts=_counts([view])))
     return path
 
 
@@ -324,7 +324,7 @@ def write_reproduction(document: str | Path) -> Path:
             continue
         views.append(view_run(stored, f"run{i}"))
     page = path.with_name("report.html")
-    text = _render(
+    text = render(
         "reproduction.html.j2",
         found=found,
         runs=views,
@@ -406,5 +406,6 @@ def _figure(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _render(template: str, **context: Any) -> str:
+def render(template: str, **context: Any) -> str:
+    """A page from a template of this room; values are escaped."""
     return _environment().get_template(template).render(**context)

@@ -177,7 +177,7 @@ def run_solver(
     return Solution(np.array(found.x), np.array(found.z), float(found.obj_val))
 
 
-def _settled(A: Floats, right: Floats | float, weights: Floats, *, rcond: float) -> Floats:
+def settled(A: Floats, right: Floats | float, weights: Floats, *, rcond: float) -> Floats:
     """Weights with ``A w = right`` to rounding, from some that are near: Newton's steps."""
     for _ in range(60):
         residual = right - A @ weights
@@ -413,7 +413,7 @@ class _Level:
             A = (R * most[:, None] / self.problem.prior).T
         else:
             A = np.vstack([A, most / self.loss])
-        return chosen, _settled(A, 1.0, x, rcond=1e-13) * most
+        return chosen, settled(A, 1.0, x, rcond=1e-13) * most
 
     def _thinned(self, chosen: Ints, x: Floats) -> tuple[Ints, Floats]:
         """The same J, reports and loss from at most n (n + 1) / 2 + 1 rays (Caratheodory)."""
@@ -635,7 +635,7 @@ class Designer:
     def _exact(self, weights: Floats, chosen: Ints, loss: float) -> Floats:
         """Remove the solver's residual: ``R^T w = p`` and ``sum w = a`` to rounding."""
         A = np.column_stack([self.rays[chosen], np.ones(len(chosen))]).T
-        return _settled(A, np.append(self.problem.prior, loss), weights, rcond=1e-12)
+        return settled(A, np.append(self.problem.prior, loss), weights, rcond=1e-12)
 
     def _thinned(self, weights: Floats, chosen: Ints) -> tuple[Floats, Ints]:
         """The same J, reports and loss from at most n (n + 1) / 2 + 1 rays (Caratheodory)."""

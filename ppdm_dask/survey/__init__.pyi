@@ -19,9 +19,8 @@ from .mining import predict_file as predict_file
 from .mining import regress_files as regress_files
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources
+from .plan import Plan as Plan
 from .plan import plan as plan
-from .planned import Option as Option
-from .planned import Plan as Plan
 from .priors import Priors as Priors
 from .priors import check_prior_labels as check_prior_labels
 from .priors import one_prior as one_prior

@@ -1,257 +1,259 @@
-"""What coins, dice, cards and birthdays can make, and what people are told."""
+"""Devices of the field: which probabilities coins, dice, cards and birthdays can make, in words.
+
+A device has outcomes in an order.  Its events are the first k outcomes or the last k, so that one
+device makes many probabilities, each as a ratio, and two events that exclude one another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from ppdm_dask.designs.base import Design, design_from_config
+from ppdm_dask.errors import InputError
+from ppdm_dask.files.documents import read_toml
+from ppdm_dask.shown import given, listed
 
-__all__ = ["DEVICES", "Device", "Instruction", "devices_of"]
+__all__ = ["DEVICES", "Candidate", "Event", "Wording", "candidates"]
 
+DAYS = tuple(48 if day <= 28 else {29: 45, 30: 44, 31: 28}[day] for day in range(1, 32))
+MONTHS = tuple(4 * n for n in (31, 0, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31))
+DEVICES: dict[str, tuple[int, ...]] = {
+    "coin": (1, 1),
+    "die": (1,) * 6,
+    "two-coins": (1, 2, 1),
+    "number-cards": (1,) * 10,
+    "three-coins": (1, 3, 3, 1),
+    "two-dice": (1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1),
+    "playing-cards": (1,) * 13,
+    "phone-digit": (1,) * 10,
+    "birth-month": (MONTHS[0], 113, *MONTHS[2:]),  # of four years, one of them a leap year
+    "birth-day": DAYS,
+}
+"""Weights of the outcomes of each device, the plainest first; birthdays as if days were even."""
 
-@dataclass(frozen=True)
-class Device:
-    """An event of known probability that only the respondent sees.
+STATEMENTS = ("phone-digit", "birth-month", "birth-day")
+"""Devices that are nothing to be thrown or drawn: a fact that the respondent knows."""
 
-    Parameters
-    ----------
-    kind : str
-        ``coins``, ``die``, ``dice``, ``cards``, ``digit`` or ``birthday``.
-    probability : Fraction
-        Of a birthday as if months were equally likely.
-    prepare : str
-        What the respondent does first: a sentence.
-    event : str
-        When it happens, to stand after *if*.
-    """
+MOST_CARDS = 12
+"""Categories up to which cards with the answers on them are a device."""
 
-    kind: str
-    probability: Fraction
-    prepare: str
-    event: str
-
-
-def _dice(total: int) -> Fraction:
-    ways = sum(1 for a in range(1, 7) for b in range(1, 7) if a + b <= total)
-    return Fraction(ways, 36)
-
-
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August"),
-    *("September", "October", "November", "December"),
-)
-
-
-def _made() -> tuple[Device, ...]:
-    found = []
-    for n, ways, event in (
-        (1, Fraction(1, 2), "the coin shows heads"),
-        (2, Fraction(1, 4), "both coins show heads"),
-        (2, Fraction(3, 4), "at least one coin shows heads"),
-        (3, Fraction(1, 8), "all three coins show heads"),
-        (3, Fraction(7, 8), "at least one coin shows heads"),
-    ):
-        coins = {1: "a coin", 2: "two coins", 3: "three coins"}[n]
-        found.append(Device("coins", ways, f"Toss {coins} where nobody else sees.", event))
-    roll = "Roll a die where nobody else sees it."
-    for k in range(1, 6):
-        event = {1: "it shows 1", 2: "it shows 1 or 2"}.get(k, f"it shows 1 to {k}")
-        found.append(Device("die", Fraction(k, 6), roll, event))
-    both = "Roll two dice where nobody else sees them, and add them up."
-    for k in range(2, 12):
-        event = "the sum is 2" if k == 2 else f"the sum is {k} or less"
-        found.append(Device("dice", _dice(k), both, event))
-    draw = "Draw one of ten cards numbered 1 to 10, look at it alone, and put it back."
-    for k in range(1, 10):
-        event = "its number is 1" if k == 1 else f"its number is {k} or less"
-        found.append(Device("cards", Fraction(k, 10), draw, event))
-    think = "Think of somebody whose telephone number you know, and of its last digit. Tell nobody."
-    for k in range(1, 10):
-        event = "the digit is 0" if k == 1 else f"the digit is 0 to {k - 1}"
-        found.append(Device("digit", Fraction(k, 10), think, event))
-    person = "Think of a person whose birthday you know and nobody here does. Do not say who it is."
-    for k in range(1, 12):
-        months = MONTHS[0] if k == 1 else f"{MONTHS[0]} to {MONTHS[k - 1]}"
-        event = f"that birthday is in {months}"
-        found.append(Device("birthday", Fraction(k, 12), person, event))
-    return tuple(found)
-
-
-DEVICES = _made()
-"""All of them, in the order of their kinds."""
-
-KINDS = tuple(dict.fromkeys(device.kind for device in DEVICES))
+PACKS = (10, 20)
+"""Cards in each of Kuk's packs."""
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """A design that a device makes, with what the respondent is told.
+class Event:
+    """Some outcomes of a device.
 
     Parameters
     ----------
-    family : str
     device : str
-        Kinds of the devices in use.
-    probabilities : mapping of parameter to Fraction
-    design : Design
-        With the words that people report, where they are no labels.
+    prepare : str
+        What the respondent does first: sentences.
     text : str
-        For the respondent, with the question in it.
+        When it happens, to stand after *if*.
+    probability : Fraction
     """
 
-    family: str
     device: str
-    probabilities: Mapping[str, Fraction]
-    design: Design
+    prepare: str
     text: str
+    probability: Fraction
 
 
-def devices_of(
-    family: str, attribute: str, labels: tuple[str, ...], trait: str, question: str
-) -> list[Instruction]:
-    """All devices that make a design of a family, each with its text.
+@dataclass(frozen=True)
+class Candidate:
+    """A design that devices make, before anybody knows how private it is.
+
+    Parameters
+    ----------
+    devices : tuple of str
+    config : dict
+        Of the design, as a design file states it.
+    values : dict
+        Of the wording of its family.
+    odds : dict of str to Fraction
+        Probabilities that the devices make, by parameter.
+    """
+
+    devices: tuple[str, ...]
+    config: dict[str, Any]
+    values: dict[str, Any]
+    odds: dict[str, Fraction]
+
+
+class Wording:
+    """Texts for respondents, from a TOML file; the package's own are English.
+
+    Parameters
+    ----------
+    path : path, optional
+        Translated texts: as the package's ``survey/wording.toml``.
+
+    Raises
+    ------
+    InputError
+        For a text that is absent or names something unknown, or a device with other outcomes.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        own = Path(str(files("ppdm_dask.survey") / "wording.toml"))
+        self.path = own if path is None else Path(path)
+        content, model = read_toml(self.path, InputError), read_toml(own, InputError)
+        for table in model:
+            for key, entry in model[table].items():
+                there = content.get(table)
+                stated = there.get(key) if isinstance(there, Mapping) else None
+                self._check(f"{self.path}: {table}.{key}", stated, entry)
+        self.devices: Mapping[str, Any] = content["devices"]
+        self.texts: Mapping[str, str] = content["texts"]
+        self.recorded: Mapping[str, str] = content["recorded"]
+        self.words: Mapping[str, Sequence[str]] = content["words"]
+
+    def _check(self, where: str, stated: Any, model: Any) -> None:
+        if isinstance(model, Mapping):
+            for key, entry in model.items():
+                value = stated.get(key) if isinstance(stated, Mapping) else None
+                self._check(f"{where}.{key}", value, entry)
+        elif isinstance(model, list):
+            texts = isinstance(stated, list) and all(isinstance(each, str) for each in stated)
+            if not texts or len(stated) != len(model):
+                raise InputError(f"{where}: {len(model)} texts are needed", stated)
+        elif not isinstance(stated, str):
+            raise InputError(f"{where}: got {given(stated)}; a text is needed", stated)
+        else:
+            try:
+                stated.format_map(dict.fromkeys(_names(model), ""))
+            except (KeyError, ValueError, IndexError, AttributeError):
+                known = listed(sorted(_names(model))) or "none"
+                raise InputError(f"{where}: braces may hold {known}", stated) from None
+
+    def event(self, device: str, first: int, last: int) -> Event:
+        """The event that the outcome is one from first to last, by position."""
+        weights, entry = DEVICES[device], self.devices[device]
+        names = entry["outcomes"]
+        text = entry["one" if first == last else "several"]
+        return Event(
+            device,
+            entry["prepare"],
+            text.format(first=names[first], last=names[last]),
+            Fraction(sum(weights[first : last + 1]), sum(weights)),
+        )
+
+    def events(self, *devices: str) -> Iterator[Event]:
+        """The first k outcomes of each device, for every k."""
+        for device in devices:
+            for last in range(len(DEVICES[device]) - 1):
+                yield self.event(device, 0, last)
+
+    def for_respondents(self, family: str, values: Mapping[str, Any]) -> str:
+        """The text that respondents are given."""
+        return self.texts.get(family, self.texts["program"]).format_map(values)
+
+    def for_interviewers(self, family: str, values: Mapping[str, Any], device: bool) -> str:
+        """How a report is written down."""
+        key = family if family in self.recorded else "other" if device else "program"
+        return self.recorded[key].format_map(values)
+
+
+def _names(text: str) -> set[str]:
+    from string import Formatter
+
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def candidates(
+    family: str, attribute: str, labels: Sequence[str], trait: str | None, wording: Wording
+) -> Iterator[Candidate]:
+    """All designs of a family that devices make, the plainest device first; none for some families.
 
     Parameters
     ----------
     family : str
-        ``warner``, ``crosswise``, ``unrelated``, ``forced``, ``triangular`` or ``kary``; there are
-        none for other families.
     attribute : str
-    labels : tuple of str
-        Its categories; two of them but for ``kary``.
-    trait : str
+    labels : sequence of str
+        Its categories.
+    trait : str or None
         The sensitive one of two.
-    question : str
-        As people are asked, ending in a question mark.
+    wording : Wording
     """
-    made = {
-        "warner": _warner,
-        "crosswise": _crosswise,
-        "unrelated": _unrelated,
-        "forced": _forced,
-        "triangular": _triangular,
-        "kary": _kary,
-    }.get(family)
-    if made is None or (len(labels) != 2 and family not in ("kary",)):
-        return []
-    other = next((label for label in labels if label != trait), trait)
-    return [
-        each
-        for device in DEVICES
-        if (each := made(device, attribute, labels, trait, other, question)) is not None
-    ]
+    things = [name for name in DEVICES if name not in STATEMENTS]
+    base: dict[str, Any] = {"id": family, "attribute": attribute}
+    if family == "kary" and len(labels) <= MOST_CARDS:
+        k = len(labels)
+        answers = ", ".join(f"“{label}”" for label in labels)
+        for e in wording.events(*things):
+            p = e.probability + (1 - e.probability) / k
+            words = {"prepare": e.prepare, "event": e.text, "count": k, "answers": answers}
+            yield Candidate((e.device,), {**base, "n": k, "p": float(p)}, words, {"p": p})
+        return
+    if trait is None or len(labels) != 2:
+        return
+    other = next(label for label in labels if label != trait)
+    if family in wording.words:
+        # What people say is no label of an answer; an import understands it.
+        base["symbols"] = dict(zip(wording.words[family], (trait, other), strict=True))
+    if family == "kuk":
+        for cards in PACKS:
+            for red in range(cards // 2 + 1, cards):
+                p1, p2 = Fraction(red, cards), Fraction(cards - red, cards)
+                config = {**base, "p1": str(p1), "p2": str(p2), "trait": trait}
+                words = {"cards": cards, "red_first": red, "red_second": cards - red}
+                yield Candidate((f"packs-of-{cards}",), config, words, {"p1": p1, "p2": p2})
+    elif family == "forced":
+        yield from _forced(base, trait, other, things, wording)
+    elif family == "unrelated":
+        yield from _unrelated(attribute, trait, other, things, wording)
+    elif family in ONE:
+        name, of_facts, labelled = ONE[family]
+        for e in wording.events(*(STATEMENTS if of_facts else things)):
+            if 2 * e.probability == 1 and family == "crosswise":
+                continue
+            # Below a half people would mostly be asked for the opposite of the truth.
+            if 2 * e.probability <= 1 and family == "warner":
+                continue
+            config = {**base, name: str(e.probability), **({"trait": trait} if labelled else {})}
+            words = {"prepare": e.prepare, "event": e.text}
+            yield Candidate((e.device,), config, words, {name: e.probability})
 
 
-def _build(
-    family: str, config: Mapping[str, Any], device: Device, text: str, **p: Fraction
-) -> Instruction:
-    design = design_from_config({"id": family, **config})
-    return Instruction(family, device.kind, p, design, text)
+ONE = {
+    "warner": ("theta", False, False),
+    "mangat": ("p", False, True),
+    "crosswise": ("p", True, False),
+    "triangular": ("p", True, True),
+}
+"""Families of one probability: its name, whether of a statement, whether they name the trait."""
 
 
-def _asked(d: Device) -> str:
-    """The event as a question."""
-    what, _, rest = d.event.partition(" is ")
-    return f"is {what} {rest}?"
+def _forced(
+    base: Mapping[str, Any], trait: str, other: str, things: Sequence[str], wording: Wording
+) -> Iterator[Candidate]:
+    for device in things:
+        n = len(DEVICES[device])
+        for i in range(1, n - 1):
+            for j in range(1, n - i):
+                yes, no = wording.event(device, 0, i - 1), wording.event(device, n - j, n - 1)
+                law = {trait: str(yes.probability), other: str(no.probability)}
+                odds = {trait: yes.probability, other: no.probability}
+                words = {"prepare": yes.prepare, "event": yes.text, "second": no.text}
+                yield Candidate((device,), {**base, "forced_probability": law}, words, odds)
 
 
-Made = Instruction | None
-Labels = tuple[str, ...]
-
-
-def _warner(d: Device, name: str, labels: Labels, trait: str, other: str, asked: str) -> Made:
-    if d.probability == Fraction(1, 2) or d.kind in ("digit", "birthday"):
-        return None
-    text = (
-        f"{d.prepare} If {d.event}, answer this question truthfully: {asked} Otherwise give the "
-        f"opposite answer: say “{other}” where “{trait}” would be true, and “{trait}” where "
-        f"“{other}” would be."
-    )
-    config = {"attribute": name, "theta": str(d.probability)}
-    return _build("warner", config, d, text, theta=d.probability)
-
-
-def _crosswise(d: Device, name: str, labels: Labels, trait: str, other: str, asked: str) -> Made:
-    if d.probability == Fraction(1, 2) or d.kind not in ("digit", "birthday"):
-        return None
-    text = (
-        f"{d.prepare} Here are two questions; do not answer either of them alone. First: {asked} "
-        f"Second: {_asked(d)} Say “same” if your answers to both are “{trait}” or both "
-        f"are “{other}”, and “different” if they differ."
-    )
-    symbols = {"same": trait, "different": other}
-    config = {"attribute": name, "p": str(d.probability), "symbols": symbols}
-    return _build("crosswise", config, d, text, p=d.probability)
-
-
-def _triangular(d: Device, name: str, labels: Labels, trait: str, other: str, asked: str) -> Made:
-    if d.kind not in ("digit", "birthday"):
-        return None
-    text = (
-        f"{d.prepare} Here are two questions; do not answer either of them alone. First: {asked} "
-        f"Second: {_asked(d)} Say “at least one” if the answer to one of them, or to "
-        f"both, is “{trait}”; else say “none”."
-    )
-    config = {
-        "attribute": name,
-        "p": str(d.probability),
-        "trait": trait,
-        "symbols": {"at least one": trait, "none": other},
-    }
-    return _build("triangular", config, d, text, p=d.probability)
-
-
-def _unrelated(d: Device, name: str, labels: Labels, trait: str, other: str, asked: str) -> Made:
-    if d.kind in ("digit", "birthday"):
-        return None
-    text = (
-        f"{d.prepare} If {d.event}, answer this question truthfully: {asked} Otherwise answer "
-        f"another one truthfully: is the birthday of your mother on an odd day of the month? Say "
-        f"“{trait}” for yes and “{other}” for no."
-    )
-    # 186 of the 366 dates are on odd days: a half is near enough for a plan, not for an estimate.
-    odd = Fraction(186, 366)
-    law = {trait: str(odd), other: str(1 - odd)}
-    config = {"attributes": name, "q": str(d.probability), "w_y": {x: law[x] for x in labels}}
-    return _build("unrelated", config, d, text, q=d.probability)
-
-
-def _forced(d: Device, name: str, labels: Labels, trait: str, other: str, asked: str) -> Made:
-    """With a die or two: the lowest results force one answer, the highest the other."""
-    if d.kind not in ("die", "dice"):
-        return None
-    forced = d.probability
-    if 2 * forced >= 1:
-        return None
-    highest = {"die": 7, "dice": 14}[d.kind]
-    numbers = [int(word) for word in d.event.split() if word.isdigit()]
-    high = highest - max(numbers)
-    most = highest - (1 if d.kind == "die" else 2)
-    above = f"{high}" if high == most else f"{high} or more"
-    what = "it shows" if d.kind == "die" else "the sum is"
-    text = (
-        f"{d.prepare} If {d.event}, say “{trait}” whatever is true. If {what} {above}, say "
-        f"“{other}” whatever is true. Otherwise answer truthfully: {asked}"
-    )
-    config = {
-        "attribute": name,
-        "forced_probability": {label: str(forced) for label in labels},
-    }
-    return _build("forced", config, d, text, forced=forced)
-
-
-def _kary(d: Device, name: str, labels: Labels, trait: str, other: str, asked: str) -> Made:
-    """The truth, or a card with one of the answers."""
-    if d.kind not in ("coins", "die", "dice", "cards"):
-        return None
-    answers = ", ".join(f"“{label}”" for label in labels)
-    text = (
-        f"{d.prepare} If {d.event}, answer truthfully: {asked} Otherwise draw one of the "
-        f"{len(labels)} cards that have the answers {answers} on them, look at it alone, and say "
-        "what is on it."
-    )
-    config = {"attribute": name, "n": len(labels), "q": str(d.probability)}
-    return _build("kary", config, d, text, q=d.probability)
+def _unrelated(
+    attribute: str, trait: str, other: str, things: Sequence[str], wording: Wording
+) -> Iterator[Candidate]:
+    facts = [e for e in wording.events(*STATEMENTS) if Fraction(1, 5) <= e.probability]
+    facts = [e for e in facts if e.probability <= Fraction(4, 5)]
+    for e in wording.events(*things):
+        for fact in facts:
+            law = {trait: str(fact.probability), other: str(1 - fact.probability)}
+            config = {"id": "unrelated", "attributes": attribute, "q": str(e.probability)}
+            words = {"prepare": e.prepare, "event": e.text}
+            words |= {"prepare_second": fact.prepare, "second": fact.text}
+            odds = {"q": e.probability, "w_y": fact.probability}
+            yield Candidate((e.device, fact.device), {**config, "w_y": law}, words, odds)

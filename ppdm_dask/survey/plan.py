@@ -1,94 +1,437 @@
-"""Before the field: which design, how many reports, and what a report gives away.
+"""A plan before the field: how many reports each design needs at a privacy, and what makes it.
 
-One report's weight of a category has variance ``V = E[w^2] - p^2``, so an estimate from n reports
-has a half-width of ``z sqrt(V / n)``.  Each family is taken at the strongest disclosure that the
-privacy floor allows.
+The noise V of a design is the variance of one report's estimate, :meth:`ppdm_dask.Design.variance`.
+A half-width h at a level takes ``n = z^2 V / h^2`` complete reports; a difference d between two
+groups of equal size ``n = 2 (z + z_power)^2 (V_1 + V_2) / d^2``, z two-sided.  n is rounded to the
+nearest whole number.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs import (
-    Design,
-    KaryResponse,
-    RRMatrix,
-    SubsetSelection,
-    UnaryEncoding,
-    UnrelatedQuestion,
-    Warner,
-)
-from ppdm_dask.designs.forced import ForcedResponse
-from ppdm_dask.designs.kary import Crosswise
-from ppdm_dask.designs.onesided import Mangat, Triangular
-from ppdm_dask.errors import InputError
-from ppdm_dask.inference.uncertainty import normal_quantile
+from ppdm_dask.designs import Design, RRMatrix, design_from_config
+from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.files.fields import check_shares
 from ppdm_dask.ranges import real
-from ppdm_dask.search.bound import Designer
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.shown import given, listed
-from ppdm_dask.survey.devices import Instruction, devices_of
-from ppdm_dask.survey.planned import Goal, Option, Plan, posterior
+from ppdm_dask.search.cheapest import (
+    Cheapest,
+    cheapest_epsilon,
+    cheapest_posterior,
+    cheapest_trait,
+)
+from ppdm_dask.shown import given, listed, shown
+from ppdm_dask.survey.devices import Candidate, Wording, candidates
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
 
-__all__ = ["plan"]
+__all__ = ["Made", "Plan", "PlannedDesign", "plan"]
 
-MOST_SETS = 12
-"""Categories up to which designs that report sets are planned: their matrix has 2^k rows."""
+SLACK = 1e-9
+"""By how much rounding may leave a privacy above its floor."""
 
-STEPS = 60
-"""Halvings of a parameter's range."""
+LARGEST_EPSILON = 50.0
+MOST_SIZES = 64
+"""Categories up to which subsets of every size are tried."""
 
 
-def plan(
-    prior: float | Mapping[str, float] | npt.ArrayLike,
-    *,
-    half_width: float | None = None,
-    difference: float | None = None,
-    power: float = 0.8,
-    level: float = 0.95,
-    max_posterior: float | None = None,
-    epsilon: float | None = None,
-    sensitive: str | None = None,
-    design_effect: float = 1.0,
-    response: float = 1.0,
-    attribute: str = "answer",
-    question: str | None = None,
-) -> Plan:
-    """Plan a survey: for each family of designs its parameter, how many reports, and its price.
+class Need(NamedTuple):
+    """Reports that are needed."""
+
+    n: int
+    """Complete reports of a simple random sample."""
+    complete: int
+    """The same, times the design effect."""
+    invited: int
+    """People to invite, by the share that does not answer."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What devices make of a design: the most precise one that keeps the floor.
 
     Parameters
     ----------
-    prior : float, or mapping of label to float, or array
-        A guess of the prevalence of "yes", in (0, 1); or of all categories, which sum to 1.
+    devices : tuple of str
+    odds : dict of str to str
+        Probabilities as ratios, by parameter.
+    design : Design
+    need : Need
+    max_posterior, epsilon : float
+    times : float or None
+        As of :class:`PlannedDesign`.
+    text : str
+        For respondents.
+    recorded : str
+        For interviewers.
+    """
+
+    devices: tuple[str, ...]
+    odds: dict[str, str]
+    design: Design
+    need: Need
+    max_posterior: float
+    epsilon: float
+    times: float | None
+    text: str
+    recorded: str
+
+
+@dataclass(frozen=True)
+class PlannedDesign:
+    """One family at the floor.
+
+    Parameters
+    ----------
+    family : str
+    parameters : dict of str to float
+    design : Design or None
+        None where the family cannot keep the floor; `reason` says why.
+    noise : float
+        Largest variance of one report's estimate over the categories.
+    need : Need or None
+    max_posterior, epsilon : float
+    times : float or None
+        Reports needed over those that the best possible design of the same floor needs; None where
+        that is not known.
+    made : Made or None
+        By devices.
+    reason : str
+    text, recorded : str
+        For respondents and interviewers, where a program makes the reports.
+    """
+
+    family: str
+    parameters: dict[str, float] = field(default_factory=dict)
+    design: Design | None = None
+    noise: float = math.nan
+    need: Need | None = None
+    max_posterior: float = math.nan
+    epsilon: float = math.nan
+    times: float | None = None
+    made: Made | None = None
+    reason: str = ""
+    text: str = ""
+    recorded: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Designs by the reports that they need; the fewest first.
+
+    Parameters
+    ----------
+    attribute : str
+    prior : dict of str to float
+        By label.
+    trait : str or None
+        The sensitive one of two labels, where the floor on the posterior is for it only.
+    settings : dict
+        What was asked for.
+    rows : tuple of PlannedDesign
+    limit : str
+        What is known of the best possible design.
+    question : str
+    """
+
+    attribute: str
+    prior: dict[str, float]
+    trait: str | None
+    settings: dict[str, Any]
+    rows: tuple[PlannedDesign, ...]
+    limit: str
+    question: str
+
+    def __getitem__(self, family: str) -> PlannedDesign:
+        for row in self.rows:
+            if row.family == family:
+                return row
+        known = listed(row.family for row in self.rows)
+        raise InputError(f"design: got {given(family)}; the plan has {known}", family)
+
+    def choose(self, family: str | None = None) -> PlannedDesign:
+        """A family that keeps the floor: by default the one of fewest reports that devices make.
+
+        Those that rule an answer out, whose epsilon is infinite, come last.
+
+        Raises
+        ------
+        InputError
+            If the plan has no such family, or it cannot keep the floor.
+        """
+        if family is not None:
+            row = self[family]
+            if row.design is None:
+                raise InputError(f"design: {family} cannot be had: {row.reason}", family)
+            return row
+        rows = [row for row in self.rows if row.design is not None]
+        if not rows:
+            raise InputError("plan: no design keeps this floor", self)
+        return min(rows, key=_preference)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each family."""
+        import pandas as pd
+
+        frame = pd.DataFrame([_flat(row) for row in self.rows]).set_index("design")
+        whole = ("n", "complete", "invited", "invited_with_devices")
+        return frame.astype(dict.fromkeys(whole, "Int64") | {"times_best": float})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as numbers and texts, for JSON; what is infinite or unknown is None."""
+        rows = [_flat(row) | {"reason": row.reason, "made": _made(row.made)} for row in self.rows]
+        for row, planned in zip(rows, self.rows, strict=True):
+            row["config"] = None if planned.design is None else planned.design.config()
+        found = {
+            "attribute": self.attribute,
+            "prior": self.prior,
+            "trait": self.trait,
+            "settings": self.settings,
+            "limit": self.limit,
+            "designs": rows,
+        }
+        plain: dict[str, Any] = _finite(found)
+        return plain
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(float_format="{:.4g}".format, na_rep=""))
+
+
+def _preference(row: PlannedDesign) -> tuple[bool, bool, int]:
+    assert row.need is not None
+    best = row.need.n if row.made is None else row.made.need.n
+    return math.isinf(row.epsilon), row.made is None, best
+
+
+def _flat(row: PlannedDesign) -> dict[str, Any]:
+    need, made = row.need, row.made
+    return {
+        "design": row.family,
+        "parameters": ", ".join(f"{key} = {value:.6g}" for key, value in row.parameters.items()),
+        "n": None if need is None else need.n,
+        "complete": None if need is None else need.complete,
+        "invited": None if need is None else need.invited,
+        "max_posterior": row.max_posterior,
+        "epsilon": row.epsilon,
+        "times_best": row.times,
+        "devices": "" if made is None else ", ".join(made.devices),
+        "invited_with_devices": None if made is None else made.need.invited,
+    }
+
+
+def _made(made: Made | None) -> dict[str, Any] | None:
+    if made is None:
+        return None
+    found = {key: value for key, value in vars(made).items() if key not in ("design", "need")}
+    return found | made.need._asdict() | {"config": made.design.config()}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# -- the floor -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least privacy: bounds on the posterior and on epsilon, for each of some priors.
+
+    Parameters
+    ----------
+    priors : tuple of array
+    max_posterior : float
+        1 for no bound.
+    epsilon : float
+        Infinite for no bound.
+    guarded : int or None
+        Place of the category whose posterior is bounded; None for all.
+    """
+
+    priors: tuple[Floats, ...]
+    max_posterior: float
+    epsilon: float
+    guarded: int | None
+
+    def posterior(self, design: Design) -> float:
+        """Worst posterior of what is guarded."""
+        if self.guarded is None:
+            return max(design.max_posterior(prior) for prior in self.priors)
+        P, worst = design.matrix(), 0.0
+        for prior in self.priors:
+            law = P @ prior
+            possible = law > 0
+            joint = P[possible, self.guarded] * prior[self.guarded]
+            worst = max(worst, float((joint / law[possible]).max()))
+        return worst
+
+    def kept(self, design: Design) -> bool:
+        """Whether a design keeps it, to rounding."""
+        return bool(
+            design.epsilon() <= self.epsilon * (1 + SLACK)
+            and self.posterior(design) <= self.max_posterior * (1 + SLACK)
+        )
+
+
+@dataclass(frozen=True)
+class Family:
+    """Designs along one parameter, less private towards `high`."""
+
+    id: str
+    parameter: str
+    low: float
+    high: float
+    fixed: Mapping[str, Any]
+    orders: Mapping[str, tuple[str, ...]]
+    """Labels of the attribute: a design that names its trait is put into their order."""
+    complement: str = ""
+    """A second parameter, which is what the first lacks of 1."""
+
+    def at(self, value: float) -> Design:
+        """The design with that parameter."""
+        config = {"id": self.id, **self.fixed, self.parameter: value}
+        if self.complement:
+            config[self.complement] = 1 - value
+        return design_from_config(config).in_order(self.orders)
+
+
+def _families(
+    attribute: str, labels: Sequence[str], trait: str | None
+) -> Iterator[tuple[str, list[Family]]]:
+    """Families by id; several of one id differ by a whole number, and the best of them counts."""
+    k, base = len(labels), {"attribute": attribute}
+    orders = {attribute: tuple(labels)}
+    even = dict.fromkeys(labels, f"1/{k}")
+    if trait is not None:
+        named = {**base, "trait": trait}
+        yield "warner", [Family("warner", "theta", 0.5, 1.0, base, orders)]
+        yield "crosswise", [Family("crosswise", "p", 0.5, 1.0, base, orders)]
+        yield "kuk", [Family("kuk", "p1", 0.5, 1.0, named, orders, "p2")]
+        yield "mangat", [Family("mangat", "p", 0.0, 1.0, named, orders)]
+        yield "triangular", [Family("triangular", "p", 1.0, 0.0, named, orders)]
+    else:
+        sized = {**base, "n": k}
+        yield "kary", [Family("kary", "p", 1 / k, 1.0, sized, orders)]
+        yield "unary", [Family("unary", "epsilon", 0.0, LARGEST_EPSILON, sized, orders)]
+        some = (1, *(k // part for part in (20, 10, 5, 3, 2)))
+        sizes = range(1, k // 2 + 1) if k <= MOST_SIZES else some
+        subsets = [Family("subset", "p", s / k, 1.0, {**sized, "size": s}, orders) for s in sizes]
+        yield "subset", subsets
+    yield "forced", [Family("forced", "truth", 0.0, 1.0, {**base, "forced": even}, orders)]
+    mixed = {"attributes": attribute, "w_y": even}
+    yield "unrelated", [Family("unrelated", "q", 0.0, 1.0, mixed, orders)]
+
+
+def _at_floor(family: Family, floor: Floor) -> tuple[float, Design] | None:
+    """The least private member that keeps the floor; None where only useless ones do."""
+    if floor.kept(family.at(family.high)):
+        return family.high, family.at(family.high)
+    low, high = family.low, family.high
+    for _ in range(50):
+        middle = (low + high) / 2
+        if floor.kept(family.at(middle)):
+            low = middle
+        else:
+            high = middle
+    # Six digits are what a file should say, and what a device could make.
+    tidy = round(low, 6)
+    if not floor.kept(family.at(tidy)):
+        tidy = round(low - math.copysign(5e-7, family.high - family.low), 6)
+    if abs(tidy - family.low) < 1e-5:
+        return None
+    found = family.at(tidy)
+    return None if found.undefined else (tidy, found)
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Turns noise into reports."""
+
+    prior: Floats
+    other: Floats | None
+    z: float
+    size: float
+    design_effect: float
+    nonresponse: float
+
+    def noise(self, design: Design) -> float:
+        """Largest variance over the categories."""
+        return float(design.variance(self.prior).max())
+
+    def need(self, design: Design) -> Need:
+        """Reports for a design."""
+        V = self.noise(design)
+        if self.other is not None:
+            V = 2 * (V + float(design.variance(self.other).max()))
+        n = self.z**2 * V / self.size**2
+        complete = n * self.design_effect
+        # A little less than half a report too few widens an interval by 1 in 4 n.
+        counts = (n, complete, complete / (1 - self.nonresponse))
+        return Need(*(max(1, math.floor(count + 0.5)) for count in counts))
+
+
+def plan(
+    prior: float | Mapping[str, float],
+    *,
+    half_width: float | None = None,
+    difference: float | None = None,
+    level: float = 0.95,
+    power: float = 0.8,
+    max_posterior: float | None = None,
+    epsilon: float | None = None,
+    guard: Literal["trait", "all"] | None = None,
+    trait: str | None = None,
+    design_effect: float = 1.0,
+    nonresponse: float = 0.0,
+    attribute: str = "answer",
+    question: str | None = None,
+    wording: str | Path | None = None,
+) -> Plan:
+    """Compare designs before the field: reports needed, privacy, devices, and the best possible.
+
+    Parameters
+    ----------
+    prior : float or mapping of label to float
+        Guessed proportions: of the sensitive answer ``yes``, the other being ``no``; or of each
+        category.
     half_width : float, optional
-        Wanted for the interval of every category; or
+        Wanted half-width of the interval of every proportion, in (0, 1).
     difference : float, optional
-        a difference between two groups of equal size that is to be found with some `power`.
-    power, level : float
-        In (0, 1).
-    max_posterior : float, optional
-        The privacy floor: no report makes a category more probable than this; or
-    epsilon : float, optional
-        no report is ``exp(epsilon)`` times likelier for one answer than for another.
-    sensitive : str, optional
-        The category whose posterior counts; "yes" where the prior is one number, else every one.
+        In place of it, of two categories: the difference of the sensitive answer between two groups
+        of equal size that a two-sided test is to find.
+    level, power : float
+        Of the interval or test, and of the test.
+    max_posterior, epsilon : float, optional
+        The privacy floor, one of them or both: no report makes a guarded answer likelier than the
+        first; none is more than ``e^epsilon`` times likelier for one answer than for another.
+    guard : {"trait", "all"}, optional
+        Which answers ``max_posterior`` guards: the sensitive one of two by default, else all.
+    trait : str, optional
+        The sensitive one of two labels; ``yes`` by default, if there is one.
     design_effect : float
-        1 or more.
-    response : float
-        Share of the people asked who report, in (0, 1].
-    attribute, question : str
-        For the design file and the protocol.
+        Of clusters and weights, above 0.
+    nonresponse : float
+        Share of the invited who give no report, in [0, 1).
+    attribute : str
+    question : str, optional
+        As people are asked, for the texts; of two answers, one to which the trait is *yes*.
+    wording : path, optional
+        TOML with texts in another language.
 
     Returns
     -------
@@ -97,266 +440,282 @@ def plan(
     Raises
     ------
     InputError
-        One line: parameter, value, and what would be right; also where no design meets the floor.
+        One line: parameter, value, and what would be right.
 
     Examples
     --------
-    >>> found = plan(0.1, half_width=0.03, epsilon=1.3862944)
-    >>> found.option("warner").parameters, found.option("warner").reports
-    ('theta = 0.8', 2281)
+    >>> import math
+    >>> import ppdm_dask as pp
+    >>> found = pp.plan(0.1, half_width=0.03, epsilon=math.log(4))
+    >>> found["warner"].parameters, found["warner"].need.n
+    ({'theta': 0.8}, 2281)
     """
-    labels, p = _prior(prior)
-    asked = question or f"Is it true of you: {attribute}?"
-    if sensitive is None and isinstance(prior, float | int):
-        sensitive = "yes"
-    if sensitive is not None and sensitive not in labels:
-        raise InputError(f"sensitive: got {given(sensitive)}; labels: {listed(labels)}", sensitive)
-    goal = Goal(
-        half_width=half_width,
-        difference=difference,
-        power=power,
-        level=level,
-        design_effect=design_effect,
-        response=response,
-        max_posterior=max_posterior,
-        epsilon=epsilon,
-        sensitive=sensitive,
-    )
-    at = None if sensitive is None else labels.index(sensitive)
-    _require_room(goal, p, at, labels)
-    survey = _Survey(attribute, labels, p, goal, at, sensitive or labels[-1])
-    found, left_out = [], {}
-    for family, make in FAMILIES.items():
-        try:
-            option = survey.computed(family, make)
-        except _NotHere as why:
-            left_out[family] = str(why)
-            continue
-        found.append(option)
-    best = survey.best()
+    labels, p, trait = _prior(prior, trait)
+    two = trait is not None
+    if (half_width is None) == (difference is None):
+        raise InputError("half_width, difference: exactly one of the two is needed", half_width)
+    if max_posterior is None and epsilon is None:
+        raise InputError("max_posterior, epsilon: a privacy floor is needed, one or both", None)
+    level = real("level", level, 0, 1, open_ends=True)
+    power = real("power", power, 0, 1, open_ends=True)
+    design_effect = real("design_effect", design_effect, 0, open_ends=True)
+    nonresponse = real("nonresponse", nonresponse, 0, 1)
+    if nonresponse == 1:
+        raise InputError("nonresponse: got 1; a share below 1 is needed", nonresponse)
+    if guard not in (None, "trait", "all") or (guard == "trait" and not two):
+        right = "trait or all" if two else "all, as there are more than two categories,"
+        raise InputError(f"guard: got {given(guard)}; {right} is needed", guard)
+    z, size, other = _wanted(half_width, difference, level, power, labels, p, trait)
+    priors = (p,) if other is None else (p, other)
+    guarded = labels.index(trait) if trait is not None and guard != "all" else None
+    most = 1.0
+    if max_posterior is not None:
+        most = real("max_posterior", max_posterior, 0, 1)
+        least = max(float(q.max() if guarded is None else q[guarded]) for q in priors)
+        if not most > least:
+            hint = "" if guarded is not None or not two else "; or guard the trait only"
+            raise InputError(
+                f"max_posterior: got {most:g}; a number above {least:g}, which is known without "
+                f"any report, is needed{hint}",
+                max_posterior,
+            )
+    bound = math.inf if epsilon is None else real("epsilon", epsilon, 0, open_ends=True)
+    floor = Floor(priors, most, bound, guarded)
+    wanted = Wanted(p, other, z, size, design_effect, nonresponse)
+    words = Wording(wording)
+    asked = f"({attribute}?)" if question is None else question
+    values = {"question": asked, "trait": trait, "other": _other(labels, trait)}
+    limit, best, known = _best(floor, attribute, labels)
+    rows = []
+    for name, members in _families(attribute, labels, trait):
+        made = _devices(name, attribute, labels, trait, floor, wanted, words, values, limit)
+        rows.append(replace(_planned(name, members, floor, wanted, limit), made=made))
     if best is not None:
-        found.append(survey.option("matrix", best, "as the search found it"))
-    found.sort(key=lambda option: option.reports)
-    made = [each for option in found if (each := survey.in_the_field(option.family, asked))]
-    made.sort(key=lambda option: option.reports)
-    named = dict(zip(labels, map(float, p), strict=True))
-    return Plan(attribute, asked, named, goal, tuple(found), tuple(made), left_out)
+        rows.append(_row("matrix", {}, best, floor, wanted, limit))
+    text = words.for_respondents("program", values)
+    recorded = words.for_interviewers("program", values, device=False)
+    rows = [replace(row, text=text, recorded=recorded) for row in rows]
+    rows.sort(key=lambda row: math.inf if row.need is None else row.need.n)
+    settings = {
+        "half_width": half_width,
+        "difference": difference,
+        "level": level,
+        "power": power if difference is not None else None,
+        "max_posterior": max_posterior,
+        "epsilon": epsilon,
+        "guard": "all" if guarded is None else "trait",
+        "design_effect": design_effect,
+        "nonresponse": nonresponse,
+    }
+    shares = dict(zip(labels, p.tolist(), strict=True))
+    return Plan(attribute, shares, trait, settings, tuple(rows), known, asked)
 
 
-def _prior(prior: Any) -> tuple[tuple[str, ...], Floats]:
-    """Labels and proportions."""
-    if isinstance(prior, float | int) and not isinstance(prior, bool):
-        share = real("prior", prior, 0, 1, open_ends=True)
-        return ("no", "yes"), np.array([1 - share, share])
+def _prior(
+    prior: float | Mapping[str, float], trait: str | None
+) -> tuple[list[str], Floats, str | None]:
+    """Labels, proportions and the sensitive one of two labels."""
     if isinstance(prior, Mapping):
-        labels, shares = tuple(map(str, prior)), list(prior.values())
+        check_shares("prior", prior)
+        total = math.fsum(prior.values())
+        if len(prior) < 2 or abs(total - 1) > 1e-9:
+            raise InputError(
+                f"prior: {len(prior)} proportions with sum {total:.6g}; two or more with sum 1 are "
+                "needed",
+                prior,
+            )
+        labels, shares = list(map(str, prior)), [float(share) for share in prior.values()]
     else:
-        shares = list(np.ravel(prior))
-        labels = tuple(map(str, range(len(shares))))
-    try:
-        p = np.array(shares, float)
-    except (TypeError, ValueError):
-        p = np.zeros(0)
-    if len(p) < 2 or not (p > 0).all() or abs(p.sum() - 1) > 1e-9:
+        share = real("prior", prior, 0, 1, open_ends=True)
+        named = "yes" if trait is None else trait
+        other = "no" if named == "yes" else f"not {named}"
+        labels, shares, trait = [other, named], [1 - share, share], named
+    p = np.array(shares)
+    if p.min() < 1e-6:
+        label = labels[int(p.argmin())]
         raise InputError(
-            "prior: two or more proportions above 0 that sum to 1 are needed, or one prevalence",
+            f"prior: {shown(label)} has {p.min():g}; 1e-06 or more is needed, so leave it out or "
+            "merge it",
             prior,
         )
-    return labels, p
-
-
-def _require_room(goal: Goal, p: Floats, at: int | None, labels: tuple[str, ...]) -> None:
-    """Raise InputError where reports that say nothing are beyond the floor already."""
-    if goal.max_posterior is None:
-        return
-    most = int(np.argmax(p)) if at is None else at
-    if goal.max_posterior <= p[most] + 1e-4:
+    if len(labels) > 2:
+        if trait is not None:
+            raise InputError(f"trait: got {given(trait)}; only one of two labels can be it", trait)
+        return labels, p, None
+    chosen = "yes" if trait is None and "yes" in labels else trait
+    if chosen not in labels:
         raise InputError(
-            f"max_posterior: got {goal.max_posterior:g}; without any report {labels[most]!r} has "
-            f"{p[most]:.4g}: a larger one is needed, or `sensitive`, a category that is rarer",
-            goal.max_posterior,
+            f"trait: got {given(trait) if trait is not None else 'none'}; the sensitive answer is "
+            f"needed, one of {listed(labels)}",
+            trait,
         )
+    return labels, p, chosen
 
 
-class _NotHere(Exception):
-    """Why a family does not serve."""
+def _other(labels: Sequence[str], trait: str | None) -> str:
+    return next((label for label in labels if label != trait), "")
 
 
-@dataclass(frozen=True)
-class _Survey:
-    """What all families are asked for."""
+def _wanted(
+    half_width: float | None,
+    difference: float | None,
+    level: float,
+    power: float,
+    labels: Sequence[str],
+    p: Floats,
+    trait: str | None,
+) -> tuple[float, float, Floats | None]:
+    """z, the width that it is for, and the proportions of the second group."""
+    from scipy.special import ndtri
 
-    attribute: str
-    labels: tuple[str, ...]
-    p: Floats
-    goal: Goal
-    at: int | None
-    trait: str
-
-    def computed(self, family: str, make: Maker) -> Option:
-        """The family at the parameter where it just meets the floor."""
-        build = make(self)
-        if isinstance(build, str):
-            raise _NotHere(build)
-        low, high = 0.0, 1.0
-        if not self._meets(build, 1e-6):
-            raise _NotHere("discloses more than the floor at every parameter")
-        if self._meets(build, 1.0):
-            low = high
-        for _ in range(STEPS):
-            middle = (low + high) / 2
-            if middle > 0 and self._meets(build, middle):
-                low = middle
-            else:
-                high = middle
-        # Downwards to what a person would write.
-        for digits in range(3, 17):
-            shorter = math.floor(low * 10**digits + 1e-6) / 10**digits
-            if low - shorter <= 1e-4 * max(1 - low, low) and self._meets(build, shorter):
-                low = shorter
-                break
-        design = build(low)
-        return self.option(family, design, _stated(design))
-
-    def _meets(self, build: Callable[[float], Design], x: float) -> bool:
-        design = build(x)
-        return not design.undefined and self.goal.met(design, self.p, self.at)
-
-    def option(
-        self, family: str, design: Design, parameters: str, device: Instruction | None = None
-    ) -> Option:
-        variances = design.variance(self.p)
-        worst = float(variances.max())
-        reports = self.goal.reports(worst)
-        least = self._least
-        ratio = None if least is None else max(1.0, float(variances.sum()) / least)
-        z, n = normal_quantile(self.goal.level), reports / self.goal.design_effect
-        return Option(
-            family,
-            parameters,
-            design,
-            reports,
-            self.goal.invited(reports),
-            worst,
-            posterior(design, self.p, self.at),
-            design.epsilon(),
-            ratio,
-            z * math.sqrt(worst / n),
-            device,
-        )
-
-    @cached_property
-    def _least(self) -> float | None:
-        """Sum of the variances of the best design; None where it is not known."""
-        return _least(self)
-
-    def best(self) -> Design | None:
-        """The optimal matrix of the search, where there is one beyond the families."""
-        goal = self.goal
-        if goal.max_posterior is None or self.at is not None or len(self.p) > 18:
-            return None
-        level = _designer(self).solve(goal.max_posterior)
-        return RRMatrix(self.attribute, level.matrix(self.p), p0=self.p, categories=self.labels)
-
-    def in_the_field(self, family: str, question: str) -> Option | None:
-        """The device that needs fewest reports among those that meet the floor."""
-        found: list[Option] = []
-        for each in devices_of(family, self.attribute, self.labels, self.trait, question):
-            design = each.design
-            if design.undefined or not self.goal.met(design, self.p, self.at):
-                continue
-            stated = ", ".join(f"{name} = {value}" for name, value in each.probabilities.items())
-            found.append(self.option(family, design, stated, each))
-
-        # Of a device and its opposite the one whose event is the likelier reads more naturally.
-        def order(option: Option) -> tuple[int, float]:
-            assert option.device is not None
-            return option.reports, -float(max(option.device.probabilities.values()))
-
-        return min(found, key=order, default=None)
+    z = float(ndtri((1 + level) / 2))
+    if difference is None:
+        return z, real("half_width", half_width, 0, 1, open_ends=True), None
+    if trait is None:
+        raise InputError("difference: planned for two categories; merge them", difference)
+    at = labels.index(trait)
+    room = (-float(p[at]), 1 - float(p[at]))
+    d = real("difference", difference, *room, open_ends=True)
+    if not d:
+        raise InputError("difference: got 0; a difference to be found is needed", difference)
+    other = np.empty(2)
+    other[at] = p[at] + d
+    other[1 - at] = 1 - other[at]
+    return z + float(ndtri(power)), d, other
 
 
-def _designer(survey: _Survey) -> Designer:
-    assert survey.goal.max_posterior is not None
-    return Designer(Problem(survey.p, 1, survey.goal.max_posterior))
+def _best(
+    floor: Floor, attribute: str, labels: list[str]
+) -> tuple[float | None, Design | None, str]:
+    """Noise of the best possible design, the design, and what is known, in a sentence."""
+    p, found, known = floor.priors[0], [], []
+    n_floors = (floor.max_posterior < 1) + math.isfinite(floor.epsilon)
+    try:
+        if floor.max_posterior < 1:
+            found.append(_best_posterior(p, floor))
+            known.append("that bound on the posterior")
+        if math.isfinite(floor.epsilon):
+            cheapest = cheapest_epsilon(p, floor.epsilon)
+            if cheapest is not None:
+                found.append(cheapest)
+                known.append("that epsilon")
+    except (PPDMError, OverflowError):
+        found = found[: len(known)]
+    if not found:
+        return None, None, "the best possible design is not known at this floor"
+    noise = max(each.noise for each in found)
+    designs = []
+    for each in found:
+        if each.P is None:
+            continue
+        P = _arranged(each.P)
+        tall = len(P) > len(labels)
+        design = RRMatrix(attribute, P, p0=p if tall else None, categories=labels)
+        if floor.kept(design):
+            designs.append(design)
+    best = min(designs, key=lambda d: float(d.variance(p).sum()), default=None)
+    text = f"it is certified that no design with {' or with '.join(known)} needs fewer reports"
+    if n_floors > 1:
+        text += "; with both bounds the least possible may be more"
+    return noise, best, text
 
 
-def _least(survey: _Survey) -> float | None:
-    """Least sum of variances that the floor allows.
+def _best_posterior(p: Floats, floor: Floor) -> Cheapest:
+    if floor.guarded is None:
+        return cheapest_posterior(p, floor.max_posterior)
+    found = cheapest_trait(float(p[floor.guarded]), floor.max_posterior)
+    assert found.P is not None
+    return found if floor.guarded == 1 else Cheapest(found.noise, found.P[::-1, ::-1])
 
-    With a bound on every posterior it is the certified limit of the search.  For two categories the
-    designs of the two extremal kinds of reports are the only candidates: Warner's under epsilon,
-    Mangat's where the posterior of one category alone is bounded.
-    """
-    goal, p = survey.goal, survey.p
-    if goal.max_posterior is not None and survey.at is None:
-        if len(p) > 18:
-            return None
-        level = _designer(survey).solve(goal.max_posterior)
-        certificate = level.certificate
-        beyond = certificate.beyond(np.array([goal.max_posterior]))[0] + certificate.known
-        return float(beyond) - math.fsum(p**2)
-    if len(p) != 2:
+
+def _arranged(P: Floats) -> Floats:
+    """A square P with the likeliest report of each category in its place."""
+    from scipy.optimize import linear_sum_assignment
+
+    if len(P) != P.shape[1]:
+        return P
+    _, rows = linear_sum_assignment(-P.T)
+    arranged: Floats = P[rows]
+    return arranged
+
+
+def _row(
+    name: str,
+    parameters: dict[str, float],
+    design: Design,
+    floor: Floor,
+    wanted: Wanted,
+    limit: float | None,
+) -> PlannedDesign:
+    return PlannedDesign(
+        name,
+        parameters,
+        design,
+        wanted.noise(design),
+        wanted.need(design),
+        floor.posterior(design),
+        design.epsilon(),
+        _times(design, wanted.prior, limit),
+    )
+
+
+def _times(design: Design, prior: Floats, limit: float | None) -> float | None:
+    """Reports over those of the best possible design, for equal mean squared errors."""
+    return None if limit is None else math.fsum(design.variance(prior)) / limit
+
+
+def _planned(
+    name: str, members: Sequence[Family], floor: Floor, wanted: Wanted, limit: float | None
+) -> PlannedDesign:
+    found = []
+    for family in members:
+        at = _at_floor(family, floor)
+        if at is not None:
+            value, design = at
+            parameters = {family.parameter: value}
+            if name == "subset":
+                parameters["size"] = design.config()["size"]
+            found.append(_row(name, parameters, design, floor, wanted, limit))
+    if not found:
+        sided = math.isfinite(floor.epsilon) and name in ("mangat", "triangular")
+        reason = "epsilon is infinite" if sided else "no parameter keeps the floor"
+        return PlannedDesign(name, reason=reason)
+    return min(found, key=lambda row: row.noise)
+
+
+def _devices(
+    name: str,
+    attribute: str,
+    labels: Sequence[str],
+    trait: str | None,
+    floor: Floor,
+    wanted: Wanted,
+    words: Wording,
+    values: Mapping[str, Any],
+    limit: float | None,
+) -> Made | None:
+    """The most precise design that devices make and that keeps the floor."""
+    best: tuple[float, Candidate, Design] | None = None
+    for candidate in candidates(name, attribute, labels, trait, words):
+        design = design_from_config(candidate.config).in_order({attribute: tuple(labels)})
+        if design.undefined or not floor.kept(design):
+            continue
+        noise = wanted.noise(design)
+        # Of equal ones the first: it has the plainest device.
+        if best is None or noise < best[0] * (1 - SLACK):
+            best = noise, candidate, design
+    if best is None:
         return None
-    if goal.epsilon is not None:
-        theta = 1 / (1 + math.exp(-goal.epsilon))
-        return float(Warner(survey.attribute, theta).variance(p).sum())
-    assert goal.max_posterior is not None and survey.at is not None
-    own = p[survey.at]
-    ratio = goal.max_posterior * (1 - own) / ((1 - goal.max_posterior) * own)
-    one_sided = np.array([[1 - 1 / ratio, 0.0], [1 / ratio, 1.0]])
-    order = [1, 0] if survey.at == 0 else [0, 1]
-    best = RRMatrix(survey.attribute, one_sided[:, order])
-    return float(best.variance(p).sum())
-
-
-def _stated(design: Design) -> str:
-    """Parameters that say how much is disclosed, in a few words."""
-    config = design.config()
-    shown = {
-        key: value
-        for key, value in config.items()
-        if key in ("theta", "p", "q", "truth", "size", "epsilon")
-    }
-    return ", ".join(f"{key} = {value:.6g}" for key, value in shown.items())
-
-
-Maker = Callable[[_Survey], Callable[[float], Design] | str]
-"""Design of a survey at a share in [0, 1] of what can be disclosed, or why there is none."""
-
-
-def _binary(make: Callable[[_Survey, float], Design]) -> Maker:
-    def maker(survey: _Survey) -> Callable[[float], Design] | str:
-        if len(survey.labels) != 2:
-            return "is for two categories"
-        return lambda x: make(survey, x)
-
-    return maker
-
-
-def _sets(make: Callable[[_Survey, float], Design]) -> Maker:
-    def maker(survey: _Survey) -> Callable[[float], Design] | str:
-        k = len(survey.labels)
-        if not 2 < k <= MOST_SETS:
-            return f"is planned for 3 to {MOST_SETS} categories"
-        return lambda x: make(survey, x)
-
-    return maker
-
-
-FAMILIES: dict[str, Maker] = {
-    "warner": _binary(lambda s, x: Warner(s.attribute, (1 + x) / 2)),
-    "crosswise": _binary(lambda s, x: Crosswise(s.attribute, (1 - x) / 2)),
-    "unrelated": _binary(lambda s, x: UnrelatedQuestion(s.attribute, x)),
-    "forced": _binary(lambda s, x: ForcedResponse(s.attribute, x, [0.5, 0.5])),
-    "triangular": _binary(lambda s, x: Triangular(s.attribute, 1 - x, s.trait, s.labels)),
-    "mangat": _binary(lambda s, x: Mangat(s.attribute, x, s.trait, s.labels)),
-    "kary": lambda s: (
-        "is Warner's design where there are two categories"
-        if len(s.labels) == 2
-        else lambda x: KaryResponse(s.attribute, len(s.labels), q=x)
-    ),
-    "subset": _sets(lambda s, x: SubsetSelection(s.attribute, len(s.labels), epsilon=20 * x)),
-    "unary": _sets(lambda s, x: UnaryEncoding(s.attribute, len(s.labels), epsilon=20 * x)),
-}
-"""By family; a further one is a line here."""
+    _, candidate, design = best
+    filled = {**values, **candidate.values}
+    return Made(
+        candidate.devices,
+        {key: str(value) for key, value in candidate.odds.items()},
+        design,
+        wanted.need(design),
+        floor.posterior(design),
+        design.epsilon(),
+        _times(design, wanted.prior, limit),
+        words.for_respondents(name, filled),
+        words.for_interviewers(name, filled, device=True),
+    )

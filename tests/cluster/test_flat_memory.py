@@ -37,11 +37,11 @@ def write(path: Path, groups: int) -> None:
 
 def test_memory_is_flat_and_the_release_the_same(tmp_path: Path) -> None:
     peaks = []
-    for groups in (4, 24):
-        data = tmp_path / f"{groups}.parquet"
-        write(data, groups)
-        with local_pool(2, tmp_path / "workers.log") as pool:
-            pool.client.wait_for_workers(2, timeout=60)
+    with local_pool(2, tmp_path / "workers.log") as pool:
+        pool.client.wait_for_workers(2, timeout=60)
+        for groups in (4, 24):
+            data = tmp_path / f"{groups}.parquet"
+            write(data, groups)
             parts = perturb_partitions(
                 AIBR(7),
                 parquet_partitions(data, COLUMNS),
@@ -51,8 +51,8 @@ def test_memory_is_flat_and_the_release_the_same(tmp_path: Path) -> None:
                 client=pool.client,
             )
             peaks.append(max(pool.client.run(peak).values()))
-        assert len(parts.files) == groups
-        assert parts.counts.sum(axis=1).tolist() == [groups * GROUP] * 8
+            assert len(parts.files) == groups
+            assert parts.counts.sum(axis=1).tolist() == [groups * GROUP] * 8
     # 20 partitions more are 128 MB of originals and as much again of releases.
     assert peaks[1] - peaks[0] < 50e6
     whole = pd.read_parquet(tmp_path / "4.parquet")

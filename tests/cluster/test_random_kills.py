@@ -24,8 +24,8 @@ from ppdm_dask.engine.ledger import Ledger
 
 pytestmark = pytest.mark.cluster
 
-KILLS = 20
-CELLS = make_cells(2, 800)
+KILLS = 8
+CELLS = make_cells(2, 500)
 WORKERS = 3
 
 
@@ -83,7 +83,7 @@ class Killer(threading.Thread):
         mark.unlink(missing_ok=True)
 
 
-def test_twenty_workers_die_at_work(tmp_path: Path) -> None:
+def test_workers_die_at_work(tmp_path: Path) -> None:
     folder = tmp_path / "marks"
     folder.mkdir()
     killer = Killer(folder)
