@@ -326,7 +326,7 @@ import resource
 from pathlib import Path
 from ppdm_dask.files.reader import open_data
 file = open_data(Path("big.parquet"))
-blocks = file.blocks(["a"])
+blocks = file.blocks(["a"], 65_536)
 next(blocks)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 total = sum(len(next(blocks).frame) for _ in range(60))

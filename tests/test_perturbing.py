@@ -66,7 +66,7 @@ def test_row_groups_of_files_are_one_data_set(frame, tmp_path):
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     frame.iloc[:80_001].to_parquet(paths[0], row_group_size=30_000)
     frame.iloc[80_001:].to_parquet(paths[1], row_group_size=11_111)
-    partitions = parquet_partitions(paths, COLUMNS)
+    partitions = parquet_partitions(paths, COLUMNS, records=1)
     parts = perturb_partitions(AIBR(5), partitions, COLUMNS, Stream.from_seed(4), tmp_path / "out")
     assert len(parts.files) == 3 + 6
     columns = frame[list(COLUMNS)]

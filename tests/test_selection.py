@@ -240,6 +240,9 @@ def test_a_step_disguises_parts_apart_and_the_same_part_alike(clean: pp.Records)
     assert alike < 0.6
     with pytest.raises(RecordsError, match="undisguised Records are needed"):
         step.fit(first)
+    for seed in (-1, 0.5, "a"):
+        with pytest.raises(pp.InputError, match="seed"):
+            pp.Disguise(step.design, seed).transform(clean)
 
 
 def test_pipelines_score_without_bias(clean: pp.Records) -> None:

@@ -52,7 +52,8 @@ def test_dice_on_paper_become_prevalences_by_region(root: Path, tmp_path: Path) 
     for region, yes, n in (("North", 140, 400), ("South", 90, 350)):
         share = yes / n
         pi, error = (share - 1 / 6) / 0.75, math.sqrt(share * (1 - share) / (n - 1)) / 0.75
-        (row,) = [cells for cells in map(str.split, out) if cells[:2] == [region, "yes"]]
+        # Differences between the regions follow below.
+        row = next(cells for cells in map(str.split, out) if cells[:2] == [region, "yes"])
         assert float(row[2]) == pytest.approx(pi, abs=6e-5)
         assert float(row[3]) == pytest.approx(error, abs=6e-5)
     # The design files of the page are such.
