@@ -23,13 +23,19 @@ from ppdm_dask.cli.answers import (
 from ppdm_dask.cli.counting import RecordsReporter
 from ppdm_dask.cli.options import (
     Cluster,
+    Clusters,
     CodebookFile,
     DesignFile,
     Force,
+    Fpc,
     Json,
+    Level,
     PartWorkers,
+    Remedy,
     Sources,
     SpreadsheetSafe,
+    Strata,
+    Weights,
     conditions,
     named,
     read_both,
@@ -159,7 +165,7 @@ def estimate(
         Literal["invert", "mle", "em"],
         typer.Option(help="Unbiased inversion, or most likely proportions."),
     ] = "invert",
-    level: Annotated[float, typer.Option(metavar="P", help="Level of the intervals.")] = 0.95,
+    level: Level = 0.95,
     interval: Annotated[
         Literal["score", "wald"],
         typer.Option(help="Of inverted proportions; wald: by standard errors."),
@@ -190,30 +196,11 @@ def estimate(
             metavar="A=VALUE,B=VALUE", help="Proportions within this.", show_default=False
         ),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Undisguised survey weights.", show_default=False),
-    ] = None,
-    strata: Annotated[
-        str | None, typer.Option(metavar="COL", help="Undisguised strata.", show_default=False)
-    ] = None,
-    clusters: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="Undisguised clusters, such as schools.", show_default=False
-        ),
-    ] = None,
-    fpc: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="Sampled fraction of each stratum, or its clusters in the population.",
-            show_default=False,
-        ),
-    ] = None,
-    lone: Annotated[
-        Lone, typer.Option(help="About a stratum with a single cluster: refuse, or a remedy.")
-    ] = "fail",
+    weights: Weights = None,
+    strata: Strata = None,
+    clusters: Clusters = None,
+    fpc: Fpc = None,
+    lone: Remedy = "fail",
     replicates: Annotated[
         list[str] | None,
         typer.Option(
@@ -245,6 +232,14 @@ def estimate(
             metavar="FILE", help="The estimate: .csv, .json or .parquet.", show_default=False
         ),
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A page with tables and intervals, in one .html file.",
+            show_default=False,
+        ),
+    ] = None,
     chart: Annotated[bool, typer.Option("--chart", help="Draw the intervals too.")] = False,
     spreadsheet_safe: SpreadsheetSafe = False,
     workers: PartWorkers = 0,
@@ -255,6 +250,8 @@ def estimate(
     """Estimate proportions with intervals, and say what cannot be known."""
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".csv", ".json", ".parquet"))
+    if page is not None:
+        require_new(page, force, (*files, codebook, design), (".html",))
     labels = {a.name: a.categories for a in book.attributes}
     asked = conditions(where or [], labels)
     question = pp.survey.Question(
@@ -306,6 +303,8 @@ def estimate(
             pp.files.write_text(out, answers_csv(found, each, spreadsheet_safe))
         else:
             pp.files.write_text(out, json.dumps(document, indent=2) + "\n")
+    if page is not None:
+        pp.report.write_answers_page(page, found, said, plan.digest)
     if as_json:
         print_json(document)
         return
@@ -319,8 +318,9 @@ def estimate(
         print_comparison(answer)
         say()
         print_lines(lines)
-    if out is not None:
-        say(f"written: {out}")
+    for path in (out, page):
+        if path is not None:
+            say(f"written: {path}")
 
 
 def _replicates(

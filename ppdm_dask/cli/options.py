@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -333,4 +333,28 @@ DesignFile = Annotated[
     typer.Option(
         "--design", metavar="D", help="Design: how answers are disguised.", show_default=False
     ),
+]
+Level = Annotated[float, typer.Option(metavar="P", help="Level of the intervals.")]
+Weights = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Undisguised survey weights.", show_default=False),
+]
+Strata = Annotated[
+    str | None, typer.Option(metavar="COL", help="Undisguised strata.", show_default=False)
+]
+Clusters = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Undisguised clusters, such as schools.", show_default=False),
+]
+Fpc = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL",
+        help="Sampled fraction of each stratum, or its clusters in the population.",
+        show_default=False,
+    ),
+]
+Remedy = Annotated[
+    Literal["fail", "certainty", "adjust", "average"],
+    typer.Option(help="About a stratum with a single cluster: refuse, or a remedy."),
 ]

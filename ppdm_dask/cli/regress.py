@@ -11,11 +11,17 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli.options import (
+    Clusters,
     CodebookFile,
     DesignFile,
     Force,
+    Fpc,
     Json,
+    Level,
+    Remedy,
     Sources,
+    Strata,
+    Weights,
     named,
     read_both,
     require_new,
@@ -58,31 +64,11 @@ def regress(
         Literal["auto", "model", "sandwich"],
         typer.Option(help="By the information, or by the sandwich."),
     ] = "auto",
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Undisguised survey weights.", show_default=False),
-    ] = None,
-    strata: Annotated[
-        str | None, typer.Option(metavar="COL", help="Undisguised strata.", show_default=False)
-    ] = None,
-    clusters: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="Undisguised clusters, such as schools.", show_default=False
-        ),
-    ] = None,
-    fpc: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="Sampled fraction of each stratum, or its clusters in the population.",
-            show_default=False,
-        ),
-    ] = None,
-    lone: Annotated[
-        Literal["fail", "certainty", "adjust", "average"],
-        typer.Option(help="About a stratum with a single cluster: refuse, or a remedy."),
-    ] = "fail",
+    weights: Weights = None,
+    strata: Strata = None,
+    clusters: Clusters = None,
+    fpc: Fpc = None,
+    lone: Remedy = "fail",
     missing: Annotated[
         Literal["fail", "drop"], typer.Option(help="About rows that lack a variable.")
     ] = "fail",
@@ -92,7 +78,7 @@ def regress(
             metavar="A,B", help="Marginal prevalences and effects of these.", show_default="none"
         ),
     ] = None,
-    level: Annotated[float, typer.Option(metavar="P", help="Level of the intervals.")] = 0.95,
+    level: Level = 0.95,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The table: .csv or .json.", show_default=False),
