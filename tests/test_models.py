@@ -266,3 +266,21 @@ def test_the_page_on_models_runs_as_it_stands(root: Path, capsys: Capture) -> No
     assert names["best"].max_depth in (1, 2, 3)
     assert np.isfinite(names["compared"].cv_results_["mean_test_score"]).all()
     assert Path("tree.svg").exists()
+
+
+def test_rules_of_files_are_those_of_python(
+    reports: Path, capsys: Capture, book: pp.Codebook, design: pp.Design
+) -> None:
+    options = ("--over", "sex,income", "--min-support", "0.1", "--fdr", "0.1")
+    assert run("mine", "rules", str(reports), *BOTH, *options, "--out", "x.csv", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    made = pp.load_reports(reports, book, design, ["sex", "income"])
+    found = pp.association_rules(made, min_support=0.1, fdr=0.1)
+    assert len(found) > 0
+    assert told["tested"] == found.tested
+    assert [rule["confidence"] for rule in told["rules"]] == [rule.confidence for rule in found]
+    frame = pd.read_csv("x.csv")
+    assert (frame["antecedent"] + " -> " + frame["consequent"]).tolist() == list(map(str, found))
+    mine = ("mine", "rules", str(reports), *BOTH)
+    assert "--min-support: got 2.0" in refused(capsys, *mine, "--min-support", "2")
+    assert "there are sex, marital-status" in refused(capsys, *mine, "--over", "x")

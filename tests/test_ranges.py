@@ -342,6 +342,8 @@ MADE = [
     "Plan",
     "PosteriorSummary",
     "Reports",
+    "Rule",
+    "Rules",
     "SealedStream",
     "WeightSums",
 ]
@@ -350,6 +352,7 @@ MADE = [
 ELSEWHERE = {
     "Disguise": "test_selection.py",
     "GLM": "test_regression.py",
+    "association_rules": "test_rules.py",
     "evaluate": "test_evaluation.py",
     "item_count": "test_field_answers.py",
     "noncompliance": "test_noncompliance.py",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,8 +32,9 @@ from ppdm_dask.cli.options import (
     read_both,
     require_new,
 )
-from ppdm_dask.cli.output import note, print_json, print_lines, say
+from ppdm_dask.cli.output import note, print_json, print_lines, print_rows, say
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing
 
 __all__ = ["app", "predict"]
@@ -175,6 +178,112 @@ def _mine(
             f"(standard error {float(score.standard_error):.4f})"
         )
     say(f"{reports:,} reports, {wanted} from {', '.join(chosen)}: {out}")
+
+
+@app.command("rules")
+def rules(
+    files: Sources,
+    codebook: CodebookFile,
+    design: DesignFile,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="All rules: a .csv or .json file.", show_default=False),
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Attributes to look at.", show_default="all"),
+    ] = None,
+    min_support: Annotated[float, typer.Option(metavar="P", help="Of all items together.")] = 0.05,
+    min_confidence: Annotated[
+        float, typer.Option(metavar="P", help="Of the second part, given the first.")
+    ] = 0.6,
+    max_length: Annotated[int, typer.Option(metavar="N", help="Items of a rule.")] = 3,
+    test: Annotated[
+        Literal["confidence", "lift"],
+        typer.Option(help="What p is against: less confidence, or independence."),
+    ] = "confidence",
+    fdr: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", help="Largest expected share of false rules.", show_default="all rules"
+        ),
+    ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Find association rules in the truth behind reports."""
+    book, plan = read_both(codebook, design)
+    require_new(out, force, (*files, codebook, design), (".csv", ".json"))
+    sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    names = named(over, book.names) or None
+    try:
+        found = pp.association_rules(
+            pp.load_reports(files, book, plan, names),
+            plan,
+            min_support=min_support,
+            min_confidence=min_confidence,
+            max_length=max_length,
+            test=test,
+            fdr=fdr,
+        )
+    except InputError as error:
+        head, colon, rest = str(error).partition(":")
+        said = f"--{head.replace('_', '-')}{colon}{rest}" if head in OF_RULES else str(error)
+        raise InputError(said, error.subject) from None
+    document = _document(found, any(about.simulated for _, about in sources))
+    if out is not None and ending(out) == ".json":
+        pp.files.write_text(out, json.dumps(document, indent=1) + "\n")
+    elif out is not None:
+        frame = found.to_frame()
+        for name in ("antecedent", "consequent"):
+            frame[name] = (
+                pp.files.spreadsheet_safe(frame[name]) if spreadsheet_safe else frame[name]
+            )
+        pp.files.write_text(out, frame.to_csv(index=False))
+    if as_json:
+        print_json(document)
+        return
+    rows = [
+        [
+            str(rule),
+            *(
+                f"{x:.4f}"
+                for x in (rule.support, rule.confidence, rule.confidence_error, rule.lift)
+            ),
+            "undefined" if math.isnan(rule.p) else f"{rule.q:.2g}",
+        ]
+        for rule in found[:ROWS]
+    ]
+    if rows:
+        header = ["rule", "support", "confidence", "error", "lift", "q"]
+        print_rows(header, rows, right=range(1, 6))
+    if len(found) > ROWS:
+        say(f"{ROWS} of {len(found):,} rules; --out and --json have all")
+    if document["simulated"]:
+        say("simulated: some of the reports protect nobody")
+    what = "rule" if len(found) == 1 else "rules"
+    say(f"{len(found):,} {what} of {found.tested:,} tested, from {found.n:,} reports")
+
+
+ROWS = 100
+"""Rules that the table shows."""
+
+OF_RULES = ("min_support", "min_confidence", "max_length", "fdr")
+
+
+def _document(found: Any, simulated: bool) -> dict[str, Any]:
+    """Rules as JSON values."""
+    rows = []
+    for rule in found:
+        numbers = {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in vars(rule).items()
+            if name not in ("antecedent", "consequent")
+        }
+        parts = {"antecedent": dict(rule.antecedent), "consequent": dict(rule.consequent)}
+        rows.append(parts | numbers)
+    return {"reports": found.n, "tested": found.tested, "simulated": simulated, "rules": rows}
 
 
 def predict(
