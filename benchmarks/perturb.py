@@ -48,7 +48,7 @@ def measure(folder: Path, groups: int) -> tuple[float, float]:
     write(data, groups)
     with local_pool(2, folder / "workers.log") as pool:
         pool.client.wait_for_workers(2, timeout=60)
-        partitions = parquet_partitions(data, COLUMNS)
+        partitions = parquet_partitions(data, COLUMNS, records=1)
         began = time.perf_counter()
         perturb_partitions(
             AIBR(20),

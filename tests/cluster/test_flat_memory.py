@@ -44,7 +44,7 @@ def test_memory_is_flat_and_the_release_the_same(tmp_path: Path) -> None:
             write(data, groups)
             parts = perturb_partitions(
                 AIBR(7),
-                parquet_partitions(data, COLUMNS),
+                parquet_partitions(data, COLUMNS, records=1),
                 COLUMNS,
                 Stream.from_seed(1),
                 tmp_path / str(groups),
