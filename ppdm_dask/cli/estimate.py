@@ -48,8 +48,6 @@ from ppdm_dask.shown import shown
 
 __all__ = ["count", "estimate"]
 
-Lone = Literal["fail", "certainty", "adjust", "average"]
-
 Kind = Literal["JK1", "JKn", "BRR", "Fay", "bootstrap"]
 
 

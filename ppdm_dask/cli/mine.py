@@ -147,9 +147,8 @@ def _mine(
     if wanted is None:
         raise InputError(f"--target: {codebook} names none; give one", codebook)
     book.index(wanted)
-    there = set.intersection(*(set(about.codebook.names) for _, about in sources))
-    others = [name for name in book.names if name in there and name != wanted]
-    chosen = named(features, book.names) or others
+    there = pp.survey.common_attributes(sources, book)
+    chosen = named(features, book.names) or [name for name in there if name != wanted]
     found = pp.survey.mine_files(sources, partial(kind, plan, wanted), wanted, chosen, **options)
     pp.write_model(out, found.model, found.accuracy)
     if picture is not None:
@@ -216,10 +215,10 @@ def rules(
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".csv", ".json"))
     sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
-    names = named(over, book.names) or None
+    reports = pp.survey.reports_of(sources, book, named(over, book.names) or None)
     try:
         found = pp.association_rules(
-            pp.load_reports(files, book, plan, names),
+            reports,
             plan,
             min_support=min_support,
             min_confidence=min_confidence,
@@ -231,7 +230,7 @@ def rules(
         head, colon, rest = str(error).partition(":")
         said = f"--{head.replace('_', '-')}{colon}{rest}" if head in OF_RULES else str(error)
         raise InputError(said, error.subject) from None
-    document = _document(found, any(about.simulated for _, about in sources))
+    document = _document(found, reports.simulated)
     if out is not None and ending(out) == ".json":
         pp.files.write_text(out, json.dumps(document, indent=1) + "\n")
     elif out is not None:

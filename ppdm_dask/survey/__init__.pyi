@@ -13,10 +13,12 @@ from .estimate import estimate_files as estimate_files
 from .field import FieldRules as FieldRules
 from .field import import_files as import_files
 from .mining import Mined as Mined
+from .mining import common_attributes as common_attributes
 from .mining import load_reports as load_reports
 from .mining import mine_files as mine_files
 from .mining import predict_file as predict_file
 from .mining import regress_files as regress_files
+from .mining import reports_of as reports_of
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources
 from .plan import Plan as Plan

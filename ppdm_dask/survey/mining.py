@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from ppdm_dask.mine.classifier import Classifier
     from ppdm_dask.survey.parts import Sources
 
-__all__ = ["Mined", "load_reports", "mine_files", "predict_file", "regress_files"]
+__all__ = [
+    "Mined",
+    "common_attributes",
+    "load_reports",
+    "mine_files",
+    "predict_file",
+    "regress_files",
+    "reports_of",
+]
 
 
 def load_reports(
@@ -67,13 +75,27 @@ def load_reports(
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     stated = {"codebook": Path("the codebook"), "design": Path("the design")}
     sources = open_sources([Path(path) for path in given], codebook, design, stated)
-    if names is None:
-        there = set.intersection(*(set(about.codebook.names) for _, about in sources))
-        names = [name for name in codebook.names if name in there]
-    names = list(names)
+    return reports_of(sources, codebook, names, keep=keep)
+
+
+def reports_of(
+    sources: Sources,
+    codebook: Codebook,
+    names: Iterable[str] | None = None,
+    *,
+    keep: Iterable[str] = (),
+) -> Reports:
+    """Reports of sources that are open, in memory; see :func:`load_reports`."""
+    names = common_attributes(sources, codebook) if names is None else list(names)
     found = all_reports(sources, names, list(keep))
     # Files do not say which attribute is the target.
     return replace(found, codebook=codebook.select(names))
+
+
+def common_attributes(sources: Sources, codebook: Codebook) -> list[str]:
+    """Attributes that every file has, in the order of the codebook."""
+    there = set.intersection(*(set(about.codebook.names) for _, about in sources))
+    return [name for name in codebook.names if name in there]
 
 
 @dataclass(frozen=True)
