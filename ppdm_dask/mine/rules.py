@@ -353,10 +353,7 @@ def _error(gradient: Any, covariance: Floats) -> float:
 
 def _adjusted(p: list[float]) -> Floats:
     """Adjusted p-values by Benjamini and Hochberg; those that are not known count as 1."""
+    from scipy.stats import false_discovery_control
+
     known = np.where(np.isnan(p), 1.0, p)
-    order = np.argsort(known)
-    m = len(known)
-    raised = known[order] * m / np.arange(1, m + 1)
-    found = np.empty(m)
-    found[order] = np.minimum(np.minimum.accumulate(raised[::-1])[::-1], 1.0)
-    return found
+    return np.asarray(false_discovery_control(known)) if known.size else known
