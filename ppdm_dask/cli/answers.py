@@ -185,10 +185,8 @@ def print_answer(found: pp.survey.Answer) -> None:
         [
             *cell.labels,
             f"{cell.value:.4f}",
-            "undefined" if math.isnan(cell.standard_error) else f"{cell.standard_error:.4f}",
-            "undefined"
-            if math.isnan(cell.upper - cell.lower)
-            else f"{cell.lower:.4f} to {cell.upper:.4f}",
+            pp.drawing.number_text(cell.standard_error),
+            pp.drawing.interval_text(cell.lower, cell.upper),
         ]
         for cell in found.cells[:ROWS]
     ]
@@ -207,15 +205,18 @@ def print_comparison(found: pp.survey.Answer) -> None:
     columns = found.question.columns
     rows = []
     for row in made.rows[:ROWS]:
-        numbers = row[len(columns) :]
-        difference, _, lower, upper, ratio, least, most = (
-            "undefined" if math.isnan(x) else "unbounded" if math.isinf(x) else f"{x:.4f}"
-            for x in numbers
+        difference, _, lower, upper, ratio, least, most = row[len(columns) :]
+        if math.isnan(least):  # a ratio without an interval is not shown
+            ratio = least
+        rows.append(
+            [
+                *row[: len(columns)],
+                pp.drawing.number_text(difference),
+                pp.drawing.interval_text(lower, upper),
+                pp.drawing.number_text(ratio),
+                pp.drawing.interval_text(ratio if math.isnan(ratio) else least, most),
+            ]
         )
-        known = not math.isnan(numbers[4]) and not math.isnan(numbers[5])
-        ratios = [ratio, f"{least} to {most}"] if known else ["undefined", "undefined"]
-        interval = f"{lower} to {upper}" if not math.isnan(numbers[2]) else "undefined"
-        rows.append([*row[: len(columns)], difference, interval, *ratios])
     say()
     say(f"compared with {', '.join(made.reference)}:")
     level = f"{100 * made.level:.4g} % interval"

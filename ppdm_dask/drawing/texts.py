@@ -14,7 +14,7 @@ from ppdm_dask.shown import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["plain_table"]
+__all__ = ["interval_text", "number_text", "plain_table"]
 
 
 def course(axis: str, x: Floats, y: Floats, form: str) -> str:
@@ -35,6 +35,18 @@ def _told(value: float, form: str) -> str:
     """A number; plain 0 where it is 0, and no sign before digits that are all 0."""
     text = f"{value:{form}}"
     return text.removeprefix("-") if float(text) == 0 and value else text if value else "0"
+
+
+def number_text(x: float) -> str:
+    """A number of an estimate, to four decimals; in words where there is none."""
+    return "undefined" if math.isnan(x) else "unbounded" if math.isinf(x) else f"{x:.4f}"
+
+
+def interval_text(lower: float, upper: float) -> str:
+    """An interval, or that there is none."""
+    if math.isnan(lower) or math.isnan(upper):
+        return number_text(math.nan)
+    return f"{number_text(lower)} to {number_text(upper)}"
 
 
 def span(values: Floats, form: str) -> str:

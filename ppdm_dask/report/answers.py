@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ppdm_dask.drawing.texts import interval_text, number_text
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.inference.result import Interval
 from ppdm_dask.report.pages import render
@@ -17,8 +18,6 @@ __all__ = ["write_answers_page"]
 
 ROWS = 1_000
 """Proportions that the page shows of an answer; files have all."""
-
-NONE = "undefined"
 
 
 @dataclass(frozen=True)
@@ -91,17 +90,13 @@ def _row(cell: Interval, scale: tuple[float, float]) -> Row:
     known = math.isfinite(cell.upper - cell.lower)
     return Row(
         cell.labels,
-        _number(cell.value),
-        _number(cell.standard_error),
-        f"{cell.lower:.4f} to {cell.upper:.4f}" if known else NONE,
+        number_text(cell.value),
+        number_text(cell.standard_error),
+        interval_text(cell.lower, cell.upper),
         _place(cell.value, scale),
         _place(cell.lower, scale) if known else None,
         _place(cell.upper, scale) if known else None,
     )
-
-
-def _number(x: float) -> str:
-    return NONE if math.isnan(x) else "unbounded" if math.isinf(x) else f"{x:.4f}"
 
 
 def _comparison(answer: Answer) -> dict[str, Any] | None:
@@ -112,9 +107,8 @@ def _comparison(answer: Answer) -> dict[str, Any] | None:
     rows = []
     for row in made.rows[:ROWS]:
         difference, _, lower, upper, *_ = row[k:]
-        known = not math.isnan(lower)
-        interval = f"{_number(lower)} to {_number(upper)}" if known else NONE
-        rows.append([*map(str, row[:k]), _number(difference), interval])
+        texts = number_text(difference), interval_text(lower, upper)
+        rows.append([*map(str, row[:k]), *texts])
     return {
         "reference": ", ".join(made.reference),
         "columns": answer.question.columns,
