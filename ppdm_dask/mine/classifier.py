@@ -364,6 +364,16 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def draw(self, path: str | Path) -> None:
         """Draw the fitted model to a file; its ending says the kind (svg, png, pdf)."""
 
+    # -- documents ---------------------------------------------------------------------------------
+
+    def fitted_values(self) -> dict[str, Any]:
+        """What was fitted, as JSON values; see :func:`ppdm_dask.mine.documents.write_model`."""
+        raise InputError(f"model: {type(self).__name__} cannot be written to a file", self)
+
+    def restore(self, fitted: Mapping[str, Any]) -> None:
+        """Inverse of :meth:`fitted_values`, once the codebook and the features are settled."""
+        raise InputError(f"model: {type(self).__name__} cannot be read from a file", self)
+
     # -- parameters --------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

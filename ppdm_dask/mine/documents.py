@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.base import design_from_config
@@ -19,7 +16,7 @@ from ppdm_dask.files.writing import write_text
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.mine.id3 import ID3
 from ppdm_dask.mine.naive_bayes import NaiveBayes
-from ppdm_dask.mine.tree import Tree
+from ppdm_dask.mine.tree import json_number
 from ppdm_dask.shown import given, located
 
 if TYPE_CHECKING:
@@ -44,9 +41,6 @@ FORM = {
     "reports": int,
     "fitted": dict,
 }
-
-TREE = ("attribute", "first_child", "parent", "category", "depth", "counts", "negative", "label")
-"""Arrays of a tree's nodes; scores, which have gaps, stand beside them."""
 
 
 def write_model(
@@ -96,12 +90,12 @@ def document_of(model: Classifier, accuracy: Estimate | None = None) -> dict[str
         "design_digest": model.design_.digest,
         "parameters": {k: v for k, v in parameters.items() if k not in ("design", "target")},
         "reports": model.n_reports_,
-        "fitted": _tree(model) if isinstance(model, ID3) else _conditionals(model),
+        "fitted": model.fitted_values(),
     }
     if accuracy is not None:
         found["accuracy"] = {
             "value": accuracy.value,
-            "standard_error": _number(float(accuracy.standard_error)),
+            "standard_error": json_number(float(accuracy.standard_error)),
             "reports": accuracy.n,
         }
     return found
@@ -146,78 +140,5 @@ def model_of(found: Mapping[str, Any]) -> Classifier:
     model.categories_ = {name: book[name].categories for name in book.names}
     model.n_reports_ = int(found["reports"])
     model.classes_ = model._labelled(book[found["target"]].categories)
-    if isinstance(model, ID3):
-        _grow(model, found["fitted"])
-    elif isinstance(model, NaiveBayes):
-        _settle(model, found["fitted"])
+    model.restore(found["fitted"])
     return model
-
-
-# -- each learner's own ----------------------------------------------------------------------------
-
-
-def _conditionals(model: Any) -> dict[str, Any]:
-    return {
-        "floor": model.floor_,
-        "floored": model.floored_,
-        "floored_share": model.floored_share_,
-        "class_log_prior": model.class_log_prior_.tolist(),
-        "feature_log_prob": {k: v.tolist() for k, v in model.feature_log_prob_.items()},
-    }
-
-
-def _settle(model: NaiveBayes, fitted: Mapping[str, Any]) -> None:
-    model.floor_, model.floored_ = float(fitted["floor"]), int(fitted["floored"])
-    model.floored_share_ = float(fitted["floored_share"])
-    model.class_log_prior_ = np.array(fitted["class_log_prior"], float)
-    tables = {name: np.array(fitted["feature_log_prob"][name], float) for name in model.features_}
-    n = len(model.classes_)
-    shapes = {name: (len(model.categories_[name]), n) for name in tables}
-    if any(tables[name].shape != shape for name, shape in shapes.items()):
-        raise InputError("fitted: has other categories than the codebook", fitted)
-    if model.class_log_prior_.shape != (n,):
-        raise InputError("fitted: has other classes than the codebook", fitted)
-    model.feature_log_prob_ = tables
-
-
-def _tree(model: ID3) -> dict[str, Any]:
-    tree = model.tree_
-    return {
-        "columns": list(tree.codebook.names),
-        "tolerance": float(tree.tolerance),
-        **{name: getattr(tree, name).tolist() for name in TREE},
-        "score": [_number(score) for score in tree.score.tolist()],
-        "standard_error": [[_number(x) for x in row] for row in tree.standard_error.tolist()],
-    }
-
-
-def _grow(model: ID3, fitted: Mapping[str, Any]) -> None:
-    book = model.codebook_.select(fitted["columns"])
-    arrays: dict[str, Any] = {name: np.array(fitted[name]) for name in TREE}
-    nodes, k = len(arrays["attribute"]), len(model.classes_)
-    gaps = {name: np.array(fitted[name], float) for name in ("score", "standard_error")}
-    wide = {"counts", "standard_error"}
-    for name, array in (arrays | gaps).items():
-        if array.shape != ((nodes, k) if name in wide else (nodes,)):
-            raise InputError(f"fitted.{name}: has another shape than the tree", name)
-    inner = np.flatnonzero(arrays["attribute"] >= 0)
-    last = arrays["first_child"][inner] + np.array(book.shape)[arrays["attribute"][inner]]
-    if (arrays["first_child"][inner] <= inner).any() or (last > nodes).any():
-        raise InputError("fitted.first_child: leads out of the tree", "first_child")
-    arrays["counts"] = arrays["counts"].astype(float)
-    tree = Tree(
-        book,
-        book.index(model.target_),
-        model.n_reports_,
-        float(fitted["tolerance"]),
-        **arrays,
-        score=gaps["score"],
-    )
-    # The reports stay behind; what would be computed from them comes along.
-    tree.__dict__["standard_error"] = gaps["standard_error"]
-    model._set_tree(tree)
-
-
-def _number(value: float) -> float | None:
-    """A number as JSON has it: None where there is none."""
-    return value if math.isfinite(value) else None

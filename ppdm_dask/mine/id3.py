@@ -6,7 +6,7 @@ validation records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +26,7 @@ from ppdm_dask.inference.stratified import Stratified, pair_strata
 from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
-from ppdm_dask.mine.tree import Tree, accuracy, node_counts
+from ppdm_dask.mine.tree import Tree, accuracy, from_arrays, node_counts, to_arrays
 from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
@@ -303,6 +303,14 @@ class ID3(Classifier):
         """Draw the tree to a file, down to a depth; see :func:`ppdm_dask.mine.tree.draw`."""
         check_is_fitted(self)
         self.tree_.draw(path, max_depth)
+
+    def fitted_values(self) -> dict[str, Any]:
+        """Arrays of the tree, as JSON values."""
+        return to_arrays(self.tree_)
+
+    def restore(self, fitted: Mapping[str, Any]) -> None:
+        """Inverse of :meth:`fitted_values`."""
+        self._set_tree(from_arrays(fitted, self.codebook_, self.target_, self.n_reports_))
 
     def count_correct(self, X: Records) -> int:
         """Records whose target is the predicted one; of reports, whose reported target is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -330,6 +330,30 @@ class NaiveBayes(Classifier):
         ]
         prior = np.diag(np.exp(self.class_log_prior_))
         _draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
+
+    def fitted_values(self) -> dict[str, Any]:
+        """Logarithms of the probabilities, and what the floor did; as JSON values."""
+        return {
+            "floor": self.floor_,
+            "floored": self.floored_,
+            "floored_share": self.floored_share_,
+            "class_log_prior": self.class_log_prior_.tolist(),
+            "feature_log_prob": {k: v.tolist() for k, v in self.feature_log_prob_.items()},
+        }
+
+    def restore(self, fitted: Mapping[str, Any]) -> None:
+        """Inverse of :meth:`fitted_values`."""
+        self.floor_, self.floored_ = float(fitted["floor"]), int(fitted["floored"])
+        self.floored_share_ = float(fitted["floored_share"])
+        self.class_log_prior_ = np.array(fitted["class_log_prior"], float)
+        tables = {n: np.array(fitted["feature_log_prob"][n], float) for n in self.features_}
+        n = len(self.classes_)
+        shapes = {name: (len(self.categories_[name]), n) for name in tables}
+        if any(tables[name].shape != shape for name, shape in shapes.items()):
+            raise InputError("fitted: has other categories than the codebook", fitted)
+        if self.class_log_prior_.shape != (n,):
+            raise InputError("fitted: has other classes than the codebook", fitted)
+        self.feature_log_prob_ = tables
 
     def count_correct(self, X: Records) -> int:
         """Records whose target is the predicted one; of reports, whose reported target is."""

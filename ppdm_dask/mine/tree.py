@@ -7,7 +7,7 @@ Its nodes can be met by other reports, or by its own once more: counts, errors, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -125,6 +125,62 @@ def to_dict(tree: Tree, *, standard_errors: bool = False) -> dict[str, Any]:
             nodes[tree.parent[node]]["children"][_edge(tree, node)] = found
         nodes.append(found)
     return nodes[0]
+
+
+ARRAYS = ("attribute", "first_child", "parent", "category", "depth", "counts", "negative", "label")
+"""Arrays of a tree's nodes without gaps; scores and standard errors have some."""
+
+
+def to_arrays(tree: Tree) -> dict[str, Any]:
+    """The tree as JSON values, with which :func:`from_arrays` makes an equal one."""
+    return {
+        "columns": list(tree.codebook.names),
+        "tolerance": float(tree.tolerance),
+        **{name: getattr(tree, name).tolist() for name in ARRAYS},
+        "score": [json_number(score) for score in tree.score.tolist()],
+        "standard_error": [[json_number(x) for x in row] for row in tree.standard_error.tolist()],
+    }
+
+
+def from_arrays(fitted: Mapping[str, Any], codebook: Codebook, target: str, n_reports: int) -> Tree:
+    """Inverse of :func:`to_arrays`; the reports stay behind.
+
+    Parameters
+    ----------
+    fitted : mapping
+    codebook : Codebook
+        Of the features and the target, in any order.
+    target : str
+    n_reports : int
+
+    Raises
+    ------
+    InputError
+        For arrays that are no tree.
+    """
+    book = codebook.select(fitted["columns"])
+    arrays: dict[str, Any] = {name: np.array(fitted[name]) for name in ARRAYS}
+    nodes, k = len(arrays["attribute"]), len(codebook[target].categories)
+    gaps = {name: np.array(fitted[name], float) for name in ("score", "standard_error")}
+    for name, array in (arrays | gaps).items():
+        wide = name in ("counts", "standard_error")
+        if array.shape != ((nodes, k) if wide else (nodes,)):
+            raise InputError(f"fitted.{name}: has another shape than the tree", name)
+    inner = np.flatnonzero(arrays["attribute"] >= 0)
+    last = arrays["first_child"][inner] + np.array(book.shape)[arrays["attribute"][inner]]
+    if (arrays["first_child"][inner] <= inner).any() or (last > nodes).any():
+        raise InputError("fitted.first_child: leads out of the tree", "first_child")
+    arrays["counts"] = arrays["counts"].astype(float)
+    tolerance = float(fitted["tolerance"])
+    tree = Tree(book, book.index(target), n_reports, tolerance, **arrays, score=gaps["score"])
+    # What would be computed from the reports comes along.
+    tree.__dict__["standard_error"] = gaps["standard_error"]
+    return tree
+
+
+def json_number(value: float) -> float | None:
+    """A number as JSON has it: None where there is none."""
+    return value if math.isfinite(value) else None
 
 
 def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
