@@ -457,8 +457,9 @@ def label_codes(column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
             what = "a stratum or cluster is missing"
             raise RecordsError.at(int(np.argmax(missing)), what, None, told=what)
     labels, which = np.unique(column.astype(str), return_inverse=True)
-    codes = [int.from_bytes(hashlib.blake2b(x.encode(), digest_size=8).digest()) for x in labels]
-    return np.array([code >> 1 for code in codes], np.int64)[which]
+    texts = (label.encode("utf-8", "surrogatepass") for label in labels.tolist())
+    codes = [int.from_bytes(hashlib.blake2b(x, digest_size=8).digest()) >> 1 for x in texts]
+    return np.array(codes, np.int64)[which]
 
 
 SURVEY = ("weights", "strata", "clusters", "fpc", "replicates")

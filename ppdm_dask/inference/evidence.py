@@ -178,7 +178,10 @@ class WeightSums:
         return result
 
     def variances(self, estimand: Estimand = "population", lone: Lone = "fail") -> Floats:
-        """Variances of :meth:`values`, none of them 0 by chance: see `estimate.floors.lift`."""
+        """Variances of :meth:`values`, none of them 0 by chance.
+
+        See :func:`ppdm_dask.inference.laws.lift`.
+        """
         return lifted(self, self.unbiased(estimand, lone), estimand)[0]
 
     def unbiased(

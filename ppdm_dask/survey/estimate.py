@@ -5,7 +5,6 @@ Beside it: event weights summed over files of reports and counts, with survey we
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdm_dask.data.codebook import label_codes
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.files.columns import factorise, read_numbers
@@ -177,8 +177,7 @@ def _column(path: Path, option: str, values: Any, offset: int) -> Any:
             what = "stratum" if option == "strata" else "cluster"
             raise DataError(f"{where} {row}: no {what} is given", path)
         # A number that follows from the text: files are read in any order, by processes apart.
-        codes = np.array([_number(text) for text in texts], np.int64)
-        return codes[positions]
+        return label_codes(np.array(texts, object))[positions]
     numbers, wrong = read_numbers(values)
     low = numbers > 0 if option == "fpc" else numbers >= 0
     wrong = wrong | ~low
@@ -194,11 +193,6 @@ def _column(path: Path, option: str, values: Any, offset: int) -> Any:
 def _is_cut(codebook: Codebook, name: str) -> bool:
     """Whether a column that was kept holds numbers that the codebook cuts into categories."""
     return name in codebook.names and codebook[name].cuts is not None
-
-
-def _number(text: str) -> int:
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "little") >> 1
 
 
 MAX_LIKELIHOOD = 100
