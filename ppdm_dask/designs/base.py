@@ -35,7 +35,7 @@ from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsErro
 from ppdm_dask.files.declared import document_of_kinds
 from ppdm_dask.files.documents import read_toml
 from ppdm_dask.privacy import PosteriorSummary, Prior
-from ppdm_dask.randomness import LOGICAL_BLOCK, Stream
+from ppdm_dask.randomness import LOGICAL_BLOCK, Stream, binary_digits, exact
 from ppdm_dask.shown import amount, given, listed
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ __all__ = [
     "Codes",
     "Design",
     "Floats",
+    "Steps",
     "all_thresholds",
+    "coin_of",
     "condition",
     "design_from_config",
     "design_schema",
@@ -71,6 +73,17 @@ def row_major(codes: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[np.i
 
 
 Thresholds = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
+
+Steps = dict[str, Any]
+"""What :meth:`Design.steps` gives: values that JSON can hold."""
+
+
+def coin_of(probability: float, *at: int) -> Steps:
+    """A coin of :meth:`Design.steps`: the key of its source, and digits of its probability."""
+    chance = exact(probability)
+    digits = "one" if chance == 1 else "".join(map(str, binary_digits(chance)))
+    return {"at": list(at), "digits": digits}
+
 
 UNITS = 62
 """Binary digits of the uniform numbers that symbols are drawn by."""
@@ -252,6 +265,33 @@ class Design(Binding, ABC):
         start : int
             Position of the first record in the logical block.
         """
+
+    def steps(self) -> Steps:
+        """How one report is drawn, as plain values for clients in other languages.
+
+        A client that follows them and is given the words of :meth:`sample` makes the same report.
+        ``op`` names the step; a coin is ``at``, the key of its source, and ``digits``, the binary
+        digits of its probability, ``"one"`` for certainty; cuts of a law are whole numbers in
+        units of 2**-62, as text.  A family that does not state its own is drawn for by its matrix.
+
+        Raises
+        ------
+        DesignError
+            If the matrix would be too large.
+        """
+        self._require_dense()
+        return self._drawn_by(all_thresholds(self.matrix()))
+
+    def _drawn_by(self, laws: Thresholds) -> Steps:
+        cuts, last = laws
+        return {
+            "op": "draw",
+            "at": [0],
+            "shape": list(self.shape),
+            "reported": list(self.reported_shape),
+            "cuts": [[str(cut) for cut in column] for column in cuts],
+            "last": [int(symbol) for symbol in last],
+        }
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import Codes, Design, register
+from ppdm_dask.designs.base import Codes, Design, Steps, coin_of, register
 from ppdm_dask.designs.parameters import (
     NAMES,
     SHAPE,
@@ -170,6 +170,9 @@ class Flip(Design):
         stop = start + len(codes)
         keep = unpack_plane(stream.source(0).bernoulli(exact(self.theta), stop), start, stop)
         return np.where(keep[:, None], codes, 1 - codes)
+
+    def steps(self) -> Steps:
+        return {"op": "flip", "keep": coin_of(self.theta, 0)}
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
         """Keep the report with probability theta, for |a| : |b| is theta : 1 - theta."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import Codes, register
+from ppdm_dask.designs.base import Codes, Steps, register
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
     NAMES,
@@ -56,6 +56,9 @@ class Identity(Mixture):
     def marginal(self, attributes: Sequence[str]) -> Identity:
         sizes = dict(zip(self.attributes, self.shape, strict=True))
         return Identity(attributes, [sizes[name] for name in attributes])
+
+    def steps(self) -> Steps:
+        return {"op": "truth"}
 
     def sample(self, codes: Codes, stream: Stream, start: int) -> Codes:
         return codes

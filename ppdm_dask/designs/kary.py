@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import Codes, register
+from ppdm_dask.designs.base import Codes, Steps, coin_of, register
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
     Nonnegative,
@@ -127,6 +127,11 @@ class KaryResponse(Mixture):
         reports = np.empty_like(codes)
         keep_or_step(codes[:, 0], plane, start, words, n, reports[:, 0])
         return reports
+
+    def steps(self) -> Steps:
+        if self.shape[0] == 2:
+            return {"op": "flip", "keep": coin_of(self.p, KEEP)}
+        return {"op": "step", "keep": coin_of(self.p, KEEP), "at": [OTHER], "n": self.shape[0]}
 
 
 @register

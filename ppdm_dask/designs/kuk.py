@@ -11,7 +11,7 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
-from ppdm_dask.designs.base import MAX_CONDITION, Codes, condition, register
+from ppdm_dask.designs.base import MAX_CONDITION, Codes, Steps, coin_of, condition, register
 from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.parameters import (
     LABELS,
@@ -140,3 +140,9 @@ class Kuk(Trait):
         if self._reversed:
             red = 1 - red
         return red[:, None].astype(np.result_type(codes, code_dtype(self.repeats + 1)))
+
+    def steps(self) -> Steps:
+        packs = [
+            [coin_of(p, draw, x) for x, p in enumerate(self._packs)] for draw in range(self.repeats)
+        ]
+        return {"op": "cards", "packs": packs, "reversed": self._reversed}

@@ -16,6 +16,7 @@ from ppdm_dask.designs.base import (
     MAX_CONDITION,
     Codes,
     Design,
+    Steps,
     Thresholds,
     all_thresholds,
     condition,
@@ -252,6 +253,9 @@ class RRMatrix(Labelled):
         if len(self.attributes) == 1:
             return reported.astype(kind)[:, None]
         return np.stack(np.unravel_index(reported, self.reported), axis=1).astype(kind)
+
+    def steps(self) -> Steps:
+        return self._drawn_by(self._thresholds)
 
     def likelihood_range(self) -> tuple[Floats, Floats]:
         """Of the law that is drawn: an entry too small to be drawn rules its category out."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import EPS, Floats
-from ppdm_dask.designs.base import Codes, Design, drawn, thresholds
+from ppdm_dask.designs.base import Codes, Design, Steps, coin_of, drawn, thresholds
 from ppdm_dask.designs.labels import same_law
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary
@@ -185,6 +185,16 @@ class Mixture(Design):
                 cuts, last = thresholds(law)
                 keep_or_draw(codes[:, axis], plane, start, words, cuts, last, reports[:, axis])
         return reports
+
+    def steps(self) -> Steps:
+        others: list[Steps] = []
+        for axis, law in enumerate(self.factors):
+            if law.size == 2:
+                others.append(coin_of(float(law[1]), PERSONAL + axis))
+            else:
+                cuts, last = thresholds(law)
+                others.append({"at": [PERSONAL + axis], "cuts": [*map(str, cuts)], "last": last})
+        return {"op": "mix", "keep": coin_of(self.mixing, COIN), "others": others}
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
         """Keep the report, or draw from r, in proportion to |a| and |b|: B = a I + b r 1^T."""

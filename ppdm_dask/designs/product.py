@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
-from ppdm_dask.designs.base import Codes, Design, design_from_config, register
+from ppdm_dask.designs.base import Codes, Design, Steps, design_from_config, register
 from ppdm_dask.designs.labels import Categories, Orders
 from ppdm_dask.designs.mixture import MAX_JOINT
 from ppdm_dask.designs.parameters import (
@@ -221,6 +221,10 @@ class Product(Design):
         for j, (block, columns) in enumerate(self._columns()):
             reports[:, columns] = block.sample(codes[:, columns], stream.child(j), start)
         return reports
+
+    def steps(self) -> Steps:
+        """Raise DesignError: the blocks of a product are drawn one by one."""
+        raise DesignError(f"{self.id!r} has no steps; its blocks have", self)
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
         self._require_symbols()

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import register
+from ppdm_dask.designs.base import Steps, coin_of, register
 from ppdm_dask.designs.parameters import (
     Nonnegative,
     OneName,
@@ -127,6 +127,10 @@ class SubsetSelection(SetDesign):
         bits = np.zeros((len(true), -(-k // 8)), np.uint8)
         draw_subsets(true, coin, words.reshape(len(true), steps), k, s, bits)
         return bits
+
+    def steps(self) -> Steps:
+        k, hold = self.shape[0], coin_of(self.p, 0, TRUTH)
+        return {"op": "subset", "truth": hold, "at": [0, OTHERS], "k": k, "size": self.size}
 
     def log_ratio(self) -> float:
         k, s = self.shape[0], self.size

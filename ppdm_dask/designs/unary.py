@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import register
+from ppdm_dask.designs.base import Steps, coin_of, register
 from ppdm_dask.designs.parameters import (
     Inverse,
     Nonnegative,
@@ -164,6 +164,10 @@ class UnaryEncoding(SetDesign):
         bit = (np.uint8(1) << (true % 8).astype(np.uint8)).astype(np.uint8)
         bits[here, byte] = np.where(coin, bits[here, byte] | bit, bits[here, byte] & ~bit)
         return bits
+
+    def steps(self) -> Steps:
+        k, others, truth = self.shape[0], coin_of(self.q, 0, OTHERS), coin_of(self.p, 0, TRUTH)
+        return {"op": "unary", "others": others, "truth": truth, "k": k}
 
     def log_ratio(self) -> float:
         a, b = self.p * (1 - self.q), (1 - self.p) * self.q

@@ -1,0 +1,46 @@
+"""What a client in another language draws a report by: the blocks of a design, as plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ppdm_dask.designs.product import Product
+
+if TYPE_CHECKING:
+    from ppdm_dask.data.codebook import Codebook
+    from ppdm_dask.designs.base import Design
+
+__all__ = ["client_blocks"]
+
+
+def client_blocks(design: Design, codebook: Codebook) -> list[dict[str, Any]]:
+    """Blocks of a design as the page's ``draw.js`` takes them.
+
+    Parameters
+    ----------
+    design : Design
+        Bound to the codebook.
+    codebook : Codebook
+
+    Returns
+    -------
+    list of dict
+        For each block ``places``, the positions of its attributes in the codebook; ``step``, see
+        :meth:`ppdm_dask.Design.steps`; and ``key``, under which the sources of its draws stand, as
+        they do when records are disguised here.
+
+    Raises
+    ------
+    DesignError
+        If a block has no steps that a client could follow.
+    """
+    blocks = design.blocks
+    keyed = isinstance(design, Product)
+    return [
+        {
+            "places": [codebook.index(name) for name in block.attributes],
+            "key": [j] if keyed else [],
+            "step": block.steps(),
+        }
+        for j, block in enumerate(blocks)
+    ]
