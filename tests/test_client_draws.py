@@ -59,7 +59,7 @@ class Recorded(Stream):
 def browser() -> Iterator[chromium.Browser]:
     with chromium.browsing() as browser:
         browser.open("about:blank")
-        code = (files("ppdm_dask.collect") / "page" / "draw.js").read_text(encoding="utf-8")
+        code = (files("ppdm_dask.collect") / "assets" / "draw.js").read_text(encoding="utf-8")
         browser.evaluate(code + "window.draw = draw; 0")
         yield browser
 
