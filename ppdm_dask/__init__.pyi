@@ -1,6 +1,7 @@
 from . import audit as audit
 from . import claims as claims
 from . import cluster as cluster
+from . import collect as collect
 from . import datasets as datasets
 from . import designs as designs
 from . import drawing as drawing

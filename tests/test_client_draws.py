@@ -36,7 +36,9 @@ class Recorded(Stream):
 
     simulated = True
 
-    def __init__(self, seed: int, key: tuple[int, ...] = (), to: dict[str, list[str]] | None = None):
+    def __init__(
+        self, seed: int, key: tuple[int, ...] = (), to: dict[str, list[str]] | None = None
+    ):
         self.seed, self.key, self.words = seed, key, {} if to is None else to
 
     def child(self, *key: int) -> Recorded:
@@ -82,10 +84,11 @@ def cases(design: Design, each: int) -> Iterator[tuple[dict[str, list[str]], lis
 def test_the_same_words_give_the_same_report(browser: chromium.Browser, design: Design) -> None:
     blocks = client_blocks(design, codebook_of(design))
     found = list(cases(design, 40))
-    call = """(([blocks, cases]) => cases.map(([words, codes]) => draw.report(blocks, codes, key => {
-        const left = [...words[key.join("/")]];
-        return () => BigInt(left.shift());
-    })))"""
+    call = """(([blocks, cases]) => cases.map(([words, codes]) =>
+        draw.report(blocks, codes, key => {
+            const left = [...words[key.join("/")]];
+            return () => BigInt(left.shift());
+        })))"""
     given = json.dumps([blocks, [(words, codes) for words, codes, _ in found]])
     assert browser.evaluate(f"{call}({given})") == [report for *_, report in found]
 

@@ -205,6 +205,7 @@ ROOMS = (
     "engine",
     "cluster",
     "survey",
+    "collect",
     "experiments",
     "reproduce",
     "claims",

@@ -21,6 +21,7 @@ from ppdm_dask.cli import (
     reproduce,
     runs,
     schema,
+    survey,
 )
 
 # Typer carries its own copy of click in newer versions; this is the base class of either's errors.
@@ -77,6 +78,7 @@ app.add_typer(mine.app, name="mine")
 app.command()(mine.predict)
 app.command()(regress.regress)
 app.command()(disguise.audit)
+app.add_typer(survey.app, name="survey")
 app.add_typer(cluster.cluster, name="cluster")
 
 parser: Any = typer.main.get_command(app)

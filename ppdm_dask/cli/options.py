@@ -208,10 +208,13 @@ def require_new(
         raise InputError(f"--out: {out} is there already; --force replaces it", out)
 
 
-def require_new_folder(out: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
+def require_new_folder(
+    out: Path, force: bool, inputs: Iterable[Path] = (), mark: str | None = None
+) -> None:
     """As :func:`require_new`, of a folder that is written whole.
 
-    One that is there is replaced only if it is empty, or holds what such a command wrote.
+    One that is there is replaced only if it is empty, or holds what such a command wrote: the file
+    `mark`, by default the manifest of reports.
     """
     own(out)
     if out.exists() and not out.is_dir():
@@ -220,7 +223,7 @@ def require_new_folder(out: Path, force: bool, inputs: Iterable[Path] = ()) -> N
         raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
     if not out.is_dir() or not any(out.iterdir()):
         return
-    if not (out / pp.survey.MANIFEST).is_file():
+    if not (out / (mark or pp.survey.MANIFEST)).is_file():
         raise InputError(
             f"--out: folder {out} holds other files; name an empty one, or one that is not there",
             out,

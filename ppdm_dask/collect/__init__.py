@@ -1,1 +1,7 @@
-"""The survey itself: a page that disguises in the respondent's hands, and what it sends."""
+"""The survey itself: a page that disguises in the respondent's hands, and its collector."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

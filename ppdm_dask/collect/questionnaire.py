@@ -276,7 +276,9 @@ class Questionnaire(Declared):
             if asked.unanswered is not None and asked.unanswered not in categories:
                 wrong = [asked.unanswered]
             if wrong:
-                raise place.told(f"{shown(wrong[0])} is no category; there are {quoted(categories)}")
+                raise place.told(
+                    f"{shown(wrong[0])} is no category; there are {quoted(categories)}"
+                )
             for other, labels in asked.only_if.items():
                 if other not in before:
                     raise place["only_if"].told(f"{shown(other)} is not asked before")

@@ -1,0 +1,202 @@
+"""``ppdm survey``: the respondents' page, its collector, and the reports that it took."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import ppdm_dask as pp
+from ppdm_dask.cli.options import (
+    CodebookFile,
+    DesignFile,
+    Force,
+    Json,
+    read_both,
+    require_new,
+    require_new_folder,
+)
+from ppdm_dask.cli.output import print_json, say
+from ppdm_dask.errors import InputError
+
+app = typer.Typer(
+    help="Ask in a browser: the page that disguises, its collector, its reports.",
+    no_args_is_help=True,
+)
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Of `ppdm survey build`.", show_default=False)
+]
+Database = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        metavar="FILE|ADDRESS",
+        help="A file of SQLite, or postgresql://...",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def build(
+    codebook: CodebookFile,
+    design: DesignFile,
+    questionnaire: Annotated[
+        Path,
+        typer.Option(
+            "--questionnaire", "-q", metavar="Q", help="What is asked: TOML.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="For the page.", show_default=False)],
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-certain",
+            metavar="NAME",
+            help="An attribute or label that a report may make certain.",
+            show_default="none",
+        ),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Build the page that respondents open: one file, which disguises before it sends."""
+    book, plan = read_both(codebook, design)
+    asked = pp.collect.Questionnaire.read(questionnaire)
+    require_new_folder(out, force, (codebook, design, questionnaire), "survey.json")
+    page = pp.collect.build_page(
+        asked, book, plan, source=str(questionnaire), accept=tuple(accept or ())
+    )
+    hands = [name for hand in asked.hand for name in hand.attributes]
+    path = pp.collect.Survey.of(page, hands).write(out)
+    size = len(page.html.encode())
+    if as_json:
+        about = {"page": str(path), "bytes": size, "survey": page.survey}
+        print_json({**about, "design": page.design.digest})
+        return
+    say(f"{path}: {size:,} bytes, {len(asked.question)} questions in {', '.join(asked.languages)}")
+    say(f"survey {page.survey}")
+    say(f"design {page.design.digest}")
+
+
+@app.command()
+def serve(
+    folder: Folder,
+    database: Database,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page.")] = 8000,
+    team_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the team's page, on loopback only.")
+    ] = 8001,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that take reports.")] = 1,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Take only reports with a single-use token.")
+    ] = False,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="Another origin whose page may send.", show_default="none"
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For TLS: PEM.", show_default=False)
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its key: PEM.", show_default=False)
+    ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A proxy in front, whose X-Forwarded-For is taken.",
+            show_default="none",
+        ),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Reports a minute from one address; 0: no limit.")
+    ] = 60.0,
+) -> None:
+    """Serve the page and take its reports, until Ctrl-C."""
+    if (certificate is None) != (key is None):
+        raise InputError("--certificate, --key: both are needed for TLS, or neither")
+    if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
+        raise InputError(
+            f"--host: got {host}; without --certificate and --key it listens on 127.0.0.1 only, "
+            "behind a proxy that has TLS",
+            host,
+        )
+    token = secrets.token_urlsafe(24)
+    how = pp.collect.Serving(
+        folder,
+        database,
+        host,
+        port,
+        team_port,
+        token,
+        workers,
+        tokens,
+        tuple(origin or ()),
+        certificate,
+        key,
+        tuple(proxy or ()),
+        pp.collect.Limits(rate=rate),
+    )
+    scheme = "http" if certificate is None else "https"
+
+    def ready(public: int, own: int) -> None:
+        say(f"the page: {scheme}://{host}:{public}/")
+        say(f"the team's page: http://127.0.0.1:{own}/?token={token}")
+        say("Ctrl-C ends it; what is acknowledged is kept")
+
+    pp.collect.serve(how, ready)
+
+
+@app.command()
+def export(
+    folder: Folder,
+    database: Database,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="For files of reports.", show_default=False)
+    ],
+    as_json: Json = False,
+) -> None:
+    """Write the reports that no earlier export has, for count, estimate and mine."""
+    survey = pp.collect.Survey.read(folder)
+    store = pp.collect.Store(database, survey.id, survey.text())
+    try:
+        written = pp.collect.export_reports(survey, store, out)
+    finally:
+        store.close()
+    if as_json:
+        print_json({"written": [{"file": str(path), "reports": n} for path, n in written]})
+        return
+    for path, n in written:
+        say(f"{path}: {n:,} {'report' if n == 1 else 'reports'}")
+    if not written:
+        say(f"{out}: has all reports already")
+
+
+@app.command()
+def tokens(
+    folder: Folder,
+    database: Database,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="One a line, for invitations.", show_default=False)
+    ],
+    force: Force = False,
+) -> None:
+    """Make single-use tokens; the database keeps salted hashes only."""
+    survey = pp.collect.Survey.read(folder)
+    require_new(out, force, ())
+    store = pp.collect.Store(database, survey.id, survey.text())
+    try:
+        made = store.make_tokens(n)
+    finally:
+        store.close()
+    pp.files.write_text(out, "\n".join(made) + "\n")
+    out.chmod(0o600)
+    say(f"{out}: {n:,} tokens; a page is opened with #token=... after its address")

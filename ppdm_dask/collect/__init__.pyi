@@ -1,0 +1,10 @@
+from .collector import Limits as Limits
+from .collector import collector as collector
+from .export import export_reports as export_reports
+from .page import Page as Page
+from .page import build_page as build_page
+from .questionnaire import Questionnaire as Questionnaire
+from .serving import Serving as Serving
+from .serving import serve as serve
+from .store import Store as Store
+from .survey import Survey as Survey

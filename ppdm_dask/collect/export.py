@@ -1,0 +1,84 @@
+"""Reports of a collector as files that everything else takes; each export holds the new ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from ppdm_dask.audit.certainty import bare_attributes
+from ppdm_dask.collect.survey import Survey
+from ppdm_dask.data.words import Imported
+from ppdm_dask.errors import DataError
+from ppdm_dask.survey.about import About
+from ppdm_dask.survey.disguise import writing
+
+if TYPE_CHECKING:
+    from ppdm_dask.collect.store import Store
+
+__all__ = ["export_reports"]
+
+BLOCK = 50_000
+
+
+def export_reports(survey: Survey, store: Store, folder: Path) -> list[tuple[Path, int]]:
+    """Write the exports that a folder lacks, the new reports among them.
+
+    A report is in one export, whatever happens between; an export that was made before, and whose
+    file is gone, is written again.
+
+    Parameters
+    ----------
+    survey : Survey
+    store : Store
+    folder : Path
+        Made if it is absent; it gets ``reports-0001.parquet`` and so on.
+
+    Returns
+    -------
+    list of (path, reports)
+        Of the files that were written.
+
+    Raises
+    ------
+    DataError
+        If there are no reports at all.
+    """
+    store.assign()
+    exports = store.exports()
+    if not exports:
+        raise DataError("there are no reports yet; nothing is exported", folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number, batch in exports:
+        path = folder / f"reports-{number:04d}.parquet"
+        if not path.exists():
+            written.append((path, _write(survey, store, path, number, batch)))
+    return written
+
+
+def _write(survey: Survey, store: Store, path: Path, number: int, batch: str) -> int:
+    true = {*bare_attributes(survey.design)}
+    true |= {name for name in survey.codebook.names if name not in survey.design.attributes}
+    # Where a device in the hand made some of them, they are answers of the field.
+    imported = Imported() if survey.hands else None
+    about = About(
+        "reports",
+        survey.codebook,
+        survey.design,
+        simulated=False,
+        undisguised=tuple(name for name in survey.codebook.names if name in true),
+        batches=(batch,),
+        imported=imported,
+    )
+    n = 0
+    with writing(path, about, {}) as append:
+        for texts in store.of_export(number, BLOCK):
+            reports = survey.reports(texts, n)
+            if survey.hands:
+                reports = replace(reports, imported=Imported(rows=len(texts)))
+            append(reports, pd.DataFrame(index=range(len(texts))))
+            n += len(texts)
+    return n

@@ -1,0 +1,259 @@
+"""Where a collector keeps reports: SQLite, or PostgreSQL for several machines.
+
+Kept of a submission are the report, its random name and the day; not when it came within the day,
+from where, nor with which token.  Tables are in the order of those names, so that no order of
+arrival is left in them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from ppdm_dask.collect.survey import Submission
+from ppdm_dask.errors import InputError, MachineError
+
+__all__ = ["Outcome", "Store"]
+
+Outcome = Literal["new", "same", "other", "token"]
+"""Taken; had before; another report has this name; the token is absent, unknown or used."""
+
+WAIT = 30.0
+"""Seconds to wait for others who write to the same SQLite file."""
+
+TABLES = (
+    "surveys (survey TEXT PRIMARY KEY, salt TEXT NOT NULL, about TEXT NOT NULL)",
+    "reports (survey TEXT NOT NULL, id TEXT NOT NULL, report TEXT NOT NULL, day TEXT NOT NULL, "
+    "export INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (survey, id))",
+    "tokens (survey TEXT NOT NULL, hash TEXT NOT NULL, used INTEGER NOT NULL DEFAULT 0, "
+    "PRIMARY KEY (survey, hash))",
+    "exports (survey TEXT NOT NULL, number INTEGER NOT NULL, batch TEXT NOT NULL, "
+    "PRIMARY KEY (survey, number))",
+)
+
+
+class Store:
+    """The reports of one survey in a database that may hold several.
+
+    Parameters
+    ----------
+    address : str or Path
+        A file of SQLite, or an address that begins with ``postgresql://``.
+    survey : str
+        Id of the survey.
+    about : str
+        What ``survey.json`` says; it is kept with the reports.
+
+    Raises
+    ------
+    InputError
+        If the database cannot be opened, or has another survey under this id.
+    """
+
+    def __init__(self, address: str | Path, survey: str, about: str) -> None:
+        self.survey = survey
+        self.postgres = str(address).startswith(("postgresql://", "postgres://"))
+        self._errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+        try:
+            self._open(str(address))
+            with self._transaction():
+                for table in TABLES:
+                    rowless = "" if self.postgres else " WITHOUT ROWID"
+                    self._run(f"CREATE TABLE IF NOT EXISTS {table}{rowless}")
+                self._run(
+                    "INSERT INTO surveys VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    (survey, secrets.token_hex(16), about),
+                )
+                rows = self._run("SELECT salt, about FROM surveys WHERE survey = ?", (survey,))
+                self._salt, there = rows.fetchone()
+        except self._errors as error:
+            raise InputError(f"{_bare(address)}: {_line(error)}", address) from None
+        if there != about:
+            raise InputError(f"{_bare(address)}: another survey has the id {survey}", address)
+
+    def _open(self, address: str) -> None:
+        if not self.postgres:
+            # 0600: who may read the reports decides the one who starts the collector.
+            os.close(os.open(address, os.O_RDWR | os.O_CREAT, 0o600))
+            self._db: Any = sqlite3.connect(
+                address, timeout=WAIT, isolation_level=None, check_same_thread=False
+            )
+            self._db.execute("PRAGMA journal_mode = WAL")
+            # An acknowledged report outlives a crash of the machine, not only of the program.
+            self._db.execute("PRAGMA synchronous = FULL")
+            return
+        try:
+            import psycopg
+        except ImportError:
+            raise InputError(
+                'PostgreSQL needs psycopg: pip install "ppdm_dask[postgres]"', address
+            ) from None
+        self._errors = (psycopg.Error,)
+        self._db = psycopg.connect(address, autocommit=True)
+
+    def _run(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        return self._db.execute(sql.replace("?", "%s") if self.postgres else sql, values)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._run("BEGIN" if self.postgres else "BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._run("ROLLBACK")
+            raise
+        self._run("COMMIT")
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    # -- what collectors do ----------------------------------------------------------------------
+
+    def add(self, batch: Sequence[Submission], tokens: bool) -> list[Outcome]:
+        """Keep reports, all in one transaction; once it returns, none is lost.
+
+        Parameters
+        ----------
+        batch : sequence of Submission
+        tokens : bool
+            Whether each needs a token that was not used.
+
+        Raises
+        ------
+        MachineError
+            If the database does not take them; then none is kept.
+        """
+        day = datetime.now(UTC).date().isoformat()
+        try:
+            with self._transaction():
+                return [self._add(each, day, tokens) for each in batch]
+        except self._errors as error:
+            raise MachineError(f"reports cannot be kept: {_line(error)}") from None
+
+    def _add(self, given: Submission, day: str, tokens: bool) -> Outcome:
+        if tokens:
+            # A report that is here already is acknowledged again, whatever became of its token.
+            if (before := self._there(given.id)) is not None:
+                return "same" if before == given.report else "other"
+            if given.token is None or not self._use(given.token):
+                return "token"
+        made = self._run(
+            "INSERT INTO reports (survey, id, report, day) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO NOTHING",
+            (self.survey, given.id, given.report, day),
+        )
+        if made.rowcount:
+            return "new"
+        return "same" if self._there(given.id) == given.report else "other"
+
+    def _there(self, id: str) -> str | None:
+        found = self._run(
+            "SELECT report FROM reports WHERE survey = ? AND id = ?", (self.survey, id)
+        ).fetchone()
+        return None if found is None else str(found[0])
+
+    def _use(self, token: str) -> bool:
+        used = self._run(
+            "UPDATE tokens SET used = 1 WHERE survey = ? AND hash = ? AND used = 0",
+            (self.survey, self._hash(token)),
+        )
+        return bool(used.rowcount)
+
+    def _hash(self, token: str) -> str:
+        return hmac.digest(bytes.fromhex(self._salt), token.encode(), "sha256").hex()
+
+    def make_tokens(self, n: int) -> list[str]:
+        """New single-use tokens, of 128 random bits; only their salted hashes are kept."""
+        made = [secrets.token_urlsafe(16) for _ in range(n)]
+        with self._transaction():
+            for token in made:
+                self._run(
+                    "INSERT INTO tokens (survey, hash) VALUES (?, ?)",
+                    (self.survey, self._hash(token)),
+                )
+        return made
+
+    # -- what the team asks ----------------------------------------------------------------------
+
+    def days(self) -> Mapping[str, int]:
+        """Reports by day."""
+        rows = self._run(
+            "SELECT day, count(*) FROM reports WHERE survey = ? GROUP BY day ORDER BY day",
+            (self.survey,),
+        )
+        return {str(day): int(n) for day, n in rows.fetchall()}
+
+    def counts(self) -> Mapping[str, int]:
+        """How often each report was made."""
+        rows = self._run(
+            "SELECT report, count(*) FROM reports WHERE survey = ? GROUP BY report ORDER BY report",
+            (self.survey,),
+        )
+        return {str(report): int(n) for report, n in rows.fetchall()}
+
+    def tokens(self) -> tuple[int, int]:
+        """Tokens, and how many of them were used."""
+        row = self._run(
+            "SELECT count(*), coalesce(sum(used), 0) FROM tokens WHERE survey = ?", (self.survey,)
+        ).fetchone()
+        return int(row[0]), int(row[1])
+
+    # -- exports ---------------------------------------------------------------------------------
+
+    def exports(self) -> list[tuple[int, str]]:
+        """Exports so far: their numbers and the names of their batches."""
+        rows = self._run(
+            "SELECT number, batch FROM exports WHERE survey = ? ORDER BY number", (self.survey,)
+        )
+        return [(int(number), str(batch)) for number, batch in rows.fetchall()]
+
+    def assign(self) -> int:
+        """Give the reports that no export has yet to a new one; its number, 0 if there are none."""
+        with self._transaction():
+            last = self._run(
+                "SELECT coalesce(max(number), 0) FROM exports WHERE survey = ?", (self.survey,)
+            ).fetchone()[0]
+            made = self._run(
+                "UPDATE reports SET export = ? WHERE survey = ? AND export = 0",
+                (int(last) + 1, self.survey),
+            )
+            if not made.rowcount:
+                return 0
+            self._run(
+                "INSERT INTO exports VALUES (?, ?, ?)",
+                (self.survey, int(last) + 1, secrets.token_hex(16)),
+            )
+        return int(last) + 1
+
+    def of_export(self, number: int, block: int) -> Iterable[list[str]]:
+        """The reports of an export, in the order of their random names."""
+        last = ""
+        while True:
+            rows = self._run(
+                "SELECT id, report FROM reports WHERE survey = ? AND export = ? AND id > ? "
+                f"ORDER BY id LIMIT {int(block)}",
+                (self.survey, number, last),
+            ).fetchall()
+            if not rows:
+                return
+            yield [str(report) for _, report in rows]
+            last = str(rows[-1][0])
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _bare(address: str | Path) -> str:
+    """An address without its password."""
+    text = str(address)
+    head, at, tail = text.rpartition("@")
+    return f"{head.split('//')[0]}//{tail}" if at and "//" in head else text
