@@ -200,3 +200,19 @@ def tokens(
     pp.files.write_text(out, "\n".join(made) + "\n")
     out.chmod(0o600)
     say(f"{out}: {n:,} tokens; a page is opened with #token=... after its address")
+
+
+@app.command()
+def rehearse(
+    folder: Folder,
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="True answers, invented.", show_default=False)
+    ],
+    address: Annotated[
+        str,
+        typer.Option("--to", metavar="URL", help="Of the page that is served.", show_default=False),
+    ],
+) -> None:
+    """Send a report for each record of a file, as pages would, to try a survey out."""
+    sent = pp.collect.rehearse(pp.collect.Survey.read(folder), data, address)
+    say(f"{sent:,} {'report' if sent == 1 else 'reports'} sent and acknowledged")

@@ -4,6 +4,7 @@ from .export import export_reports as export_reports
 from .page import Page as Page
 from .page import build_page as build_page
 from .questionnaire import Questionnaire as Questionnaire
+from .rehearsal import rehearse as rehearse
 from .serving import Serving as Serving
 from .serving import serve as serve
 from .store import Store as Store

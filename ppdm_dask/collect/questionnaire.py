@@ -89,8 +89,8 @@ class Question(Declared):
     optional : bool
         Whether it can be left out; then `unanswered` is needed.
     unanswered : str, optional
-        The category of those who leave the question out, or to whom it is not put.  It is
-        disguised as any other, so that nobody can tell who did.
+        The category of those who leave the question out, or to whom it is not put; it is not
+        offered as an answer.  It is disguised as any other, so that nobody can tell who did.
     only_if : table, optional
         Attributes that were asked before, each with a list of categories: the question is put to
         those who chose one of them in each.

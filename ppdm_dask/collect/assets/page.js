@@ -83,7 +83,7 @@
   };
 
   const ask = (question) => {
-    const legend = make("legend", {}, text(question.text));
+    const heading = make("h1", {}, text(question.text));
     const error = make("p", { class: "error", role: "alert", id: "error" });
     const inputs = text(question.labels).map((label, code) => {
       const input = make("input", { type: "radio", name: "answer", value: String(code),
@@ -110,8 +110,8 @@
       else move(1);
     };
     // Whether this is the last question can hang on its answer, so the button says only "next".
-    show(legend, make("form", { onsubmit: next, autocomplete: "off", novalidate: true },
-      make("fieldset", { "aria-describedby": "help error" }, legend,
+    show(heading, make("form", { onsubmit: next, autocomplete: "off", novalidate: true },
+      make("fieldset", { "aria-describedby": "help error" }, make("legend", {}, heading),
         make("div", { id: "help" }, ...(question.instruction ? paragraphs(text(question.instruction)) : []),
           ...paragraphs(text(question.help)).map((each) => { each.className = "soft"; return each; })),
         ...inputs),

@@ -1,0 +1,96 @@
+"""A rehearsal: answers of a file are disguised and sent as respondents' pages would."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from ppdm_dask.collect.survey import Survey
+from ppdm_dask.designs.sets import unpack
+from ppdm_dask.errors import InputError, MachineError
+from ppdm_dask.files.reader import open_data
+from ppdm_dask.randomness import Stream
+
+if TYPE_CHECKING:
+    from ppdm_dask.data.codebook import Reports
+
+__all__ = ["rehearse"]
+
+SECONDS = 30.0
+"""For an answer of the collector."""
+
+
+def rehearse(
+    survey: Survey, data: Path, address: str, told: Callable[[int], None] | None = None
+) -> int:
+    """Send a report for each record of a file, to try out a survey before it begins.
+
+    Parameters
+    ----------
+    survey : Survey
+    data : Path
+        With a column for each attribute that is asked.
+    address : str
+        Of the page, such as ``http://127.0.0.1:8000/``.
+    told : callable, optional
+        Called with 1 after each report.
+
+    Returns
+    -------
+    int
+        Reports that the collector acknowledged.
+
+    Raises
+    ------
+    InputError
+        If the data do not fit, or the collector refuses a report; the status is named.
+    MachineError
+        If there is no connection.
+    """
+    place = urlsplit(address)
+    if place.scheme not in ("http", "https") or not place.hostname:
+        raise InputError(f"{address}: an address such as http://127.0.0.1:8000/ is needed", address)
+    frame = open_data(data).read(survey.codebook.names).frame
+    records = survey.codebook.encode(frame)
+    reports = survey.design.disguise(records, Stream.from_entropy())
+    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    connection = kind(place.hostname, place.port, timeout=SECONDS)
+    sent = 0
+    try:
+        for row in range(len(reports)):
+            body = {
+                "survey": survey.id,
+                "design": survey.design.digest,
+                "id": secrets.token_hex(16),
+                "report": report_of(reports, row),
+            }
+            headers = {"content-type": "application/json"}
+            connection.request("POST", "/reports", json.dumps(body), headers)
+            answer = connection.getresponse()
+            why = answer.read().decode("utf-8", "replace").strip()
+            if answer.status != 201:
+                raise InputError(f"{address}: report {row + 1}: {answer.status}: {why}", row)
+            sent += 1
+            if told is not None:
+                told(1)
+    except OSError as error:
+        raise MachineError(f"{address}: no connection: {error}") from None
+    finally:
+        connection.close()
+    return sent
+
+
+def report_of(reports: Reports, row: int) -> list[int | list[int]]:
+    """A report as a page sends it."""
+    found: list[int | list[int]] = [int(code) for code in reports.codes[row]]
+    for name, bits in reports.sets.items():
+        within = unpack(bits[row : row + 1], len(reports.codebook[name].categories))[0]
+        found[reports.codebook.index(name)] = [int(v) for v in np.flatnonzero(within)]
+    return found
