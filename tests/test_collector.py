@@ -6,12 +6,15 @@ import http.client
 import json
 import logging
 import os
+import pwd
 import secrets
+import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -462,3 +465,90 @@ def test_processes_share_a_database_are_replaced_and_end_in_order(tmp_path: Path
     kept = Store(database, SURVEY.id, SURVEY.text())
     assert sum(kept.counts().values()) >= found.count(201)
     kept.close()
+
+
+# -- PostgreSQL ----------------------------------------------------------------------------------
+
+PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/absent"))
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """A server of the tests' own, on a socket in a folder of its own; its address."""
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    # It refuses to run as root, whose tests then start it as somebody else.
+    nobody = pwd.getpwnam("nobody") if os.getuid() == 0 else None
+    if nobody is not None:
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    more: dict[str, Any] = {} if nobody is None else {"user": "nobody", "extra_groups": []}
+    own: dict[str, Any] = {**more, "cwd": folder, "stdout": subprocess.DEVNULL}
+    data = str(folder / "data")
+    subprocess.run(
+        [str(PROGRAMS / "initdb"), "-D", data, "-U", "ppdm", "-A", "trust", "-E", "UTF8"],
+        check=True,
+        **own,
+    )
+    server = subprocess.Popen(
+        [str(PROGRAMS / "postgres"), "-D", data, "-k", str(folder), "-c", "listen_addresses="],
+        stderr=subprocess.DEVNULL,
+        **own,
+    )
+    address = f"postgresql:///postgres?host={folder}&user=ppdm"
+    try:
+        ends = time.monotonic() + 60
+        ready = [str(PROGRAMS / "pg_isready"), "-h", str(folder), "-q"]
+        while subprocess.run(ready, check=False).returncode:
+            assert time.monotonic() < ends and server.poll() is None
+            time.sleep(0.1)
+        yield address
+    finally:
+        server.send_signal(signal.SIGINT)  # a fast shutdown
+        server.wait(timeout=60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(not PROGRAMS.is_dir(), reason="there is no PostgreSQL; apt-get install it")
+def test_postgresql_keeps_what_sqlite_keeps(postgres: str, tmp_path: Path) -> None:
+    _, texts = simulated(400, 8)
+    given = [Submission(secrets.token_hex(16), text) for text in texts]
+    stores = [
+        Store(postgres, SURVEY.id, SURVEY.text()),
+        Store(tmp_path / "reports.db", SURVEY.id, SURVEY.text()),
+    ]
+    for made in stores:
+        assert made.add(given[:250], False) == ["new"] * 250
+        assert made.add(given[:1], False) == ["same"]
+        assert made.add([Submission(given[0].id, "[]")], False) == ["other"]
+        assert [n for _, n in export_reports(SURVEY, made, tmp_path / str(made.postgres))] == [250]
+        assert made.add(given[250:], False) == ["new"] * 150
+        assert [n for _, n in export_reports(SURVEY, made, tmp_path / str(made.postgres))] == [150]
+        (token,) = made.make_tokens(1)
+        sent = Submission(secrets.token_hex(16), texts[0], token)
+        again = Submission(secrets.token_hex(16), texts[0], token)
+        assert made.add([sent, sent, again], True) == ["new", "same", "token"]
+        assert made.tokens() == (1, 1)
+    assert stores[0].counts() == stores[1].counts()
+    assert stores[0].days() == stores[1].days()
+    read = [pp.estimate(str(tmp_path / name), ("drug",)).values for name in ("True", "False")]
+    assert read[0] == pytest.approx(read[1], abs=1e-12)
+    for made in stores:
+        made.close()
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(not PROGRAMS.is_dir(), reason="there is no PostgreSQL; apt-get install it")
+def test_a_token_is_used_once_by_two_machines(postgres: str) -> None:
+    ours = [Store(postgres, SURVEY.id, SURVEY.text()) for _ in range(4)]
+    tokens = ours[0].make_tokens(40)
+
+    def use(made: Store) -> list[str]:
+        sent = [Submission(secrets.token_hex(16), "[1,[0,3],[],1]", token) for token in tokens]
+        return [made.add([each], True)[0] for each in sent]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(use, ours))
+    for each in zip(*found, strict=True):
+        assert sorted(each) == ["new", "token", "token", "token"]
+    for made in ours:
+        made.close()

@@ -61,3 +61,19 @@ def test_dice_on_paper_become_prevalences_by_region(root: Path, tmp_path: Path) 
     assert len(files) > 1
     for text in files:
         assert pp.design_from_config(tomllib.loads(text)).symbols
+
+
+def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    page = (root / "docs" / "web.md").read_text()
+    out, folder = run_lines(shell_lines(page), root, tmp_path)
+    text = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
+    shown = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+    assert len(shown) == 2
+    assert set(shown) <= set(out)
+    said = (folder / "serve.log").read_text().splitlines()
+    assert said[0] == "the page: http://127.0.0.1:8427/"
+    cells = next(line.split() for line in out if line.split()[:1] == ["yes"])
+    # Thirty per cent are true; Warner's standard error at n = 500 is .03: six of them.
+    assert abs(float(cells[1]) - 0.3) < 6 * float(cells[2])
+    assert float(cells[2]) == pytest.approx(0.0307, abs=0.002)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import secrets
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["rehearse"]
 
 SECONDS = 30.0
-"""For an answer of the collector."""
+"""For an answer of the collector, and for it to begin."""
 
 
 def rehearse(
@@ -64,6 +65,7 @@ def rehearse(
     connection = kind(place.hostname, place.port, timeout=SECONDS)
     sent = 0
     try:
+        _connect(connection)
         for row in range(len(reports)):
             body = {
                 "survey": survey.id,
@@ -85,6 +87,18 @@ def rehearse(
     finally:
         connection.close()
     return sent
+
+
+def _connect(connection: http.client.HTTPConnection) -> None:
+    """Connect, perhaps to a collector that has only just been started."""
+    ends = time.monotonic() + SECONDS
+    while True:
+        try:
+            return connection.connect()
+        except ConnectionRefusedError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.1)
 
 
 def report_of(reports: Reports, row: int) -> list[int | list[int]]:
