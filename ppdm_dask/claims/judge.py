@@ -37,11 +37,12 @@ def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:
     assert claim.rule is not None
     if claim.calculation is not None:
         return claim.rule.judge(calculate(claim.calculation))
-    assert claim.recipe is not None
-    if claim.recipe not in results:
+    if claim.survey is None and claim.recipe not in results:
         return Verdict("not judged", f"no run of {claim.recipe} is at hand")
     try:
-        return claim.rule.judge(results[claim.recipe])
+        if claim.survey is not None:
+            return claim.rule.judge(claim.survey.numbers())
+        return claim.rule.judge(results[str(claim.recipe)])
     except Unjudged as error:
         return Verdict("not judged", str(error))
 

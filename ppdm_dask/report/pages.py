@@ -193,7 +193,7 @@ def view_claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
         "status": verdict.status,
         "measured": verdict.measured,
         "rule": claim.rule.words if claim.rule else None,
-        "basis": claim.recipe or claim.calculation,
+        "basis": claim.recipe or claim.calculation or (claim.survey and claim.survey.words),
         "why": claim.differs if verdict.status == "differs" else None,
         "test": claim.test,
         "rows": [
