@@ -187,13 +187,15 @@ def reproduction_page(summary: Summary) -> str:
     """Write the page of all claims as Markdown, from a summary and the claims' own files."""
     # From the summary only, never from runs, so that a test can hold the page against the file.
     papers = load_papers()
+    surveys = [paper for paper in papers if all(claim.survey for claim in paper.claims)]
     judged = summary["claims"]
     total = Counter(each["status"] for each in judged.values())
     testable = sum(n for status, n in total.items() if status != "not testable")
     lines = [
         "# Reproduction of the papers",
         "",
-        f"{testable} claims of {_word(len(papers))} papers that can be tested, and "
+        f"{testable} claims of {_word(len(papers) - len(surveys))} papers"
+        f"{' and of published surveys' if surveys else ''} that can be tested, and "
         f"{total['not testable']} that cannot. The statuses are computed from results by the rules "
         "of [pipelines/claims](../pipelines/claims/README.md); nothing on this page is typed in "
         "but the explanations of what differs. `ppdm report RUN... --claims docs/reproduction.md` "

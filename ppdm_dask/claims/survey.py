@@ -92,16 +92,16 @@ class Survey:
         default = "n - 1" if law is None else "n"
         divisor = table.optional_choice("divisor", DIVISORS, "a divisor") or default
         counted = None if counts is None else _counted(table, counts, design, book)
-        proportions = None if law is None else _law(table, law, labels)
+        proportions = None if law is None else _law(table, law, labels, of)
         table.done()
         return cls(design, of, labels.index(of), counted, proportions, n, method, divisor)
 
     def numbers(self) -> xr.Dataset:
         """The numbers that can be judged, as a result without axes.
 
-        From counts ``estimate``, ``error``, and ``lower`` and ``upper`` of Wald's 95 % interval;
-        from a law ``ratio``, the variance over that of a direct question, and ``error`` where n is
-        known.
+        From counts ``estimate``, ``total``, which is n times that, ``error``, and ``lower`` and
+        ``upper`` of Wald's 95 % interval, the last three where there is a variance.  From a law
+        ``ratio``, the variance over that of a direct question, and ``error`` where n is known.
         """
         import xarray as xr
 
@@ -111,7 +111,8 @@ class Survey:
     def _of_counts(self, table: ContingencyTable) -> dict[str, float]:
         over = self.design.attributes
         found = estimate(table, over, design=self.design, method=self.method)
-        numbers = {"estimate": float(found.values[self.at])}
+        value = float(found.values[self.at])
+        numbers = {"estimate": value, "total": value * found.n}
         if found.variance is not None:
             # Ours is the unbiased one; a plain one is less by a factor that n says exactly.
             variance = found.variance * (1.0 if self.divisor == "n - 1" else 1 - 1 / found.n)
@@ -154,13 +155,15 @@ def _counted(table: Table, counts: Any, design: Design, book: Codebook) -> Conti
     return replace(once, counts=found)
 
 
-def _law(table: Table, law: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
-    """The proportions of all categories, by label."""
+def _law(table: Table, law: Any, labels: tuple[str, ...], of: str) -> tuple[float, ...]:
+    """The proportions of all categories, by label; that of one is neither 0 nor 1."""
     if not isinstance(law, Mapping) or set(law) != set(labels):
         raise table.error("law", law, "a table with the proportion of each category is needed")
     inner = Table(law, table.source, table.dotted("law"), table.place.error)
     share = Number("a proportion is needed", 0, 1)
     found = tuple(float(inner.get(label, share)) for label in labels)
+    if found[labels.index(of)] in (0, 1):
+        raise inner.error(of, law[of], "a proportion above 0 and below 1 is needed")
     if abs(sum(found) - 1) > 1e-9:
         raise table.error("law", sum(found), "proportions that sum to 1 are needed")
     return found
