@@ -67,6 +67,11 @@ def papers_of(recipe: AnyRecipe) -> tuple[Paper, ...]:
     return tuple(paper for paper in load_papers() if paper.key in recipe.about.references)
 
 
+def published_surveys() -> tuple[Paper, ...]:
+    """The files of claims that are on published surveys, and on no recipe."""
+    return tuple(p for p in load_papers() if all(claim.survey for claim in p.claims))
+
+
 def claims_of(recipe: AnyRecipe) -> tuple[Claim, ...]:
     """Claims to be shown with a run of a recipe, in the papers' order; none for other recipes.
 
@@ -187,7 +192,7 @@ def reproduction_page(summary: Summary) -> str:
     """Write the page of all claims as Markdown, from a summary and the claims' own files."""
     # From the summary only, never from runs, so that a test can hold the page against the file.
     papers = load_papers()
-    surveys = [paper for paper in papers if all(claim.survey for claim in paper.claims)]
+    surveys = published_surveys()
     judged = summary["claims"]
     total = Counter(each["status"] for each in judged.values())
     testable = sum(n for status, n in total.items() if status != "not testable")

@@ -154,7 +154,8 @@ class Within(Rule):
             for label, value, error in zip(*quantity.values(ds).flat(), strict=True):
                 if not np.isfinite(value):
                     raise Unjudged(f"there is no {quantity.variable} at {label}", label)
-                rows.append(Row(name if many else label, printed, value, error, tolerance))
+                place = label if label and not many else name
+                rows.append(Row(place, printed, value, error, tolerance))
                 text = f"{name} {number(value, error)}, printed {number(printed)}"
                 margin = (tolerance - abs(value - printed)) / unit + ROUNDING
                 comparisons.append((Comparison(label, margin, error / unit, text, value), error))
