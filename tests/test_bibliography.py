@@ -21,6 +21,7 @@ def entries(root: Path) -> dict[str, str]:
 
 def test_what_is_cited_has_an_entry(entries: dict[str, str], root: Path) -> None:
     files = [*(root / "ppdm_dask").rglob("*.py"), *(root / "docs").rglob("*.md")]
+    files += (root / "pipelines" / "claims").glob("*.toml")
     cited = {key for path in files for key in CITED.findall(path.read_text(encoding="utf-8"))} - {
         "Key"
     }

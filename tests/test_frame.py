@@ -282,7 +282,7 @@ def test_wheel_carries_recipes_and_data(root: Path, tmp_path: Path) -> None:
     done = run(sys.executable, "-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     names, found, papers = done.stdout.splitlines()
-    assert papers == "4"
+    assert papers == "5"
     assert names.split() == resources.recipes()
     assert Path(found) == site / "ppdm_dask/_data/pipelines/electronic-surveys.toml"
     text = (root / "pipelines/electronic-surveys.toml").read_text()

@@ -16,6 +16,7 @@ from report_runs import ANSWERS, FRONTS, HOSTILE, make_page
 from small_recipe import CONFIG, write_recipe
 
 from ppdm_dask import resources
+from ppdm_dask.claims.judge import published_surveys
 from ppdm_dask.cli import main
 from ppdm_dask.errors import InputError, RunFolderError, RunInterrupted
 from ppdm_dask.experiments.kinds import recipe_from_config
@@ -247,7 +248,7 @@ def test_every_paper_of_the_errata_is_shown_whole() -> None:
     text = resources.errata_path().read_text(encoding="utf-8")
     keys = re.findall(r"^## (\S+)$", text, flags=re.MULTILINE)
     shown = errata_of(keys)
-    assert len(shown) == len(keys) == 4
+    assert len(shown) == len(keys) == 5
     assert sum(each["html"].count("<li>") for each in shown) == len(
         re.findall(r"^\d+\. ", text, flags=re.MULTILINE)
     )
@@ -401,6 +402,10 @@ def test_a_reproduction_is_one_page(
     assert ("something moved" in found.text) is moved
     assert ("cancer q=0.5 0.95 0.91 -7.25" in found.text) is moved
     assert "Runs that could not be read" in found.text
+    # Claims on published surveys need no run: each is judged and shown on every such page.
+    (surveys,) = published_surveys()
+    assert {f"surveys-other-{claim.id}" for claim in surveys.claims} <= ids.keys()
+    assert "3664.5 is the estimate from 9,973 answers of yes" in found.text
     assert not found.all("script")
     assert len(found.all("style")) == 1
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.claims.calculations import CALCULATIONS
 from ppdm_dask.claims.rules import RULES
+from ppdm_dask.claims.survey import Survey
 from ppdm_dask.errors import RecipeError
 from ppdm_dask.files.fields import Table, read_toml
 from ppdm_dask.resources import pipelines_dir
@@ -39,7 +40,7 @@ class Claim:
         Ids of the recipe's figures that show it.
     recipe, calculation : str, optional
         The recipe on whose result it is judged, or the calculation (see
-        :mod:`ppdm_dask.claims.calculations`); one of them unless it cannot be tested.
+        :mod:`ppdm_dask.claims.calculations`); one of them, or a survey, unless it cannot be tested.
     rule : Rule, optional
         How it is judged.
     test : str, optional
@@ -48,6 +49,8 @@ class Claim:
         Why the results differ from the claim, for the case that they do.
     untestable : str, optional
         Why it cannot be tested here.
+    survey : Survey, optional
+        The published counts on which it is judged.
     """
 
     id: str
@@ -62,6 +65,7 @@ class Claim:
     test: str | None = None
     differs: str | None = None
     untestable: str | None = None
+    survey: Survey | None = None
 
 
 @dataclass(frozen=True)
@@ -116,15 +120,31 @@ def _read_claim(table: Table, paper: str) -> Claim:
         return Claim(own, paper, where, says, printed, untestable=untestable)
     recipe = table.optional_text("recipe")
     calculation = table.optional_choice("calculation", CALCULATIONS, "a calculation")
-    if (recipe is None) == (calculation is None):
-        right = "either a recipe or a calculation is needed, or else untestable with the reason"
+    asked = "survey" in table.remaining()
+    if (recipe is not None) + (calculation is not None) + asked != 1:
+        right = (
+            "either a recipe or a calculation or a survey is needed, "
+            "or else untestable with the reason"
+        )
         raise table.error("recipe", recipe, right)
+    survey = Survey.read(table.table("survey", "a table is needed")) if asked else None
     figures, test = table.texts("figures"), table.text("test")
     differs = table.optional_text("differs")
     rule = RULES[table.choice("rule", RULES, "a rule")].read(table)
     table.done()
     return Claim(
-        own, paper, where, says, printed, figures, recipe, calculation, rule, test, differs
+        own,
+        paper,
+        where,
+        says,
+        printed,
+        figures,
+        recipe,
+        calculation,
+        rule,
+        test,
+        differs,
+        survey=survey,
     )
 
 

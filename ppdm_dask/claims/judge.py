@@ -37,11 +37,12 @@ def judge(claim: Claim, results: Mapping[str, xr.Dataset]) -> Verdict:
     assert claim.rule is not None
     if claim.calculation is not None:
         return claim.rule.judge(calculate(claim.calculation))
-    assert claim.recipe is not None
-    if claim.recipe not in results:
+    if claim.survey is None and claim.recipe not in results:
         return Verdict("not judged", f"no run of {claim.recipe} is at hand")
     try:
-        return claim.rule.judge(results[claim.recipe])
+        if claim.survey is not None:
+            return claim.rule.judge(claim.survey.numbers())
+        return claim.rule.judge(results[str(claim.recipe)])
     except Unjudged as error:
         return Verdict("not judged", str(error))
 
@@ -64,6 +65,11 @@ def same_experiment(recipe: AnyRecipe) -> bool:
 def papers_of(recipe: AnyRecipe) -> tuple[Paper, ...]:
     """The papers that a recipe refers to."""
     return tuple(paper for paper in load_papers() if paper.key in recipe.about.references)
+
+
+def published_surveys() -> tuple[Paper, ...]:
+    """The files of claims that are on published surveys, and on no recipe."""
+    return tuple(p for p in load_papers() if all(claim.survey for claim in p.claims))
 
 
 def claims_of(recipe: AnyRecipe) -> tuple[Claim, ...]:
@@ -186,13 +192,15 @@ def reproduction_page(summary: Summary) -> str:
     """Write the page of all claims as Markdown, from a summary and the claims' own files."""
     # From the summary only, never from runs, so that a test can hold the page against the file.
     papers = load_papers()
+    surveys = published_surveys()
     judged = summary["claims"]
     total = Counter(each["status"] for each in judged.values())
     testable = sum(n for status, n in total.items() if status != "not testable")
     lines = [
         "# Reproduction of the papers",
         "",
-        f"{testable} claims of {_word(len(papers))} papers that can be tested, and "
+        f"{testable} claims of {_word(len(papers) - len(surveys))} papers"
+        f"{' and of published surveys' if surveys else ''} that can be tested, and "
         f"{total['not testable']} that cannot. The statuses are computed from results by the rules "
         "of [pipelines/claims](../pipelines/claims/README.md); nothing on this page is typed in "
         "but the explanations of what differs. `ppdm report RUN... --claims docs/reproduction.md` "

@@ -1,7 +1,7 @@
 """The rules by which claims are judged, by the word in a claim's key ``rule``.
 
-``within``, ``compare``, ``equal`` and ``defined`` look at cells one by one, ``monotone`` and
-``extreme`` at lines of cells along an axis.
+``within``, ``printed``, ``compare``, ``equal`` and ``defined`` look at cells one by one,
+``monotone`` and ``extreme`` at lines of cells along an axis.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ppdm_dask.claims.quantity import (
 )
 from ppdm_dask.claims.verdict import ROUNDING, Comparison, Row, Verdict, decide, number
 from ppdm_dask.files.fields import Scalar, Table
+from ppdm_dask.files.values import Text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -153,7 +154,8 @@ class Within(Rule):
             for label, value, error in zip(*quantity.values(ds).flat(), strict=True):
                 if not np.isfinite(value):
                     raise Unjudged(f"there is no {quantity.variable} at {label}", label)
-                rows.append(Row(name if many else label, printed, value, error, tolerance))
+                place = label if label and not many else name
+                rows.append(Row(place, printed, value, error, tolerance))
                 text = f"{name} {number(value, error)}, printed {number(printed)}"
                 margin = (tolerance - abs(value - printed)) / unit + ROUNDING
                 comparisons.append((Comparison(label, margin, error / unit, text, value), error))
@@ -176,6 +178,30 @@ class Within(Rule):
         ]
         at = self.quantities[0].words().partition(" (")[2]
         return ", ".join(parts) + (f" ({at}" if at else "")
+
+
+DECIMAL = r"[+-]?\d*\.?\d+|[+-]?\d+\."
+
+
+@dataclass(frozen=True)
+class Printed(Within):
+    """Values are the printed ones, to half a unit of the last printed digit."""
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """Read ``expected``: by variable, a text with the digits as they are printed."""
+        expected = table.table("expected", "a table of printed numbers by variable is needed")
+        names = expected.remaining()
+        if not names:
+            raise table.error("expected", {}, "a table of printed numbers by variable is needed")
+        digits = Text('digits as they are printed, such as "0.250", are needed', DECIMAL)
+        texts = [str(expected.get(name, digits)) for name in names]
+        places = [len(text.partition(".")[2]) for text in texts]
+        return cls(
+            tuple(Quantity(name) for name in names),
+            tuple(float(text) for text in texts),
+            tuple(0.5 * 10.0**-n for n in places),
+        )
 
 
 def _furthest(worst: Comparison, n: int) -> str:
@@ -497,6 +523,7 @@ def _mean(values: Values, along: str) -> Values:
 
 RULES: Mapping[str, type[Rule]] = {
     "within": Within,
+    "printed": Printed,
     "compare": Compare,
     "equal": Equal,
     "defined": Defined,

@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.claims.claim import Claim
-from ppdm_dask.claims.judge import claims_of, judge, papers_of, same_experiment
+from ppdm_dask.claims.judge import (
+    claims_of,
+    judge,
+    papers_of,
+    published_surveys,
+    same_experiment,
+)
 from ppdm_dask.claims.verdict import STATUSES, Verdict, number
 from ppdm_dask.drawing import style
 from ppdm_dask.engine.ledger import Ledger
@@ -193,7 +199,7 @@ def view_claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
         "status": verdict.status,
         "measured": verdict.measured,
         "rule": claim.rule.words if claim.rule else None,
-        "basis": claim.recipe or claim.calculation,
+        "basis": claim.recipe or claim.calculation or (claim.survey and claim.survey.words),
         "why": claim.differs if verdict.status == "differs" else None,
         "test": claim.test,
         "rows": [
@@ -323,17 +329,33 @@ def write_reproduction(document: str | Path) -> Path:
             missing.append({"name": recipe["name"], "reason": str(error)})
             continue
         views.append(view_run(stored, f"run{i}"))
+    surveys = _view_surveys()
     page = path.with_name("report.html")
     text = render(
         "reproduction.html.j2",
         found=found,
         runs=views,
         missing=missing,
-        counts=_counts(views),
+        surveys=surveys,
+        counts=_counts([*views, surveys]),
         drifts=[drift for recipe in found["recipes"] for drift in recipe["drifts"]],
     )
     write_text(page, text)
     return page
+
+
+def _view_surveys() -> dict[str, Any]:
+    """What a page says of the claims on published surveys, which need no run."""
+    papers = published_surveys()
+    claims = [view_claim(claim, judge(claim, {})) for paper in papers for claim in paper.claims]
+    errata = errata_of([paper.key for paper in papers])
+    return {
+        "key": "surveys",
+        "claims": claims,
+        "other_claims": claims,
+        "figures": [],
+        "errata": errata,
+    }
 
 
 VALUE = (str, int, float, type(None))
