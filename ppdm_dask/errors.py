@@ -9,6 +9,7 @@ __all__ = [
     "ClusterError",
     "ClusterUnreachable",
     "CodebookError",
+    "ColumnsLeftOut",
     "DataError",
     "DesignError",
     "DisguisedAgain",
@@ -161,3 +162,7 @@ class RunInterrupted(PPDMError):
 
 class DisguisedAgain(UserWarning):
     """Answers that were disguised before: several reports of one answer add up."""
+
+
+class ColumnsLeftOut(UserWarning):
+    """Columns of a table that a proposed codebook has no attribute for."""

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ppdm_dask as pp
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import binarise_attribute, cut_labels, fit_attribute, group_labels
 from ppdm_dask.data.codebook import Codebook, Records
-from ppdm_dask.errors import CodebookError, InputError
+from ppdm_dask.errors import CodebookError, DataError, InputError
 
 AGE = Attribute("age", ("young", "middle", "old"), cuts=(30, 60), range=(0, 120))
 VOTE = Attribute("vote", ("?", "n", "y"), missing="?")
@@ -582,3 +583,26 @@ def test_labels_of_bins_and_groups() -> None:
     assert cut_labels([0.1]) == ("<= 0.1", "> 0.1")
     assert cut_labels([-1.0, 2.5]) == ("<= -1", "(-1, 2.5]", "> 2.5")
     assert group_labels([("a",), ("b", "c", "d"), ()]) == ("a", "b .. d", "(none)")
+
+
+def test_a_table_is_proposed_for_as_its_file_is(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "answer": ["x", "y", "x", None],
+            "age": [1.5, 2.0, 30.0, 7.25],
+            "often": pd.Categorical(["lo", "hi", "lo", "lo"], ["none", "lo", "hi"], ordered=True),
+            "same": ["k"] * 4,
+        }
+    )
+    frame.to_parquet(tmp_path / "answers.parquet")
+    expected = pp.survey.propose_codebook(tmp_path / "answers.parquet", bins=2, most=3).codebook
+    with pytest.warns(pp.errors.ColumnsLeftOut, match=r"^'same': every value is 'k'$"):
+        found = pp.Codebook.propose(frame, bins=2, most=3)
+    assert found == expected
+    assert found["often"].categories == ("none", "lo", "hi")
+    with pytest.warns(pp.errors.ColumnsLeftOut):
+        assert pp.Codebook.propose(frame.to_dict("list"), bins=2, most=3)["age"] == found["age"]
+    found.to_toml(tmp_path / "codebook.toml")
+    assert pp.Codebook.read(tmp_path / "codebook.toml") == found
+    with pytest.raises(DataError, match="there are no records"):
+        pp.Codebook.propose(frame.iloc[:0])

@@ -41,7 +41,8 @@ from ppdm_dask.cluster.expressions import (
 from ppdm_dask.cluster.keys import HeldKey, KeyNumber
 from ppdm_dask.cluster.tasks import Plan, joined, labels
 from ppdm_dask.data.codebook import Codebook, Records, Reports
-from ppdm_dask.data.partitioned import notice, plugin
+from ppdm_dask.data.partitioned import notice
+from ppdm_dask.data.plugins import plugin
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.tables import count

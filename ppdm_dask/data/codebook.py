@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -21,8 +22,9 @@ import numpy.typing as npt
 from ppdm_dask.data.attribute import LABEL, Attribute
 from ppdm_dask.data.binning import binarise_attribute
 from ppdm_dask.data.field import field_codes
+from ppdm_dask.data.plugins import plugin
 from ppdm_dask.data.words import FieldRules, Imported
-from ppdm_dask.errors import CodebookError, InputError, RecordsError
+from ppdm_dask.errors import CodebookError, ColumnsLeftOut, InputError, RecordsError
 from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.documents import read_toml
@@ -723,6 +725,36 @@ class Codebook(Declared):
             If the file cannot be read, is no TOML, or describes no codebook; names the file.
         """
         return cls.from_config(read_toml(Path(path), CodebookError), str(path))
+
+    read = from_toml
+
+    @classmethod
+    def propose(cls, frame: Any, **how: Any) -> Codebook:
+        """Propose a codebook for a table of true answers, to be looked over by a person.
+
+        Parameters
+        ----------
+        frame : DataFrame of pandas or polars, table of Arrow, or mapping of columns
+        **how
+            ``most`` labels of an attribute, ``bins`` of numbers, ``order`` of labels,
+            ``missing_codes`` and ``apart``, as ``ppdm codebook`` has them.
+
+        Raises
+        ------
+        DataError
+            If there are no records, or nothing can be proposed for any column.
+
+        Warns
+        -----
+        ColumnsLeftOut
+            Where nothing is proposed for a column, with the reason for each.
+        """
+        found = plugin("proposal")(frame, **how)
+        left = [f"{shown(c.name)}: {c.left_out}" for c in found.columns if c.left_out]
+        if left:
+            warnings.warn(ColumnsLeftOut("; ".join(left)), stacklevel=2)
+        made: Codebook = found.codebook
+        return made
 
     def as_toml(self) -> str:
         """Text of a codebook file; `from_toml` reads it back."""

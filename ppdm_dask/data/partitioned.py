@@ -1,10 +1,7 @@
 """What a design disguises beside coded records: tables, and collections of them by plug-ins.
 
 Rooms above this one may know kinds of answers that the designs do not: a collection of Dask, or
-files in partitions.  `PLUGINS` names a function for each, and what calls it imports it by its name,
-as an entry point of another package would be; so no room imports one above it.
-
-The search asks for workers that evaluate an objective, and lazy reports for files, the same way.
+files in partitions; see :mod:`ppdm_dask.data.plugins`.
 
 Beside it: what consumers of partitioned reports may rely on; and which answers this process has
 disguised already.
@@ -17,9 +14,9 @@ import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ppdm_dask.data.plugins import plugin
 from ppdm_dask.errors import DisguisedAgain
 from ppdm_dask.shown import quoted
 
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
 
 __all__ = [
-    "PLUGINS",
     "PartitionedReports",
     "Paths",
     "native",
@@ -36,14 +32,6 @@ __all__ = [
     "plugin",
     "plugin_for",
 ]
-
-PLUGINS: dict[str, str] = {
-    "dask": "ppdm_dask.cluster.reports:disguise",
-    "population": "ppdm_dask.cluster.population:offered_map",
-    "files": "ppdm_dask.survey.stored:open_reports",
-    "parts": "ppdm_dask.survey.stored:write_parts",
-}
-"""Module and function by name; see :func:`plugin`."""
 
 _DASK = ("dask", "distributed")
 
@@ -85,13 +73,6 @@ class PartitionedReports(Protocol):
             What `part` or the disguise raises; from a cluster without the value at fault.
         """
         ...  # pragma: no cover
-
-
-def plugin(name: str) -> Callable[..., Any]:
-    """The function that `PLUGINS` has under a name."""
-    module, _, function = PLUGINS[name].partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found
 
 
 def native(answers: object) -> object:

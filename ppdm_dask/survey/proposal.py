@@ -20,7 +20,7 @@ import numpy as np
 
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import fit_attribute
-from ppdm_dask.data.codebook import Codebook
+from ppdm_dask.data.codebook import Codebook, table_of
 from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.files.columns import (
     MissingCodes,
@@ -473,7 +473,56 @@ def propose_codebook(
     DataError
         If the file has no records, or nothing can be proposed for any column.
     """
-    file = open_data(data, how=how)
+    return _proposed(open_data(data, how=how), data, (most, bins, order), missing_codes, apart)
+
+
+def propose_for_frame(
+    frame: Any,
+    *,
+    most: int = 20,
+    bins: int = 4,
+    order: Literal["sorted", "appearance"] = "sorted",
+    missing_codes: Sequence[str | float] = (),
+    apart: bool = False,
+) -> Proposal:
+    """The same of a table in memory: what :func:`ppdm_dask.Codebook.propose` rests on.
+
+    Parameters
+    ----------
+    frame : DataFrame of pandas or polars, table of Arrow, or mapping of columns
+        Declared orders of categories are kept, those that nobody gave included.
+    most, bins, order, missing_codes, apart
+        As of :func:`propose_codebook`.
+
+    Raises
+    ------
+    DataError
+        As of :func:`propose_codebook`, or if the table cannot be written as Parquet.
+    """
+    import narwhals as nw
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    where, table = Path("the table.parquet"), nw.from_native(table_of(frame), pass_through=True)
+    try:
+        whole = table.to_arrow() if isinstance(table, nw.DataFrame) else pa.table(table)
+        content = pa.BufferOutputStream()
+        pq.write_table(whole, content)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(
+            f"the table: {type(error).__name__}: no Parquet can be made of it"
+        ) from None
+    file = open_data(where, content.getvalue().to_pybytes())
+    return _proposed(file, "the table", (most, bins, order), missing_codes, apart)
+
+
+def _proposed(
+    file: DataFile,
+    data: str | Path,
+    rules: tuple[int, int, Literal["sorted", "appearance"]],
+    missing_codes: Sequence[str | float],
+    apart: bool,
+) -> Proposal:
     columns = tuple(_column(file, name, tuple(missing_codes), apart) for name in file.columns)
     readable = [column for column in columns if not column.left_out]
     n = 0
@@ -484,7 +533,7 @@ def propose_codebook(
     if not n:
         raise DataError(f"{data}: there are no records; at least one is needed", data)
     for column in readable:
-        column.propose(most, bins, order)
+        column.propose(*rules)
     attributes = tuple(c.attribute for c in columns if c.attribute is not None)
     if not attributes:
         raise DataError(f"{data}: nothing can be proposed for any column: {_why(columns)}", data)
