@@ -110,7 +110,7 @@ class TrialFigure(Declared):
     x: str | None = None
     series: str | None = None
     at: Annotated[
-        Mapping[str, tuple[Scalar, ...]] | None,
+        Mapping[str, Any] | None,
         Named(
             Either("a value or a list of values is needed", (Plain(), VALUES)),
             AXIS,

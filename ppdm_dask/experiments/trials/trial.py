@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TRIALS", "Measure", "Trial", "find_trial"]
 
-TRIALS: dict[str, str] = {}
+TRIALS: dict[str, str] = {
+    "rules": "ppdm_dask.experiments.trials.rules:RulesTrial",
+}
 """By the name in a recipe's table ``[trial]``: the module, a colon, and the class."""
 
 
