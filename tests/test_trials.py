@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,35 +17,20 @@ from ppdm_dask.experiments.trials.trial import TRIALS
 
 Capture = pytest.CaptureFixture[str]
 
-RECIPE = """
-[about]
-title = "Warner's question"
-
-[trial]
-name = "warner"
-share = 0.25
-
-[sweep]
-repeats = 400
-seed = 3
-
-[sweep.grid]
-theta = [0.5, 0.7, 0.9]
-n = [50, 200]
-
-[[figure]]
-id = "errors"
-title = "Errors of Warner's question"
-measures = ["squared_error", "variance"]
-at = { n = 200 }
-log = ["y"]
-"""
+PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## Add a trial")[2].partition("\n## ")[0]
+(CODE,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+(RECIPE,) = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
-def _warner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one line."""
-    monkeypatch.setitem(TRIALS, "warner", "warner_trial:Warner")
+def _warner(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The page's file, and the one line."""
+    folder = tmp_path_factory.mktemp("trial")
+    (folder / "warner_of_the_page.py").write_text(CODE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "warner_of_the_page", raising=False)
+    monkeypatch.setitem(TRIALS, "warner", "warner_of_the_page:Warner")
 
 
 @pytest.fixture
