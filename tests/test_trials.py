@@ -166,7 +166,7 @@ RULES: dict[str, Any] = {
     ("key", "value", "says"),
     [
         ("attributes", ["party"], 'trial.attributes: got ["party"]; as many as groups, and 2 or'),
-        ("attributes", ["party", "x"], 'trial.attributes: got x; there are handicapped-infants,'),
+        ("attributes", ["party", "x"], "trial.attributes: got x; there are handicapped-infants,"),
         ("attributes", [], "trial.attributes: got 17; at most 12 are needed"),
         ("max_length", 1, "trial.max_length: got 1; a whole number of 2 or more is needed"),
         ("min_support", 0, "trial.min_support: got 0; a share above 0 and up to 1 is needed"),
@@ -293,3 +293,38 @@ def test_true_rules_are_those_that_counting_finds() -> None:
                 by_hand.add(tuple(rule))
     assert trial.ready(records).true == by_hand
     assert by_hand
+
+
+SELECTION: dict[str, Any] = {
+    "about": {"title": "Depths"},
+    "data": RULES["data"],
+    "trial": {"name": "selection", "depths": [1, 2, 4], "folds": 3},
+    "sweep": {"repeats": 3, "seed": 1, "grid": {"theta": [0.5, 0.7, 1]}},
+}
+
+
+def test_without_disguise_clean_scores_choose_what_disguised_ones_do() -> None:
+    plan = make_plan(recipe_from_config(SELECTION))
+    half, cell, plain = (cell for cell, _ in plan.listed)
+    assert half not in plan.cells
+    found = plan.work.trials(plain, 0, 3)
+    for values in found.values():
+        np.testing.assert_allclose(values[:, 0], values[:, 2], atol=1e-12)
+    for values in (found, plan.work.trials(cell, 0, 3)):
+        assert (values["regret"] >= 0).all()
+        assert (values["depth"][:, 3] == 4).all()
+        assert (values["depth"][:, 1] <= values["depth"][:, 0]).all()
+
+
+def test_the_choice_is_that_of_the_scores() -> None:
+    trial = find_trial("selection")(theta=0.7, depths=(1, 2, 4), folds=2)  # type: ignore[call-arg]
+    # Means 0.70, 0.78 and 0.80 of the disguised scores, with an error of 0.05 / sqrt(2).
+    disguised = [[0.6, 0.76, 0.82], [0.8, 0.8, 0.78]]
+    clean = [[0.9, 0.7, 0.7], [0.9, 0.7, 0.7]]
+    scores = np.array([disguised, np.full((2, 3), 0.05), clean])
+    found = trial._compare(scores, np.array([0.75, 0.85, 0.7]))  # type: ignore[attr-defined]
+    assert found["depth"] == {"largest": 4, "one_error": 2, "clean": 1, "deepest": 4}
+    regret = {"largest": 0.15, "one_error": 0.0, "clean": 0.1, "deepest": 0.15}
+    optimism = {"largest": 0.1, "one_error": -0.07, "clean": 0.15, "deepest": 0.1}
+    assert found["regret"] == pytest.approx(regret)
+    assert found["optimism"] == pytest.approx(optimism)

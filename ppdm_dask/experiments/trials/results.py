@@ -199,9 +199,9 @@ def _tables(ds: xr.Dataset, group: list[Measure], variants: list[str]) -> Iterat
     step = max((WIDTH - lead) // wide, 1)
     for first in range(0, len(columns), step):
         there = slice(first, first + step)
-        texts = [[*at, *found[there]] for at, found in rows]
         header = [*axes, *columns[there]]
-        yield plain_table(header, texts, right=range(len(header)))
+        lines = [[*at, *found[there]] for at, found in rows]
+        yield plain_table(header, lines, right=range(len(header)))
 
 
 def _about(measure: Measure) -> str:
