@@ -16,10 +16,11 @@ import pytest
 
 from ppdm_dask.cli import main
 from ppdm_dask.errors import RecipeError, RunFolderError
+from ppdm_dask.experiments.grid import summarise
 from ppdm_dask.experiments.kinds import check_recipe, make_plan, recipe_from_config
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
-from ppdm_dask.experiments.trials.results import registry, summarise
+from ppdm_dask.experiments.trials.results import registry
 from ppdm_dask.experiments.trials.trial import TRIALS, find_trial
 from ppdm_dask.files.declared import described, fields_of
 from ppdm_dask.resources import pipelines_dir
@@ -328,3 +329,15 @@ def test_the_choice_is_that_of_the_scores() -> None:
     optimism = {"largest": 0.1, "one_error": -0.07, "clean": 0.15, "deepest": 0.1}
     assert found["regret"] == pytest.approx(regret)
     assert found["optimism"] == pytest.approx(optimism)
+
+
+def test_more_reports_and_truer_ones_find_more_true_rules() -> None:
+    sweep = {"repeats": 20, "seed": 1, "grid": {"theta": [0.6, 1], "n": [300, 3000]}}
+    plan = make_plan(recipe_from_config({**RULES, "sweep": sweep}))
+    few, many, few_true, many_true = (plan.work.trials(cell, 0, 20) for cell in plan.cells)
+    for less, more in ((few, many), (few, few_true), (many, many_true)):
+        assert (less["recall"].mean(axis=0) <= more["recall"].mean(axis=0)).all()
+    assert (few["recall"].mean(axis=0) < many["recall"].mean(axis=0) - 0.05).all()
+    assert np.nanmean(few["precision"][:, 0]) < np.nanmean(many["precision"][:, 0])
+    # What is tested at 5 % has fewer false discoveries than that on average.
+    assert all(found["false_discoveries"][:, 1].mean() < 0.05 for found in (few, many, few_true))
