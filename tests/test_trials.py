@@ -96,6 +96,9 @@ def test_commands_and_pages_serve_trials(recipe: Path, tmp_path: Path, capsys: C
     output(capsys, "report", folder)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Errors of Warner&#39;s question" in page
+    # For those who cannot see the figure: both measures of both variants, where they are defined.
+    for line in ("warner, squared error", "plain, squared error", "warner, variance"):
+        assert re.search(rf"{line}: [\d.e-]+ at theta = 0\.7, [\d.e-]+ at 0\.9", page)
 
 
 def with_changes(**changes: Any) -> dict[str, Any]:
