@@ -4,5 +4,12 @@ from .cheapest import cheapest_posterior as cheapest_posterior
 from .cheapest import cheapest_trait as cheapest_trait
 from .checkpoints import require_file as require_file
 from .optimize import choose as choose
+from .regret import Regret as Regret
+from .regret import regret as regret
+from .robust import Robust as Robust
+from .robust import robust_design as robust_design
+from .scenarios import confidence_priors as confidence_priors
+from .scenarios import plausible_prior as plausible_prior
+from .scenarios import prior_ball as prior_ball
 
 __all__: list[str]
