@@ -155,9 +155,9 @@ def regret(
     Examples
     --------
     >>> import ppdm_dask as pp
-    >>> found = pp.regret(pp.KaryResponse("a", 3, p=0.5), [[1 / 3] * 3, [0.6, 0.3, 0.1]])
+    >>> found = pp.regret(pp.KaryResponse("a", 4, p=0.5), [[0.25] * 4, [0.7, 0.1, 0.1, 0.1]])
     >>> f"{found.at_guess:.3f} {found.worst:.3f}"
-    '1.000 1.001'
+    '1.000 1.005'
     """
     p, labels = check_scenarios(priors, categories)
     if labels is not None:

@@ -97,9 +97,10 @@ def robust_design(
     Examples
     --------
     >>> import ppdm_dask as pp
-    >>> found = pp.robust_design([[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]], epsilon=0.5)
+    >>> priors = [[0.7, 0.1, 0.1, 0.05, 0.05], [0.05, 0.05, 0.1, 0.2, 0.6]]
+    >>> found = pp.robust_design(priors, epsilon=1.0)
     >>> f"{found.regret.worst:.4f} {found.limit:.4f}"
-    '1.0026 1.0026'
+    '1.0354 1.0354'
     """
     p, labels = check_scenarios(priors, categories)
     n = p.shape[1]
