@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +15,7 @@ from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
+from ppdm_dask.files.writing import write_text
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ ROWS = 20
 OPTIONS = {
     "n_records": "--n",
     "delta": "--delta",
+    "max_posterior": "--delta",
+    "device": "--device",
+    "outcomes": "--device",
     "symbols": "--symbols",
     "generations": "--generations",
     "privacy": "--choose: privacy",
@@ -76,9 +81,27 @@ def optimize(
         Path | None,
         typer.Option(metavar="FILE", help="Resume from here; not for bound.", show_default=False),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for front.nc and design.toml.")
-    ] = Path("optimized"),
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="In place of a front, the best design that this makes: coin, die, two-dice, ...",
+            show_default=False,
+        ),
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="As people are asked, for --device.", show_default=False),
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TOML of translated texts, for --device.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is written.")] = Path(
+        "optimized"
+    ),
     as_json: Json = False,
 ) -> None:
     """Search for the randomization matrices with the best privacy and precision."""
@@ -86,6 +109,30 @@ def optimize(
     wanted = _parse_choice(choose)
     out_folder = _folder(out)
     own(out_folder)
+    if device is not None:
+        given_too = {
+            "--choose": choose,
+            "--generations": generations,
+            "--checkpoint": checkpoint,
+        }
+        for option, value in given_too.items():
+            if value is not None:
+                raise InputError(f"{option}: a design by --device has none", value)
+        shares = dict(zip(categories, prior, strict=True))
+        try:
+            made = pp.device_design(
+                shares,
+                device,
+                max_posterior=delta,
+                symbols=symbols,
+                attribute=attribute,
+                question=question,
+                wording=texts,
+            )
+        except InputError as error:
+            raise _renamed(error, file) from None
+        _print_device(_write_device(made, n_records, out_folder), as_json)
+        return
     if checkpoint is not None:
         pp.search.require_file(checkpoint)
         own(checkpoint)
@@ -104,12 +151,7 @@ def optimize(
             progress=_progress(method),
         )
     except InputError as error:
-        # The function names its parameter; the user typed an option, or wrote a file.
-        key, _, what = str(error).partition(": ")
-        if key != "prior" and key not in OPTIONS:
-            raise
-        place = f"{file}: {key}" if key == "prior" else OPTIONS[key]
-        raise InputError(f"{place}: {what}", error.subject) from None
+        raise _renamed(error, file) from None
     found: dict[str, Any] = {"front": _rows(front), **_facts(front)}
     if wanted:
         point = pp.search.choose(front, **wanted)
@@ -130,6 +172,68 @@ def optimize(
         print_json(found)
         return
     _print(found)
+
+
+def _renamed(error: InputError, file: Path) -> InputError:
+    """The function names its parameter; the user typed an option, or wrote a file."""
+    key, _, what = str(error).partition(": ")
+    if key != "prior" and key not in OPTIONS:
+        return error
+    place = f"{file}: {key}" if key == "prior" else OPTIONS[key]
+    return InputError(f"{place}: {what}", error.subject)
+
+
+def _write_device(made: pp.survey.DeviceDesign, n_records: int, folder: Path) -> dict[str, Any]:
+    """Write the design and its instruction; what is known of them."""
+    mse = made.lattice.noise / (made.lattice.counts.shape[1] * n_records)
+    comment = (
+        f"{made.design.attributes[0]}: by {made.device.replace('-', ' ')}, worst posterior "
+        f"{made.max_posterior:.6g},\nMSE {mse:.6g} from {n_records} reports."
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    design, text = folder / "design.toml", folder / "instructions.txt"
+    pp.designs.write_design(made.design, design, comment)
+    write_text(text, made.text + "\n")
+    epsilon = made.epsilon
+    return {
+        "device": made.device,
+        "outcomes": made.lattice.outcomes,
+        "counts": made.lattice.counts.tolist(),
+        "answers": made.answers,
+        "symbols": made.symbols,
+        "worst": made.max_posterior,
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "mse": mse,
+        "ratio": made.ratio,
+        "exact": made.lattice.exact,
+        "text": made.text,
+        "design": str(design),
+        "instructions": str(text),
+    }
+
+
+def _print_device(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    m = found["outcomes"]
+    rows = [
+        [symbol, *(f"{count}/{m}" if count else "0" for count in counts)]
+        for symbol, counts in zip(found["symbols"], found["counts"], strict=True)
+    ]
+    print_rows(["said", *found["answers"]], rows, right=range(1, len(found["answers"]) + 1))
+    say()
+    say(found["text"])
+    say()
+    epsilon = "infinite" if found["epsilon"] is None else f"{found['epsilon']:.4f}"
+    say(f"worst posterior {found['worst']:.4f}, epsilon {epsilon}, MSE {found['mse']:.4g}")
+    if found["ratio"] is not None:
+        what = "no" if found["exact"] else "the search found no"
+        say(
+            f"{found['ratio']:.3f} times the reports of the best possible design at this privacy; "
+            f"{what} better matrix of multiples of 1/{m}"
+        )
+    say(f"design: {found['design']}; for respondents: {found['instructions']}")
 
 
 def _parse_choice(text: str | None) -> dict[str, float]:
