@@ -64,6 +64,7 @@ from .survey.instructions import device_design as device_design
 from .survey.mining import load_reports as load_reports
 from .survey.plan import Plan as Plan
 from .survey.plan import plan as plan
+from .survey.stages import TwoStage as TwoStage
 
 __version__: str
 __all__: list[str]

@@ -135,9 +135,8 @@ def lattice_design(
     counts, trace, exact = _all(p, m, K, ratio, delta)
     if not exact:
         search = _Search(p, m, ratio, delta)
-        starts = [*([counts] if math.isfinite(trace) else []), *_starts(p, m, K, known, seed)]
-        for start in starts:
-            found = search.start(start)
+        rounded = [search.start(start) for start in _starts(p, m, K, known, seed)]
+        for found in [counts if math.isfinite(trace) else None, *rounded]:
             if found is not None:
                 better, its = search.climb(found)
                 if its < trace * (1 - 1e-12):
@@ -234,8 +233,6 @@ class _Search:
 
     def start(self, P: Floats) -> Ints | None:
         """A matrix mixed with a constant one as little as needed, and rounded to the lattice."""
-        if P.dtype.kind == "i":
-            return P
         even = np.repeat(P.mean(axis=1, keepdims=True), P.shape[1], axis=1)
         equal = np.full_like(P, 1 / len(P))
         mixes = [

@@ -157,12 +157,7 @@ def _solve(rays: Floats, p: Floats, limits: Floats, active: Ints | None) -> tupl
         if len(rays) > FIRST:
             active = np.sort(np.argsort(-rays.std(axis=1), kind="stable")[:FIRST])
     for _ in range(ROUNDS):
-        for tolerance in TOLERANCES:
-            found = _attempt(rays[active], p, limits, tolerance)
-            if found is not None:
-                break
-        else:
-            raise PPDMError("the cone solver gave up on this set of priors", p)
+        found = _first_good(rays[active], p, limits)
         q = found.pi @ (p / limits[:, None])
         allowed = (rays @ q) * (rays @ found.nu)
         used = ((rays @ found.Y) ** 2).sum(axis=1)
@@ -176,6 +171,14 @@ def _solve(rays: Floats, p: Floats, limits: Floats, active: Ints | None) -> tupl
     weights = np.zeros(len(rays))
     weights[active] = found.weights
     return found._replace(weights=weights), active[allowed[active] < NEARLY * used[active]]
+
+
+def _first_good(rays: Floats, p: Floats, limits: Floats) -> Dual:
+    for tolerance in TOLERANCES:
+        found = _attempt(rays, p, limits, tolerance)
+        if found is not None:
+            return found
+    raise PPDMError("the cone solver gave up on this set of priors", p)
 
 
 def _attempt(rays: Floats, p: Floats, limits: Floats, tolerance: float) -> Dual | None:
@@ -252,12 +255,13 @@ def certify(
     PPDMError
         If they certify nothing.
     """
-    Y, nu, pi = (np.asarray(each, dtype=float) for each in (Y, nu, pi))
-    Y = (Y + Y.T) / 2
-    pi = np.maximum(pi, 0.0) / np.maximum(pi, 0.0).sum()
-    allowed = (rays @ (pi @ (p / limits[:, None]))) * (rays @ nu)
+    given, cost = np.asarray(Y, dtype=float), np.asarray(nu, dtype=float)
+    even = (given + given.T) / 2
+    shares = np.maximum(np.asarray(pi, dtype=float), 0.0)
+    shares = shares / shares.sum()
+    allowed = (rays @ (shares @ (p / limits[:, None]))) * (rays @ cost)
     if not allowed.min() > 0:
         raise PPDMError("the dual variables certify nothing: a ray has no positive allowance", nu)
-    eta = float((((rays @ Y) ** 2).sum(axis=1) / allowed).max())
-    known = float(pi @ ((p**2).sum(axis=1) / limits))
-    return float(np.trace(Y)) ** 2 / (eta * float(nu.sum())) - known
+    eta = float((((rays @ even) ** 2).sum(axis=1) / allowed).max())
+    known = float(shares @ ((p**2).sum(axis=1) / limits))
+    return float(np.trace(even)) ** 2 / (eta * float(cost.sum())) - known

@@ -16,10 +16,10 @@ from ppdm_dask.search.bound import settled
 from ppdm_dask.search.minimax import certify, limits_of, rays_of_epsilon, rays_of_posterior, solve
 from ppdm_dask.search.problem import LEAST_ROOM
 from ppdm_dask.search.rays import thinned
-from ppdm_dask.search.regret import LARGEST_EPSILON, Regret, regret
+from ppdm_dask.search.regret import LARGEST_EPSILON, Privacy, Regret, regret
 from ppdm_dask.search.scenarios import check_scenarios
 
-__all__ = ["Robust", "robust_design"]
+__all__ = ["Robust", "arranged", "robust_design"]
 
 UNUSED = 1e-6
 """Weight of a ray, relative to the largest, that is the solver's noise."""
@@ -121,11 +121,22 @@ def robust_design(
     bound = max(1.0, certify(rays, p, limits, dual.Y, dual.nu, dual.pi))
     q = dual.pi @ (p / limits[:, None])
     prior = q / q.sum()
-    P = _matrix(rays, dual.weights, p, limits, prior)
+    P = arranged(_matrix(rays, dual.weights, p, limits, prior))
     design = RRMatrix(attribute, P, p0=prior if len(P) > n else None, categories=labels)
-    privacy = "epsilon" if max_posterior is None else "posterior"
+    privacy: Privacy = "epsilon" if max_posterior is None else "posterior"
     found = regret(design, p, privacy=privacy, categories=labels, limits=limits)
     return Robust(design, found, bound, dual.pi, prior)
+
+
+def arranged(P: Floats) -> Floats:
+    """A square P with the likeliest report of each category in its place."""
+    from scipy.optimize import linear_sum_assignment
+
+    if len(P) != P.shape[1]:
+        return P
+    _, rows = linear_sum_assignment(-P.T)
+    arranged: Floats = P[rows]
+    return arranged
 
 
 def _matrix(rays: Floats, weights: Floats, p: Floats, limits: Floats, prior: Floats) -> Floats:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
+from ppdm_dask.ranges import reals
 from ppdm_dask.search.lattice import Lattice, lattice_design
 from ppdm_dask.shown import given, listed
 from ppdm_dask.survey.devices import Wording
@@ -133,31 +134,27 @@ def device_design(
     ['it shows 1 to 4', 'it shows 5 to 6']
     """
     words = Wording(wording)
-    name = "-".join(device.split()) if isinstance(device, str) else device
+    name = "-".join(str(device).split())
     if name not in words.tables:
         raise InputError(
             f"device: got {given(device)}; one of {listed(words.tables)} is needed", device
         )
     if isinstance(prior, Mapping):
-        answers, shares = [str(label) for label in prior], list(prior.values())
+        answers, p = [str(label) for label in prior], reals("prior", [*prior.values()], 0, 1)
     else:
-        shares = np.asarray(prior).tolist()
-        n = len(shares) if isinstance(shares, list) else 0
-        answers = [str(i) for i in range(n)] if categories is None else list(categories)
-    if not isinstance(shares, list) or len(answers) != len(shares):
-        raise InputError(
-            f"categories: got {len(answers)} labels; one for each proportion is needed", categories
-        )
+        p = reals("prior", prior, 0, 1, ndim=1)
+        answers = [str(i) for i in range(p.size)] if categories is None else list(categories)
+    if len(answers) != p.size:
+        raise InputError(f"categories: got {len(answers)} labels; {p.size} are needed", categories)
     outcomes = words.tables[name]["outcomes"]
     lattice = lattice_design(
-        shares,
+        p,
         len(outcomes),
         epsilon=epsilon,
         max_posterior=max_posterior,
         symbols=symbols,
     )
     K, n = lattice.counts.shape
-    p = np.array(shares, dtype=float)
     labelled = categories is not None or isinstance(prior, Mapping)
     design = RRMatrix(
         attribute, lattice.P, p0=p if n < K else None, categories=answers if labelled else None

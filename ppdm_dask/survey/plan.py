@@ -27,6 +27,7 @@ from ppdm_dask.search.cheapest import (
     cheapest_posterior,
     cheapest_trait,
 )
+from ppdm_dask.search.robust import arranged
 from ppdm_dask.shown import given, listed, shown
 from ppdm_dask.survey.devices import Candidate, Wording, candidates
 
@@ -608,7 +609,7 @@ def _best(
     for each in found:
         if each.P is None:
             continue
-        P = _arranged(each.P)
+        P = arranged(each.P)
         tall = len(P) > len(labels)
         design = RRMatrix(attribute, P, p0=p if tall else None, categories=labels)
         if floor.kept(design):
@@ -626,17 +627,6 @@ def _best_posterior(p: Floats, floor: Floor) -> Cheapest:
     found = cheapest_trait(float(p[floor.guarded]), floor.max_posterior)
     assert found.P is not None
     return found if floor.guarded == 1 else Cheapest(found.noise, found.P[::-1, ::-1])
-
-
-def _arranged(P: Floats) -> Floats:
-    """A square P with the likeliest report of each category in its place."""
-    from scipy.optimize import linear_sum_assignment
-
-    if len(P) != P.shape[1]:
-        return P
-    _, rows = linear_sum_assignment(-P.T)
-    arranged: Floats = P[rows]
-    return arranged
 
 
 def _row(
