@@ -13,8 +13,11 @@ A privacy is one class with
 - ``count(n)``: the number of rays for n categories, to know whether they can be listed;
 - ``rows(prior)``: all of them, shape (rays, n), scaled as above;
 - ``check(prior)``: an :class:`~ppdm_dask.errors.InputError` where no design at all can be computed;
-- ``excess(P, prior)``: by how much a matrix breaks it, 0 or less where it keeps it;
-- ``text``: what it asks for, for messages.
+- ``excess(rows, prior)``: by how much each row breaks it, 0 or less where it keeps it;
+- ``text``: what it asks for, for messages;
+- ``pairs(prior)``: the two values that an entry can have, or None, and the least number of larger
+  ones: where rays are too many to be listed, those of two values are walked through;
+- ``others(prior)``: the rays that are not of this form.
 
 A privacy of the *whole* design, as the success of an adversary's guess, is a second thing: the sum
 over reports of a function that is linear on each ray, bounded by a level.  ``cost(rows, prior)``
@@ -28,16 +31,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real
-from ppdm_dask.search.rays import count_rays, list_rays
+from ppdm_dask.search.rays import count_rays, fractional_rays, least_size, list_rays
 
 __all__ = ["Amplification", "Cone", "Epsilon", "EpsilonPosterior", "Guess", "Posterior", "Trait"]
+
+
+class Pairs(NamedTuple):
+    """Rays of two values each: ``high`` for a subset's members, ``low`` for the others."""
+
+    low: Floats
+    high: Floats
+    least: int
+    """Smallest size of a subset."""
+    cost: float = 0.0
+    """Cost of a ray in the unit of these values."""
 
 
 class Cone(Protocol):
@@ -61,6 +75,14 @@ class Cone(Protocol):
         """All extremal rays, shape (rays, n), each with ``row @ prior = 1``."""
         ...  # pragma: no cover
 
+    def pairs(self, prior: Floats) -> Pairs | None:
+        """The rays that have two values, for a walk over them; None where not all are of a form."""
+        ...  # pragma: no cover
+
+    def others(self, prior: Floats) -> Floats:
+        """The rays that the pairs leave out, scaled as all rows are."""
+        ...  # pragma: no cover
+
     def cost(self, rows: Floats, prior: Floats) -> Floats | None:
         """What each ray adds to the level, shape (rays,); None where there is no level."""
         ...  # pragma: no cover
@@ -69,8 +91,8 @@ class Cone(Protocol):
         """Raise an InputError where no design tells anything within this privacy."""
         ...  # pragma: no cover
 
-    def excess(self, P: Floats, prior: Floats) -> float:
-        """By how much a matrix breaks it; 0 or less where it keeps it."""
+    def excess(self, rows: Floats, prior: Floats) -> Floats:
+        """By how much each row breaks it, whatever its scale; 0 or less where it keeps it."""
         ...  # pragma: no cover
 
 
@@ -79,12 +101,35 @@ def _scaled(rows: Floats, prior: Floats) -> Floats:
     return result
 
 
-def posteriors(P: Floats, prior: Floats) -> Floats:
-    """P(x | y) of the reports that occur, shape (reports, n)."""
-    joint = P * prior
-    total = joint.sum(axis=1, keepdims=True)
-    result: Floats = joint[total[:, 0] > 0] / total[total[:, 0] > 0]
-    return result
+def starting_rows(cone: Cone, prior: Floats) -> Floats:
+    """Rows that any privacy allows around the even one: designs of them can estimate.
+
+    For each category one row that raises it and one that lowers it, by as large a power of two as
+    the cone allows; and the even row.
+
+    Returns
+    -------
+    array, shape (2 n + 1, n)
+    """
+    n = prior.size
+    rows = [np.ones((1, n))]
+    for sign, exponents in ((1.0, range(-24, 44)), (-1.0, range(-24, 1))):
+        best = np.ones((n, n))
+        for exponent in exponents:
+            tried = np.ones((n, n)) + sign * 2.0**exponent * np.eye(n)
+            fits = cone.excess(np.maximum(tried, 0.0), prior) <= 0
+            best = np.where(fits[:, None], tried, best)
+        rows.append(best)
+    return _scaled(np.concatenate(rows), prior)
+
+
+def breach(cone: Cone, P: Floats, prior: Floats) -> float:
+    """By how much a matrix breaks a privacy; 0 or less where it keeps it."""
+    used = P[P @ prior > 0]
+    worst = float(cone.excess(used, prior).max())
+    rows = _scaled(used, prior)
+    cost = cone.cost(rows, prior)
+    return worst if cost is None else max(worst, float(used @ prior @ cost) - cone.level)
 
 
 @dataclass(frozen=True)
@@ -117,21 +162,41 @@ class Epsilon:
         members = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1
         return _scaled(1.0 + math.expm1(self.epsilon) * members, prior)
 
+    def pairs(self, prior: Floats) -> Pairs:
+        return Pairs(np.ones(prior.size), np.full(prior.size, math.exp(self.epsilon)), 0)
+
+    def others(self, prior: Floats) -> Floats:
+        return np.zeros((0, prior.size))
+
     def cost(self, rows: Floats, prior: Floats) -> None:
         return None
 
     def check(self, prior: Floats) -> None:
         return None
 
-    def excess(self, P: Floats, prior: Floats) -> float:
-        used = P[P.any(axis=1)]
+    def excess(self, rows: Floats, prior: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            return float(np.log(used.max(axis=1) / used.min(axis=1)).max()) - self.epsilon
+            result: Floats = np.log(rows.max(axis=1) / rows.min(axis=1)) - self.epsilon
+        return result
 
 
-def Amplification(gamma: float) -> Epsilon:  # noqa: N802 - a privacy like the others
-    """At most gamma-amplifying: gamma is ``e^epsilon``.  [EvfimievskiGehrkeSrikant]_."""
-    return Epsilon(math.log(real("gamma", gamma, 1.0, open_ends=True)))
+class Amplification(Epsilon):
+    """At most gamma-amplifying: no report is more than gamma times likelier for one category.
+
+    [EvfimievskiGehrkeSrikant]_.
+
+    Parameters
+    ----------
+    gamma : float
+        ``e^epsilon``.
+    """
+
+    def __init__(self, gamma: float) -> None:
+        super().__init__(math.log(real("gamma", gamma, 1.0, open_ends=True)))
+
+    @property
+    def text(self) -> str:
+        return f"amplification of {math.exp(self.epsilon):g}"
 
 
 @dataclass(frozen=True)
@@ -160,6 +225,14 @@ class Posterior:
     def rows(self, prior: Floats) -> Floats:
         return _scaled(list_rays(prior.size, self.delta) / prior, prior)
 
+    def pairs(self, prior: Floats) -> Pairs:
+        # The largest entry of a ray is 1, which is its cost too, where there is a level.
+        cost = 1.0 if math.isfinite(self.level) else 0.0
+        return Pairs(np.zeros(prior.size), 1.0 / prior, least_size(self.delta), cost)
+
+    def others(self, prior: Floats) -> Floats:
+        return _scaled(fractional_rays(prior.size, self.delta) / prior, prior)
+
     def cost(self, rows: Floats, prior: Floats) -> Floats | None:
         return None
 
@@ -171,8 +244,9 @@ class Posterior:
                 self.delta,
             )
 
-    def excess(self, P: Floats, prior: Floats) -> float:
-        return float(posteriors(P, prior).max()) - self.delta
+    def excess(self, rows: Floats, prior: Floats) -> Floats:
+        result: Floats = _scaled(rows * prior, np.ones(prior.size)).max(axis=1) - self.delta
+        return result
 
 
 @dataclass(frozen=True)
@@ -211,9 +285,6 @@ class Guess(Posterior):
                 self.success,
             )
 
-    def excess(self, P: Floats, prior: Floats) -> float:
-        return max(super().excess(P, prior), float((P * prior).max(axis=1).sum()) - self.success)
-
 
 @dataclass(frozen=True)
 class Trait:
@@ -248,6 +319,12 @@ class Trait:
         with_trait[:, self.trait] = self.delta
         return _scaled(np.concatenate([others, with_trait]) / prior, prior)
 
+    def pairs(self, prior: Floats) -> None:
+        return None
+
+    def others(self, prior: Floats) -> Floats:
+        return self.rows(prior)
+
     def cost(self, rows: Floats, prior: Floats) -> None:
         return None
 
@@ -259,8 +336,9 @@ class Trait:
                 self.delta,
             )
 
-    def excess(self, P: Floats, prior: Floats) -> float:
-        return float(posteriors(P, prior)[:, self.trait].max()) - self.delta
+    def excess(self, rows: Floats, prior: Floats) -> Floats:
+        result: Floats = _scaled(rows * prior, np.ones(prior.size))[:, self.trait] - self.delta
+        return result
 
 
 @dataclass(frozen=True)
@@ -321,14 +399,21 @@ class EpsilonPosterior:
         _, first = np.unique(np.round(rows, 10), axis=0, return_index=True)
         return rows[np.sort(first)]
 
+    def pairs(self, prior: Floats) -> None:
+        return None
+
+    def others(self, prior: Floats) -> Floats:
+        return self.rows(prior)
+
     def cost(self, rows: Floats, prior: Floats) -> None:
         return None
 
     def check(self, prior: Floats) -> None:
         Posterior(self.delta).check(prior)
 
-    def excess(self, P: Floats, prior: Floats) -> float:
-        return max(Epsilon(self.epsilon).excess(P, prior), Posterior(self.delta).excess(P, prior))
+    def excess(self, rows: Floats, prior: Floats) -> Floats:
+        ratio = Epsilon(self.epsilon).excess(rows, prior)
+        return np.maximum(ratio, Posterior(self.delta).excess(rows, prior))
 
 
 EVEN = 1e-12
