@@ -35,12 +35,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real
 from ppdm_dask.search.rays import count_rays, fractional_rays, least_size, list_rays
 
 __all__ = ["Amplification", "Cone", "Epsilon", "EpsilonPosterior", "Guess", "Posterior", "Trait"]
+
+
+LEAST, MOST = 1e-3, 30.0
+"""Range of an epsilon: with a smaller one reports tell next to nothing, with a larger one all."""
 
 
 class Pairs(NamedTuple):
@@ -79,8 +83,11 @@ class Cone(Protocol):
         """The rays that have two values, for a walk over them; None where not all are of a form."""
         ...  # pragma: no cover
 
-    def others(self, prior: Floats) -> Floats:
-        """The rays that the pairs leave out, scaled as all rows are."""
+    def others(self, prior: Floats, places: Ints | None = None) -> Floats:
+        """The rays that the pairs leave out, scaled as all rows are.
+
+        With `places` only those that are 0 elsewhere.
+        """
         ...  # pragma: no cover
 
     def cost(self, rows: Floats, prior: Floats) -> Floats | None:
@@ -148,24 +155,26 @@ class Epsilon:
     level = math.inf
 
     def __post_init__(self) -> None:
-        real("epsilon", self.epsilon, 1e-3, 30.0)
+        real("epsilon", self.epsilon, LEAST, MOST)
 
     @property
     def text(self) -> str:
         return f"epsilon of {self.epsilon:g}"
 
     def count(self, n: int) -> int:
-        return 2**n - 2
+        return (1 << n) - 2
 
     def rows(self, prior: Floats) -> Floats:
         n = prior.size
         members = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1
-        return _scaled(1.0 + math.expm1(self.epsilon) * members, prior)
+        high = math.exp(self.epsilon)
+        rows: Floats = np.where(members > 0, high, 1.0)
+        return _scaled(rows, prior)
 
     def pairs(self, prior: Floats) -> Pairs:
         return Pairs(np.ones(prior.size), np.full(prior.size, math.exp(self.epsilon)), 0)
 
-    def others(self, prior: Floats) -> Floats:
+    def others(self, prior: Floats, places: Ints | None = None) -> Floats:
         return np.zeros((0, prior.size))
 
     def cost(self, rows: Floats, prior: Floats) -> None:
@@ -230,8 +239,12 @@ class Posterior:
         cost = 1.0 if math.isfinite(self.level) else 0.0
         return Pairs(np.zeros(prior.size), 1.0 / prior, least_size(self.delta), cost)
 
-    def others(self, prior: Floats) -> Floats:
-        return _scaled(fractional_rays(prior.size, self.delta) / prior, prior)
+    def others(self, prior: Floats, places: Ints | None = None) -> Floats:
+        at = np.arange(prior.size) if places is None else places
+        some = fractional_rays(len(at), self.delta)
+        rows = np.zeros((len(some), prior.size))
+        rows[:, at] = some / prior[at]
+        return _scaled(rows, prior)
 
     def cost(self, rows: Floats, prior: Floats) -> Floats | None:
         return None
@@ -322,7 +335,7 @@ class Trait:
     def pairs(self, prior: Floats) -> None:
         return None
 
-    def others(self, prior: Floats) -> Floats:
+    def others(self, prior: Floats, places: Ints | None = None) -> Floats:
         return self.rows(prior)
 
     def cost(self, rows: Floats, prior: Floats) -> None:
@@ -359,7 +372,7 @@ class EpsilonPosterior:
     level = math.inf
 
     def __post_init__(self) -> None:
-        real("epsilon", self.epsilon, 1e-3, 30.0)
+        real("epsilon", self.epsilon, LEAST, MOST)
         real("delta", self.delta, 0.0, 1.0)
 
     @property
@@ -367,7 +380,7 @@ class EpsilonPosterior:
         return f"epsilon of {self.epsilon:g} and a bound of {self.delta:g} on the posterior"
 
     def count(self, n: int) -> int:
-        return 3**n
+        return int(3**n)
 
     def rows(self, prior: Floats) -> Floats:
         n, high, delta = prior.size, math.exp(self.epsilon), self.delta
@@ -402,7 +415,7 @@ class EpsilonPosterior:
     def pairs(self, prior: Floats) -> None:
         return None
 
-    def others(self, prior: Floats) -> Floats:
+    def others(self, prior: Floats, places: Ints | None = None) -> Floats:
         return self.rows(prior)
 
     def cost(self, rows: Floats, prior: Floats) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from ppdm_dask.data.partitioned import plugin
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.ranges import real
 from ppdm_dask.search.checkpoints import read_checkpoint, require_file
-from ppdm_dask.search.cones import Cone, Epsilon, EpsilonPosterior
+from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, EpsilonPosterior
 from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
@@ -50,6 +51,9 @@ GIVEN = {
     "privacy": "privacy as the given objective measures it",
     "error": "error as the given objective measures it",
 }
+ATTAINED = 1e-6
+"""Relative gap of a design from its certificate up to which it counts as the optimum."""
+
 NO_LIMIT = "none: the certified limit is one of the paper's privacy and MSE, not of this objective"
 
 
@@ -61,7 +65,7 @@ def front_dataset(
     *,
     limit: Limit | None = None,
     objective: str | None = None,
-    within: Sequence[Optimum] = (),
+    within: Mapping[float, Optimum] | None = None,
 ) -> xr.Dataset:
     """The dataset that :func:`ppdm_dask.optimize` returns.
 
@@ -77,8 +81,8 @@ def front_dataset(
         Of the paper's objectives.
     objective : str, optional
         Name of another one, which has no limit.
-    within : sequence of Optimum
-        The best designs within an epsilon, a point each, in place of a limit at a privacy.
+    within : mapping, optional
+        The best design of each epsilon, a point each, in place of a limit at a privacy.
     """
     import xarray as xr
 
@@ -96,13 +100,13 @@ def front_dataset(
         "generations": found.generations,
     }
     if within:
-        epsilons = np.array([each.cone.epsilon for each in within])
+        epsilons = np.array(list(within))
         variables["epsilon"] = ("point", epsilons, "bound on the log ratio of likelihoods", "1")
         bound = "certified lower bound on the MSE within this epsilon and delta"
-        noise = np.array([each.bound for each in within])
+        noise = np.array([each.bound for each in within.values()])
         least = noise / (problem.n * problem.n_records)
         variables["bound"] = ("point", np.minimum(least, error), bound, "1")
-        attributes["attained"] = json.dumps(True)
+        attributes["attained"] = json.dumps(all(best.gap <= ATTAINED for best in within.values()))
     elif limit is None:
         attributes |= {"objective": objective, "limit": NO_LIMIT}
     else:
@@ -337,10 +341,11 @@ def optimize(
         raise InputError(
             f"categories: got {len(labels)} labels; {problem.n} are needed", categories
         )
+    about: dict[str, Any] = {"method": method}
+    about["labels"] = "positions" if categories is None else "categories"
     if epsilon is not None:
-        about = {"method": method, "labels": "positions" if categories is None else "categories"}
         best = best_within(problem, epsilon, progress)
-        found = within_epsilon(problem, best)
+        found = within_epsilon(problem, best.values())
         return front_dataset(problem, found, labels, about, within=best)
     stream = SimulationStream(seed)
     at = levels_with(problem, None if objective is not None else privacy)
@@ -349,8 +354,7 @@ def optimize(
     if path is not None and require_file(path):
         # A damaged one is not found only after the limit was computed.
         read_checkpoint(path, most_bytes(settings, settings.symbols or problem.n, problem.n))
-    about: dict[str, Any] = {"method": method, "seed": seed}
-    about["labels"] = "positions" if categories is None else "categories"
+    about |= {"seed": seed}
     if objective is not None:
         ours = GivenObjective(problem, objective)
         with _mapper(map, client) as mapper:
@@ -395,21 +399,24 @@ def _refuse_beside_epsilon(method: str, **given: Any) -> None:
 
 def best_within(
     problem: Problem, epsilon: float | Sequence[float], progress: Progress | None = None
-) -> list[Optimum]:
-    """The optimum for each epsilon, by rising epsilon; with the problem's delta where it binds."""
-    wanted = np.unique(np.atleast_1d(np.asarray(epsilon, dtype=float)))
-    found = []
+) -> dict[float, Optimum]:
+    """The optimum for each epsilon, by rising epsilon; within the problem's delta too."""
+    several = [epsilon] if isinstance(epsilon, int | float) else list(epsilon)
+    wanted = sorted({real("epsilon", each, LEAST, MOST) for each in several})
+    if not wanted:
+        raise InputError("epsilon: got none; one or more are needed", epsilon)
+    found: dict[float, Optimum] = {}
     for i, each in enumerate(wanted):
-        cone: Cone = Epsilon(float(each))
+        cone: Cone = Epsilon(each)
         if problem.delta < 1:
-            cone = EpsilonPosterior(float(each), problem.delta)
-        found.append(optimum(problem.prior, cone))
+            cone = EpsilonPosterior(each, problem.delta)
+        found[each] = optimum(problem.prior, cone)
         if progress is not None:
             progress(i + 1, len(wanted))
     return found
 
 
-def within_epsilon(problem: Problem, best: Sequence[Optimum]) -> Found:
+def within_epsilon(problem: Problem, best: Iterable[Optimum]) -> Found:
     """Their matrices, as a method's."""
     matrices = []
     for each in best:

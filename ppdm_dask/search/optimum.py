@@ -247,9 +247,9 @@ def _dual(program: Program, rays: Rays, state: _State) -> Dual:
     m, n = len(rays.rows), program.prior.size
     w = state.w[:m]
     e = rays.rows @ program.basis
-    A = np.linalg.solve((e.T * w) @ e, program.C.T).T
+    A: Floats = np.asarray(np.linalg.solve((e.T * w) @ e, program.C.T).T, dtype=float)
     value = float((A * program.C).sum())
-    within = np.zeros(0)
+    within: Floats = np.zeros(0)
     if program.sizes.size:
         within = 1.0 / (w @ rays.spread)
         value += float((program.sizes * within).sum())
@@ -531,7 +531,8 @@ def _walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
     """Walk through all subsets, and look at the rays that are none."""
     p = program.prior
     others = rays_of(cone, cone.others(p), p)
-    lack, codes = np.empty(PARTS_OF_WALK), np.empty(PARTS_OF_WALK, dtype=np.int64)
+    several = min(PARTS_OF_WALK, 1 << p.size)
+    lack, codes = np.empty(several), np.empty(several, dtype=np.int64)
 
     def pricing(dual: Dual) -> tuple[float, Rays]:
         half = program.basis @ dual.A.T
@@ -618,14 +619,20 @@ class Parts:
         """Numbers of members that a subset may have of each part."""
         return math.prod(int(size) + 1 for size in self.sizes)
 
+    def some(self, most: int) -> Ints:
+        """Places of some members of each part, up to a number."""
+        order = np.argsort(self.place, kind="stable")
+        starts = np.r_[0, np.cumsum(self.sizes)[:-1]]
+        return np.sort(order[np.arange(self.place.size) - starts[self.place[order]] < most])
+
     def members(self) -> Ints:
         """All of these, shape (count, parts), without the empty subset."""
         several = np.indices([size + 1 for size in self.sizes]).reshape(len(self.sizes), -1).T
         return several[1:]
 
 
-def _orbits(parts: Parts, cone: Cone, pairs: Pairs, prior: Floats) -> tuple[Rays, Ints]:
-    """Rays of two values by their numbers of members, and these."""
+def _orbits(parts: Parts, pairs: Pairs) -> Rays:
+    """All rays of two values, by their numbers of members of each part."""
     first = np.unique(parts.place, return_index=True)[1]
     low, high = pairs.low[first], pairs.high[first]
     members = parts.members()
@@ -636,7 +643,24 @@ def _orbits(parts: Parts, cone: Cone, pairs: Pairs, prior: Floats) -> tuple[Rays
     large = parts.sizes > 1
     size = parts.sizes[large]
     spread = (high - low)[large] ** 2 * (share * (1 - share))[:, large] * size / (size - 1)
-    return Rays(means / total[:, None], spread / total[:, None] ** 2, pairs.cost / total), members
+    return Rays(means / total[:, None], spread / total[:, None] ** 2, pairs.cost / total)
+
+
+def collapsed(parts: Parts, cone: Cone, rows: Floats, prior: Floats) -> Rays:
+    """Rays of categories as rays of parts, each once."""
+    cost = cone.cost(rows, prior)
+    means = np.zeros((len(rows), len(parts.sizes)))
+    squares = np.zeros_like(means)
+    for place in range(len(parts.sizes)):
+        inside = rows[:, parts.place == place]
+        means[:, place] = inside.mean(axis=1)
+        squares[:, place] = ((inside - means[:, [place]]) ** 2).sum(axis=1)
+    large = parts.sizes > 1
+    spread = squares[:, large] / (parts.sizes[large] - 1)
+    several = np.column_stack([means, spread])
+    _, first = np.unique(np.round(several, 9), axis=0, return_index=True)
+    costs = np.zeros(len(rows)) if cost is None else cost
+    return Rays(means[first], spread[first], costs[first])
 
 
 def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
@@ -650,7 +674,11 @@ def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
         (sizes[sizes > 1] - 1).astype(float),
         cone.level,
     )
-    rays, _ = _orbits(parts, cone, pairs, prior)
+    orbits = _orbits(parts, pairs)
+    # A ray that is no subset has two members at most beyond its ones.
+    others = cone.others(prior, parts.some(pairs.least))
+    orbits = orbits.join(collapsed(parts, cone, others, prior))
+    start = collapsed(parts, cone, starting_rows(cone, prior), prior)
     with np.errstate(all="ignore"):
-        best = improve(program, rays, _listed(program, rays), gap=gap)
+        best = improve(program, start, _listed(program, orbits), gap=gap)
     return Optimum(prior, cone, best.noise, best.bound, None)
