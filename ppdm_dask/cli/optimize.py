@@ -25,10 +25,21 @@ if TYPE_CHECKING:
 ROWS = 20
 """Points of the front that the table shows."""
 
+COLUMNS = {
+    "epsilon": ("epsilon", "{:g}"),
+    "privacy": ("privacy", "{:.4f}"),
+    "worst": ("worst posterior", "{:.4f}"),
+    "mse": ("MSE", "{:.4g}"),
+    "bound": ("certified limit", "{:.4g}"),
+}
+"""Variables of a front, their titles and forms."""
+
 OPTIONS = {
     "n_records": "--n",
     "delta": "--delta",
     "max_posterior": "--delta",
+    "epsilon": "--epsilon",
+    "epsilon, max_posterior": "--epsilon, --delta",
     "device": "--device",
     "outcomes": "--device",
     "symbols": "--symbols",
@@ -54,12 +65,21 @@ def optimize(
     delta: Annotated[
         float, typer.Option(metavar="D", help="Largest posterior allowed; 1 allows all.")
     ] = 1.0,
-    method: Annotated[
-        Literal["spea2", "memetic", "bound"],
+    epsilon: Annotated[
+        list[float] | None,
         typer.Option(
-            help="The paper's algorithm, the same with gradient polish, or the certified optimum."
+            metavar="E",
+            help="Find the best designs of this epsilon; several times for several.",
+            show_default=False,
         ),
-    ] = "memetic",
+    ] = None,
+    method: Annotated[
+        Literal["spea2", "memetic", "bound"] | None,
+        typer.Option(
+            help="The paper's algorithm, the same with gradient polish, or the certified optimum.",
+            show_default="memetic, with --epsilon bound",
+        ),
+    ] = None,
     symbols: Annotated[
         int | None,
         typer.Option(
@@ -69,7 +89,9 @@ def optimize(
     choose: Annotated[
         str | None,
         typer.Option(
-            metavar="privacy=X|mse=X", help="Write the design of this point.", show_default=False
+            metavar="privacy=X|mse=X|epsilon=X",
+            help="Write the design of this point.",
+            show_default=False,
         ),
     ] = None,
     generations: Annotated[
@@ -118,12 +140,15 @@ def optimize(
         for option, value in given_too.items():
             if value is not None:
                 raise InputError(f"{option}: a design by --device has none", value)
+        if epsilon is not None and len(epsilon) > 1:
+            raise InputError("--epsilon: give one of them with --device", epsilon)
         shares = dict(zip(categories, prior, strict=True))
         try:
             made = pp.device_design(
                 shares,
                 device,
-                max_posterior=delta,
+                epsilon=None if epsilon is None else epsilon[0],
+                max_posterior=None if epsilon is not None and delta == 1 else delta,
                 symbols=symbols,
                 attribute=attribute,
                 question=question,
@@ -141,6 +166,7 @@ def optimize(
             prior,
             n_records,
             delta,
+            epsilon=epsilon,
             method=method,
             symbols=symbols,
             seed=seed,
@@ -153,6 +179,8 @@ def optimize(
     except InputError as error:
         raise _renamed(error, file) from None
     found: dict[str, Any] = {"front": _rows(front), **_facts(front)}
+    if epsilon is not None and len(epsilon) == 1 and not wanted:
+        wanted = {"epsilon": epsilon[0]}  # there is nothing to choose
     if wanted:
         point = pp.search.choose(front, **wanted)
         design = pp.chosen_design(front, attribute, **wanted)
@@ -244,8 +272,10 @@ def _parse_choice(text: str | None) -> dict[str, float]:
         number = float(value)
     except ValueError:
         number = float("nan")  # which is not above 0 either
-    if key not in ("privacy", "mse") or not number > 0:
-        raise InputError(f"--choose: got {given(text)}; privacy=0.5 or mse=1e-4 is needed", text)
+    if key not in ("privacy", "mse", "epsilon") or not number > 0:
+        raise InputError(
+            f"--choose: got {given(text)}; privacy=0.5, mse=1e-4 or epsilon=1 is needed", text
+        )
     return {key: number}
 
 
@@ -255,7 +285,7 @@ def _folder(out: Path) -> Path:
     return out
 
 
-def _progress(method: str) -> Any:
+def _progress(method: str | None) -> Any:
     """Callback that writes the progress to standard error; None where that is no terminal."""
     if not sys.stderr.isatty() or method == "bound":
         return None
@@ -270,7 +300,7 @@ def _progress(method: str) -> Any:
 
 
 def _rows(front: xr.Dataset) -> list[dict[str, Any]]:
-    names = ("privacy", "worst", "mse", "bound")
+    names = [name for name in COLUMNS if name in front]
     columns = {name: front[name].to_numpy().tolist() for name in names}
     return [{name: columns[name][i] for name in names} for i in range(front.sizes["point"])]
 
@@ -286,27 +316,24 @@ def _print(found: dict[str, Any]) -> None:
     rows = found["front"]
     step = max(1, len(rows) // ROWS)
     shown = rows[::step]
+    columns = {name: COLUMNS[name] for name in COLUMNS if name in rows[0]}
     texts = [
-        [
-            f"{row['privacy']:.4f}",
-            f"{row['worst']:.4f}",
-            f"{row['mse']:.4g}",
-            f"{row['bound']:.4g}",
-            f"{row['mse'] / row['bound']:.3f}",
-        ]
+        [form.format(row[name]) for name, (_, form) in columns.items()]
+        + [f"{row['mse'] / row['bound']:.3f}"]
         for row in shown
     ]
-    header = ["privacy", "worst posterior", "MSE", "certified limit", "MSE / limit"]
+    header = [title for title, _ in columns.values()] + ["MSE / limit"]
     print_rows(header, texts, right=range(len(header)))
     say()
     if len(shown) < len(rows):
         say(f"{len(shown)} of {len(rows)} points; {found['file']} has all, with the matrices")
     else:
         say(f"front: {found['file']}")
-    say(
-        f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
-        f"median MSE / limit {found['median']:.3f}"
-    )
+    if "hypervolume" in found:
+        say(
+            f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
+            f"median MSE / limit {found['median']:.3f}"
+        )
     if not found["attained"]:
         say("the limit is certain but may be lower than what is possible: over 18 categories")
     if "design" in found:
