@@ -25,9 +25,11 @@ from ppdm_dask.frozen import settle
 from ppdm_dask.inference import Estimate, estimate
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.ranges import real, whole
+from ppdm_dask.search.cheapest import cheapest_epsilon, cheapest_posterior
 from ppdm_dask.search.problem import SMALLEST
-from ppdm_dask.search.robust import robust_design
-from ppdm_dask.search.scenarios import confidence_priors, plausible_prior
+from ppdm_dask.search.regret import LARGEST_EPSILON
+from ppdm_dask.search.robust import arranged, robust_design
+from ppdm_dask.search.scenarios import check_scenarios, confidence_priors, plausible_prior
 from ppdm_dask.shown import given
 
 __all__ = ["TwoStage"]
@@ -108,10 +110,14 @@ class TwoStage:
         if isinstance(sizes, int) or len(sizes) != 2:
             raise InputError(f"sizes: got {given(sizes)}; reports of two stages are needed", sizes)
         counts = whole("sizes[0]", sizes[0], 2), whole("sizes[1]", sizes[1], 2)
+        if (epsilon is None) == (max_posterior is None):
+            raise InputError("epsilon, max_posterior: give one of them", (epsilon, max_posterior))
+        if epsilon is not None:
+            real("epsilon", epsilon, 0, LARGEST_EPSILON, open_ends=True)
         if level is not None:
             real("level", level, 0, 1, open_ends=True)
         labels = tuple(map(str, guess))
-        shares = np.array([*guess.values()], dtype=float)
+        shares = check_scenarios([guess])[0][0]
         settle(
             self,
             guess=dict(zip(labels, shares.tolist(), strict=True)),
@@ -126,14 +132,26 @@ class TwoStage:
         settle(self, first=design, shares=self._shares(weights, shares, design, best))
 
     def _best(self, priors: Floats) -> RRMatrix:
-        found = robust_design(
-            priors,
-            epsilon=self.epsilon,
-            max_posterior=self.max_posterior,
-            attribute=self.attribute,
-            categories=list(self.guess),
-        )
-        return found.design
+        """The best design at a prior, or the one of least regret over several."""
+        labels = list(self.guess)
+        if len(priors) > 1:
+            return robust_design(
+                priors,
+                epsilon=self.epsilon,
+                max_posterior=self.max_posterior,
+                attribute=self.attribute,
+                categories=labels,
+            ).design
+        p = priors[0]
+        if self.epsilon is not None:
+            found = cheapest_epsilon(p, self.epsilon)
+        else:
+            assert self.max_posterior is not None
+            found = cheapest_posterior(p, self.max_posterior)
+        if found is None or found.P is None:
+            raise InputError(f"guess: got {p.size} categories; up to 10 are taken", p.size)
+        P = arranged(found.P)
+        return RRMatrix(self.attribute, P, p0=p if len(P) > p.size else None, categories=labels)
 
     def _shares(
         self, weights: Any, guess: Floats, first: Design, best: Design
@@ -212,19 +230,22 @@ class TwoStage:
         both = Stratified([self.first, made])
         return both.estimate([pilot, second], asked, shares=self.shares)
 
-    def expected_variance(self, truth: npt.ArrayLike) -> Floats:
-        """Variance of each proportion if a prior is true, and known to the second design.
+    def expected_variance(self, truth: npt.ArrayLike, second: Design | None = None) -> Floats:
+        """Variance of each proportion if a prior is true.
 
         Parameters
         ----------
         truth : array_like, shape (n,)
+        second : Design, optional
+            Of the second stage; by default the best one at the truth.
         """
         p = np.asarray(truth, dtype=float)
         shares = self.shares
         if shares is None:
             n = sum(self.sizes)
             shares = self.sizes[0] / n, self.sizes[1] / n
-        parts = [self.first.variance(p), self._best(p[None]).variance(p)]
+        made = self._best(p[None]) if second is None else second
+        parts = [self.first.variance(p), made.variance(p)]
         found: Floats = np.sum(
             [share**2 * V / n for share, V, n in zip(shares, parts, self.sizes, strict=True)],
             axis=0,
