@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LINES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 """Kinds of line, by measure."""
 
+MOST_TICKS = 7
+"""Values of a logarithmic axis that are named one by one."""
+
 
 def draw(ds: xr.Dataset, recipe: TrialRecipe, figure: TrialFigure, folder: Path) -> list[Path]:
     """Draw measures against an axis of the grid, with 95 % intervals over the repeats."""
@@ -40,6 +43,10 @@ def draw(ds: xr.Dataset, recipe: TrialRecipe, figure: TrialFigure, folder: Path)
         axes.errorbar(x, y, yerr=np.nan_to_num(error) * style.NORMAL_95, elinewidth=1.0, **look)
     if "x" in figure.log:
         axes.set_xscale("log")
+        at = np.unique(shown[str(figure.x)].to_numpy())
+        if at.size <= MOST_TICKS:
+            axes.set_xticks(at, [f"{value:,g}" for value in at])
+            axes.minorticks_off()
     if "y" in figure.log:
         axes.set_yscale("log")
     x_axis = str(figure.x)
@@ -47,9 +54,7 @@ def draw(ds: xr.Dataset, recipe: TrialRecipe, figure: TrialFigure, folder: Path)
     known = f"{x_axis}: {meaning[:1].lower()}{meaning[1:]}" if meaning else x_axis
     axes.set_xlabel(style.WORDS.get(x_axis, known))
     measures = _measures(shown, figure)
-    axes.set_ylabel(
-        measures[0].doc if len(measures) == 1 else ", ".join(each.name for each in measures)
-    )
+    axes.set_ylabel(measures[0].title if len(measures) == 1 else ", ".join(map(_name, measures)))
     if len(lines) > 1:
         style.legend(axes, axes.get_legend_handles_labels()[0])
     return style.save(canvas, folder, figure.id)
@@ -59,7 +64,7 @@ def words(ds: xr.Dataset, recipe: TrialRecipe, figure: TrialFigure) -> list[str]
     """Say with numbers what a figure shows."""
     shown, told = _shown(ds, figure), []
     for measure in _measures(shown, figure):
-        told.append(f"{measure.name}: {measure.doc}.")
+        told.append(f"{_name(measure)}: {measure.doc}.")
     for label, _, _, x, y, _ in _lines(shown, figure):
         if np.isfinite(y).any():
             told.append(f"{label}: {course(str(figure.x), x, y, '.4g')}.")
@@ -69,6 +74,10 @@ def words(ds: xr.Dataset, recipe: TrialRecipe, figure: TrialFigure) -> list[str]
 def _measures(ds: xr.Dataset, figure: TrialFigure) -> list[Measure]:
     known = {each.name: each for each in trial_of(ds).measures}
     return [known[name] for name in figure.measures]
+
+
+def _name(measure: Measure) -> str:
+    return measure.name.replace("_", " ")
 
 
 def _shown(ds: xr.Dataset, figure: TrialFigure) -> xr.Dataset:
@@ -104,8 +113,8 @@ def _lines(
             value = part[series].item()
             own = str(value) if series in APART else style.word_value(series, value)
         for measure in measures:
-            name = measure.name.replace("_", " ")
-            label = ", ".join(filter(None, [own, name if len(measures) > 1 or not own else ""]))
+            name = _name(measure) if len(measures) > 1 or not own else ""
+            label = ", ".join(filter(None, [own, name]))
             y = part[measure.variable].to_numpy().astype(float)
             error = part.get(f"{measure.variable}_se")
             errors = np.zeros_like(y) if error is None else error.to_numpy().astype(float)

@@ -56,13 +56,14 @@ def registry(trial: type[Trial]) -> tuple[Variable, ...]:
 
 
 def _variables(measure: Measure, dims: tuple[str, ...]) -> Iterator[Variable]:
-    name, units, doc = measure.name, measure.units, measure.doc
+    name, units, doc = measure.name, measure.units, measure.title
     if measure.summary == "exact":
         yield Variable(name, dims, "float64", units, f"{doc}; the same in each repeat.")
         return
     what = "Median" if measure.summary == "median" else "Mean"
     yield Variable(name, (*dims, "repeat"), "float64", units, f"{doc}; NaN where there is none.")
-    yield Variable(measure.variable, dims, "float64", units, f"{what} of {doc}.", "derived")
+    of = f"{what} over the repeats: {measure.doc}."
+    yield Variable(measure.variable, dims, "float64", units, of, "derived")
     error = f"Standard error of {measure.variable}; NaN below two repeats."
     yield Variable(f"{measure.variable}_se", dims, "float64", units, error, "derived")
     counted = f"Repeats in which {name} is a number."

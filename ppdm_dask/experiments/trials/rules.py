@@ -70,10 +70,10 @@ class RulesTrial(Trial):
     """
 
     measures = (
-        Measure("recall", "Share of the true rules that are found"),
-        Measure("precision", "Share of the rules found that are true"),
-        Measure("false", "Share of the rules found that are false, 0 where none is found"),
-        Measure("found", "Rules found", "rules"),
+        Measure("recall", "share of the true rules that are found"),
+        Measure("precision", "share of the rules found that are true"),
+        Measure("false_discoveries", "share of the rules found that are false, 0 if none is found"),
+        Measure("found", "rules found", "rules"),
     )
     variants = ("estimated", "tested")
     uses_data = True

@@ -38,7 +38,7 @@ class Measure:
         Of the variable with the repeats; its summary is ``NAME_mean`` with ``NAME_mean_se``, or
         ``NAME_median`` with ``NAME_median_se``.
     doc : str
-        What it is; stands at the axis of figures.
+        What it is, in small letters; stands at the axis of figures.
     units : str
         "1" for shares and proportions.
     summary : {"mean", "median", "share", "exact"}
@@ -51,6 +51,11 @@ class Measure:
     doc: str
     units: str = "1"
     summary: Literal["mean", "median", "share", "exact"] = "mean"
+
+    @property
+    def title(self) -> str:
+        """What it is, as the beginning of a line."""
+        return self.doc[:1].upper() + self.doc[1:]
 
     @property
     def variable(self) -> str:
