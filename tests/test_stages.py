@@ -139,26 +139,3 @@ def test_what_is_refused(options, message):
     guess, sizes = given.pop("guess"), given.pop("sizes")
     with pytest.raises(InputError, match=message):
         pp.TwoStage(guess, sizes, **given)
-
-
-@pytest.mark.slow
-def test_intervals_cover_and_the_variance_is_the_expected_one():
-    plan = pp.TwoStage(GUESS, (300, 900), epsilon=1.5)
-    rng = np.random.default_rng(11)
-    repeats, values, covered = 1000, [], []
-    for _ in range(repeats):
-        pilot = drawn(plan.first, 300, rng)
-        design = plan.second(pilot)
-        found = plan.estimate(pilot, drawn(design, 900, rng), design=design)
-        low, high = found.ends()
-        values.append(found.values)
-        covered.append((low <= TRUTH) & (high >= TRUTH))
-    coverage = np.mean(covered, axis=0)
-    assert ((coverage > 0.93) & (coverage < 0.97)).all()
-    error = np.array(values) - TRUTH
-    expected = plan.expected_variance(TRUTH)
-    assert (np.abs(error.mean(axis=0)) < 4 * np.sqrt(expected / repeats)).all()
-    # 4 standard errors of a variance, and a little for pilots that miss the truth.
-    assert error.var(axis=0).sum() / expected.sum() == pytest.approx(
-        1, abs=4 * math.sqrt(2 / repeats)
-    )

@@ -42,6 +42,9 @@ class Ready(NamedTuple):
 class FrequencyTrial(Trial):
     """Proportions of k categories from n reports of one epsilon, by several mechanisms.
 
+    Subsets have the size of least variance at the true proportions; weights of unary encoding are
+    those of least variance for even categories.
+
     Parameters
     ----------
     epsilon : float
