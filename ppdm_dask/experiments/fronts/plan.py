@@ -193,9 +193,8 @@ class FrontWork:
             allowed &= np.isfinite(objectives.mse)
             found = Found.best(P[allowed], type(objectives)(*(v[allowed] for v in objectives)))
         else:
-            method = partial(evolve, objective=objective)
-            if params["method"] == "memetic":
-                method = refine
+            evolved = partial(evolve, objective=objective)
+            method: Any = evolved if params["method"] == "spea2" else refine
             path, settings = self._checkpoint(key, repeat), Settings(**params["settings"])
             try:
                 found = method(problem, settings, stream, checkpoint=path)

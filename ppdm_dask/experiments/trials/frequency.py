@@ -84,11 +84,11 @@ class FrequencyTrial(Trial):
         rare = self.k - self.common
         law = np.full(self.k, (1 - self.share) / rare)
         law[: self.common] = self.share / max(self.common, 1)
-        size = {"n": self.k, "epsilon": self.epsilon}
-        subsets = [SubsetSelection(ATTRIBUTE, size=s, **size) for s in range(1, self.k)]
+        k, epsilon = self.k, self.epsilon
+        subsets = [SubsetSelection(ATTRIBUTE, k, s, epsilon=epsilon) for s in range(1, k)]
         designs: dict[str, Design] = {
-            "k-ary": KaryResponse(ATTRIBUTE, **size),
-            "OUE": UnaryEncoding(ATTRIBUTE, **size),
+            "k-ary": KaryResponse(ATTRIBUTE, k, epsilon=epsilon),
+            "OUE": UnaryEncoding(ATTRIBUTE, k, epsilon=epsilon),
             "subset selection": min(subsets, key=lambda each: math.fsum(each.variance(law))),
         }
         least = cheapest_epsilon(law, self.epsilon)
