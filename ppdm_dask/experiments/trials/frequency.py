@@ -60,10 +60,10 @@ class FrequencyTrial(Trial):
     """
 
     measures = (
-        Measure("error", "Mean squared error over the categories, times n"),
-        Measure("expected", "The same by theory", summary="exact"),
-        Measure("limit", "Certified: no design of the epsilon has a smaller one", summary="exact"),
-        Measure("ratio", "Error by theory over the certified limit", summary="exact"),
+        Measure("error", "mean squared error over the categories, times n"),
+        Measure("expected", "the same by theory", summary="exact"),
+        Measure("limit", "certified: no design of the epsilon has a smaller one", summary="exact"),
+        Measure("ratio", "error by theory over the certified limit", summary="exact"),
     )
     variants = ("k-ary", "OUE", "subset selection")
 

@@ -64,10 +64,10 @@ class StagesTrial(Trial):
     """
 
     measures = (
-        Measure("error", "Mean squared error over the categories, times n"),
-        Measure("expected", "The same by theory, if the pilot found the truth", summary="exact"),
-        Measure("bias", "Error of the first category's estimate"),
-        Measure("coverage", "Share of the categories that are within their 95 % interval"),
+        Measure("error", "mean squared error over the categories, times n"),
+        Measure("expected", "the same by theory, if the pilot found the truth", summary="exact"),
+        Measure("bias", "error of the first category's estimate"),
+        Measure("coverage", "share of the categories that are within their 95 % interval"),
     )
     variants = ("guess", "two stages", "truth")
 
