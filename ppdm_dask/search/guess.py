@@ -18,6 +18,9 @@ WORST = 1e-7
 """Relative gap beyond which the cone solver has a try."""
 
 
+TRIES = 2
+"""Levels in a row that fail after which the cone solver is left to itself."""
+
 USED = 1e-6
 """Weight of a ray, relative to the largest, with which it starts the next level."""
 
@@ -45,6 +48,7 @@ class Guesses:
         self._start = rays_of(cone, starting_rows(cone, p), p)
         self._before: Rays | None = None
         self._designer: Designer | None = None
+        self._failed = 0
 
     def solve(self, loss: float) -> Level:
         """The design of least MSE with the adversary's success at most `loss`.
@@ -59,6 +63,18 @@ class Guesses:
         PPDMError
             If neither solver gives anything that can be certified.
         """
+        if self._failed < TRIES:
+            level = self._solve(loss)
+            if level is not None:
+                self._failed = 0
+                return level
+            self._failed += 1
+        if self._designer is None:
+            self._designer = Designer(self.problem)
+        return self._designer.solve(loss)
+
+    def _solve(self, loss: float) -> Level | None:
+        """By Newton's method; None where it comes to no good end."""
         p = self.problem.prior
         program = Program(p, np.eye(p.size), np.zeros(0), loss)
         start = self._start if self._before is None else once(self._start.join(self._before))
@@ -72,9 +88,7 @@ class Guesses:
                 return level
         except (PPDMError, np.linalg.LinAlgError):
             pass
-        if self._designer is None:
-            self._designer = Designer(self.problem)
-        return self._designer.solve(loss)
+        return None
 
 
 def _level(program: Program, best: Best, loss: float) -> Level:

@@ -39,7 +39,10 @@ from ppdm_dask.search.rays import Certificate
 GAP = 1e-9
 """Relative gap at which the solver stops."""
 
-ITERATIONS, ROUNDS = 120, 80
+ITERATIONS, ROUNDS = 80, 60
+STALLED = 6
+"""Rounds within which the gap has to halve."""
+
 MOST_SPARE = 100
 """Rays that are kept beyond ``n (n + 1)``, those nearest to use."""
 
@@ -218,6 +221,7 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
     """
     best: Best | None = None
     bound, tolerance, state = -1.0, 1e-3, None
+    gaps: list[float] = []
     for _ in range(ROUNDS):
         state = _newton(program, rays, state, tolerance)
         m = len(rays.rows)
@@ -233,6 +237,10 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
             best = Best(rays, weights, noise, bound, certificate)
         best = best._replace(bound=bound, certificate=certificate)
         if best.gap <= gap or (tolerance <= gap / 20 and not len(more.rows)):
+            break
+        gaps.append(best.gap)
+        # Where scales are so far apart that arithmetic ends, more rounds gain nothing.
+        if len(gaps) > STALLED and gaps[-1] > gaps[-1 - STALLED] / 2:
             break
         lacking = kappa / max(dual.value, 1e-300)
         tolerance = max(min(tolerance / 5, lacking / 5), gap / 100)
