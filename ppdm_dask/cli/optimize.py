@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -174,7 +175,7 @@ def optimize(
             privacy=wanted.get("privacy"),
             categories=categories,
             checkpoint=checkpoint,
-            progress=_progress(method),
+            progress=_progress(method or ("memetic" if epsilon is None else "bound")),
         )
     except InputError as error:
         raise _renamed(error, file) from None
@@ -285,16 +286,23 @@ def _folder(out: Path) -> Path:
     return out
 
 
-def _progress(method: str | None) -> Any:
+def _progress(method: str) -> Any:
     """Callback that writes the progress to standard error; None where that is no terminal."""
-    if not sys.stderr.isatty() or method == "bound":
+    if not sys.stderr.isatty():
         return None
+    begun, last = time.monotonic(), -math.inf
 
     def tell(done: int, whole: int) -> None:
-        if done % 100 == 0 or done == whole:
-            end = "\n" if done == whole else ""
-            sys.stderr.write(f"\rgeneration {done:,} of {whole:,}{end}")
-            sys.stderr.flush()
+        nonlocal last
+        now = time.monotonic()
+        if now < last + 0.2 and done < whole:
+            return
+        last = now
+        left = (now - begun) / done * (whole - done) if done else 0.0
+        end = "\n" if done == whole else ""
+        unit = "step" if method == "bound" else "generation"
+        sys.stderr.write(f"\r{unit} {done:,} of {whole:,}, about {left:,.0f} s left  {end}")
+        sys.stderr.flush()
 
     return tell
 

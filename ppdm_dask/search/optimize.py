@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.ranges import real
 from ppdm_dask.search.checkpoints import read_checkpoint, require_file
 from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, EpsilonPosterior
+from ppdm_dask.search.guess import Guesses
 from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
@@ -274,7 +276,7 @@ def optimize(
         ``"spea2"`` and ``"memetic"``: a file to resume from after an interruption; one that is
         damaged, or another search's, is refused.
     progress : callable, optional
-        Called with what is done and what there is.
+        Called with what is done and what there is: generations, levels or epsilons.
     objective : callable, optional
         ``"spea2"`` alone: a measure of privacy and error in place of the paper's.  A function of a
         stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a privacy
@@ -374,7 +376,10 @@ def optimize(
             "'memetic' and 'spea2' are shown beside a certified limit for any number",
             method,
         )
-    limit = Limit.compute(problem, at)
+    hook = None
+    if progress is not None and method == "bound":
+        hook = partial(_tell_level, progress, len(at))
+    limit = Limit.compute(problem, at, hook, solver=Guesses)
     if method == "bound":
         found = optimal_designs(limit, stream, symbols)
     elif method == "memetic":
@@ -387,6 +392,10 @@ def optimize(
                 problem, settings, stream, checkpoint=path, progress=progress, mapper=mapper
             )
     return front_dataset(problem, found, labels, about, limit=limit)
+
+
+def _tell_level(progress: Progress, whole: int, done: int) -> None:
+    progress(done, whole)
 
 
 def _refuse_beside_epsilon(method: str, **given: Any) -> None:

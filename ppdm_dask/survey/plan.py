@@ -23,6 +23,7 @@ from ppdm_dask.files.fields import check_shares
 from ppdm_dask.ranges import real
 from ppdm_dask.search.cheapest import (
     Cheapest,
+    cheapest_both,
     cheapest_epsilon,
     cheapest_posterior,
     cheapest_trait,
@@ -592,10 +593,15 @@ def _best(
     p, found, known = floor.priors[0], [], []
     n_floors = (floor.max_posterior < 1) + math.isfinite(floor.epsilon)
     try:
-        if floor.max_posterior < 1:
+        if n_floors > 1 and floor.guarded is None:
+            both = cheapest_both(p, floor.epsilon, floor.max_posterior)
+            if both is not None:
+                found.append(both)
+                known.append("both bounds")
+        if not found and floor.max_posterior < 1:
             found.append(_best_posterior(p, floor))
             known.append("that bound on the posterior")
-        if math.isfinite(floor.epsilon):
+        if known != ["both bounds"] and math.isfinite(floor.epsilon):
             cheapest = cheapest_epsilon(p, floor.epsilon)
             if cheapest is not None:
                 found.append(cheapest)
@@ -616,7 +622,7 @@ def _best(
             designs.append(design)
     best = min(designs, key=lambda d: float(d.variance(p).sum()), default=None)
     text = f"it is certified that no design with {' or with '.join(known)} needs fewer reports"
-    if n_floors > 1:
+    if n_floors > 1 and known != ["both bounds"]:
         text += "; with both bounds the least possible may be more"
     return noise, best, text
 
