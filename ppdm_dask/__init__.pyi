@@ -59,9 +59,13 @@ from .mine import write_model as write_model
 from .randomness import Stream as Stream
 from .search.optimize import chosen_design as chosen_design
 from .search.optimize import optimize as optimize
+from .search.regret import regret as regret
+from .search.robust import robust_design as robust_design
+from .survey.instructions import device_design as device_design
 from .survey.mining import load_reports as load_reports
 from .survey.plan import Plan as Plan
 from .survey.plan import plan as plan
+from .survey.stages import TwoStage as TwoStage
 
 __version__: str
 __all__: list[str]

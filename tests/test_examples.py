@@ -52,13 +52,16 @@ def test_readme_examples(capsys):
     assert 0.79 < model.score(names["test"]) < 0.82  # type: ignore[attr-defined]
 
 
-def test_search_examples():
-    names = run_blocks("docs/search.md", 3)
+def test_search_examples(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("docs/search.md", 6)
     front, design, score = names["front"], names["design"], names["rare_categories"]
     assert score(design.matrix()[None])[0, 0] >= 0.3  # type: ignore[operator, attr-defined]
     np.testing.assert_array_equal(
         score(front["matrix"].to_numpy())[:, 1],  # type: ignore[operator, index]
         front["error"],  # type: ignore[index]
     )
+    least = [min(each) for each in names["times"].values()]  # type: ignore[attr-defined]
+    assert 1 <= min(least) < 1.01
     assert names["population"].away is False  # type: ignore[attr-defined]
     assert names["same"].identical(front)  # type: ignore[attr-defined]

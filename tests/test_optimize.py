@@ -184,7 +184,7 @@ def test_the_command_writes_a_front_and_a_design_that_check_accepts(prior_file, 
     ("arguments", "says"),
     [
         (("--delta", "0.4"), "error: --delta: got 0.4; a number above"),
-        (("--choose", "utility=3"), "--choose: got 'utility=3'; privacy=0.5 or mse=1e-4"),
+        (("--choose", "utility=3"), "--choose: got 'utility=3'; privacy=0.5, mse=1e-4 or"),
         (
             ("--choose", "privacy=0.9"),
             "error: --choose: privacy: got 0.9; from 0 (1 - delta) to below 0.5",

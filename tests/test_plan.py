@@ -378,8 +378,8 @@ def test_the_page_runs_as_it_stands(
             Path(target).write_text(printed.out, encoding="utf-8")
     assert Path("plan.json").read_text(encoding="utf-8").count('"n": 2281') >= 1
     assert "Have you ever taken something" in Path("field/protocol.html").read_text("utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    exec(compile(block, "docs/plan.md", "exec"), {})
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "docs/plan.md", "exec"), {})
 
 
 def test_the_written_design_is_imported(

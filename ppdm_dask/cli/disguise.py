@@ -72,6 +72,7 @@ def audit(
         raise InputError(f"{prior}: {error}", error) from None
     labels = {} if book is None else {name: book[name].categories for name in plan.attributes}
     certain = pp.audit.certainties(plan, labels)
+    far = [each for block in plan.blocks for each in pp.search.distances(block, priors)]
     if as_json:
         found = [asdict(subject) for subject in subjects]
         for finding in (each for subject in found for each in subject["findings"]):
@@ -82,6 +83,7 @@ def audit(
                 "undefined": plan.undefined,
                 "subjects": found,
                 "certain": [asdict(each) for each in certain],
+                "best_possible": [asdict(each) for each in far],
             }
         )
         return
@@ -94,6 +96,7 @@ def audit(
     if any(each.degree in ("nearly", "likely") for each in certain):
         say("what is likely is so where each answer was equally likely before")
     say("epsilon and gamma hold for any prior; the others for the prior that is named")
+    print_lines(each.sentence for each in far)
     if plan.undefined:
         say(f"nothing can be estimated of all of it: {plan.undefined}")
 

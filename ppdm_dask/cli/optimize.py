@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +16,7 @@ from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
+from ppdm_dask.files.writing import write_text
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
@@ -23,9 +26,23 @@ if TYPE_CHECKING:
 ROWS = 20
 """Points of the front that the table shows."""
 
+COLUMNS = {
+    "epsilon": ("epsilon", "{:g}"),
+    "privacy": ("privacy", "{:.4f}"),
+    "worst": ("worst posterior", "{:.4f}"),
+    "mse": ("MSE", "{:.4g}"),
+    "bound": ("certified limit", "{:.4g}"),
+}
+"""Variables of a front, their titles and forms."""
+
 OPTIONS = {
     "n_records": "--n",
     "delta": "--delta",
+    "max_posterior": "--delta",
+    "epsilon": "--epsilon",
+    "epsilon, max_posterior": "--epsilon, --delta",
+    "device": "--device",
+    "outcomes": "--device",
     "symbols": "--symbols",
     "generations": "--generations",
     "privacy": "--choose: privacy",
@@ -49,12 +66,21 @@ def optimize(
     delta: Annotated[
         float, typer.Option(metavar="D", help="Largest posterior allowed; 1 allows all.")
     ] = 1.0,
-    method: Annotated[
-        Literal["spea2", "memetic", "bound"],
+    epsilon: Annotated[
+        list[float] | None,
         typer.Option(
-            help="The paper's algorithm, the same with gradient polish, or the certified optimum."
+            metavar="E",
+            help="Find the best designs of this epsilon; several times for several.",
+            show_default=False,
         ),
-    ] = "memetic",
+    ] = None,
+    method: Annotated[
+        Literal["spea2", "memetic", "bound"] | None,
+        typer.Option(
+            help="The paper's algorithm, the same with gradient polish, or the certified optimum.",
+            show_default="memetic, with --epsilon bound",
+        ),
+    ] = None,
     symbols: Annotated[
         int | None,
         typer.Option(
@@ -64,7 +90,9 @@ def optimize(
     choose: Annotated[
         str | None,
         typer.Option(
-            metavar="privacy=X|mse=X", help="Write the design of this point.", show_default=False
+            metavar="privacy=X|mse=X|epsilon=X",
+            help="Write the design of this point.",
+            show_default=False,
         ),
     ] = None,
     generations: Annotated[
@@ -76,9 +104,27 @@ def optimize(
         Path | None,
         typer.Option(metavar="FILE", help="Resume from here; not for bound.", show_default=False),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for front.nc and design.toml.")
-    ] = Path("optimized"),
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="In place of a front, the best design that this makes: coin, die, two-dice, ...",
+            show_default=False,
+        ),
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="As people are asked, for --device.", show_default=False),
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TOML of translated texts, for --device.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is written.")] = Path(
+        "optimized"
+    ),
     as_json: Json = False,
 ) -> None:
     """Search for the randomization matrices with the best privacy and precision."""
@@ -86,6 +132,33 @@ def optimize(
     wanted = _parse_choice(choose)
     out_folder = _folder(out)
     own(out_folder)
+    if device is not None:
+        given_too = {
+            "--choose": choose,
+            "--generations": generations,
+            "--checkpoint": checkpoint,
+        }
+        for option, value in given_too.items():
+            if value is not None:
+                raise InputError(f"{option}: a design by --device has none", value)
+        if epsilon is not None and len(epsilon) > 1:
+            raise InputError("--epsilon: give one of them with --device", epsilon)
+        shares = dict(zip(categories, prior, strict=True))
+        try:
+            made = pp.device_design(
+                shares,
+                device,
+                epsilon=None if epsilon is None else epsilon[0],
+                max_posterior=None if epsilon is not None and delta == 1 else delta,
+                symbols=symbols,
+                attribute=attribute,
+                question=question,
+                wording=texts,
+            )
+        except InputError as error:
+            raise _renamed(error, file) from None
+        _print_device(_write_device(made, n_records, out_folder), as_json)
+        return
     if checkpoint is not None:
         pp.search.require_file(checkpoint)
         own(checkpoint)
@@ -94,6 +167,7 @@ def optimize(
             prior,
             n_records,
             delta,
+            epsilon=epsilon,
             method=method,
             symbols=symbols,
             seed=seed,
@@ -101,16 +175,13 @@ def optimize(
             privacy=wanted.get("privacy"),
             categories=categories,
             checkpoint=checkpoint,
-            progress=_progress(method),
+            progress=_progress(method or ("memetic" if epsilon is None else "bound")),
         )
     except InputError as error:
-        # The function names its parameter; the user typed an option, or wrote a file.
-        key, _, what = str(error).partition(": ")
-        if key != "prior" and key not in OPTIONS:
-            raise
-        place = f"{file}: {key}" if key == "prior" else OPTIONS[key]
-        raise InputError(f"{place}: {what}", error.subject) from None
+        raise _renamed(error, file) from None
     found: dict[str, Any] = {"front": _rows(front), **_facts(front)}
+    if epsilon is not None and len(epsilon) == 1 and not wanted:
+        wanted = {"epsilon": epsilon[0]}  # there is nothing to choose
     if wanted:
         point = pp.search.choose(front, **wanted)
         design = pp.chosen_design(front, attribute, **wanted)
@@ -132,6 +203,68 @@ def optimize(
     _print(found)
 
 
+def _renamed(error: InputError, file: Path) -> InputError:
+    """The function names its parameter; the user typed an option, or wrote a file."""
+    key, _, what = str(error).partition(": ")
+    if key != "prior" and key not in OPTIONS:
+        return error
+    place = f"{file}: {key}" if key == "prior" else OPTIONS[key]
+    return InputError(f"{place}: {what}", error.subject)
+
+
+def _write_device(made: pp.survey.DeviceDesign, n_records: int, folder: Path) -> dict[str, Any]:
+    """Write the design and its instruction; what is known of them."""
+    mse = made.lattice.noise / (made.lattice.counts.shape[1] * n_records)
+    comment = (
+        f"{made.design.attributes[0]}: by {made.device.replace('-', ' ')}, worst posterior "
+        f"{made.max_posterior:.6g},\nMSE {mse:.6g} from {n_records} reports."
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    design, text = folder / "design.toml", folder / "instructions.txt"
+    pp.designs.write_design(made.design, design, comment)
+    write_text(text, made.text + "\n")
+    epsilon = made.epsilon
+    return {
+        "device": made.device,
+        "outcomes": made.lattice.outcomes,
+        "counts": made.lattice.counts.tolist(),
+        "answers": made.answers,
+        "symbols": made.symbols,
+        "worst": made.max_posterior,
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "mse": mse,
+        "ratio": made.ratio,
+        "exact": made.lattice.exact,
+        "text": made.text,
+        "design": str(design),
+        "instructions": str(text),
+    }
+
+
+def _print_device(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    m = found["outcomes"]
+    rows = [
+        [symbol, *(f"{count}/{m}" if count else "0" for count in counts)]
+        for symbol, counts in zip(found["symbols"], found["counts"], strict=True)
+    ]
+    print_rows(["said", *found["answers"]], rows, right=range(1, len(found["answers"]) + 1))
+    say()
+    say(found["text"])
+    say()
+    epsilon = "infinite" if found["epsilon"] is None else f"{found['epsilon']:.4f}"
+    say(f"worst posterior {found['worst']:.4f}, epsilon {epsilon}, MSE {found['mse']:.4g}")
+    if found["ratio"] is not None:
+        what = "no" if found["exact"] else "the search found no"
+        say(
+            f"{found['ratio']:.3f} times the reports of the best possible design at this privacy; "
+            f"{what} better matrix of multiples of 1/{m}"
+        )
+    say(f"design: {found['design']}; for respondents: {found['instructions']}")
+
+
 def _parse_choice(text: str | None) -> dict[str, float]:
     if text is None:
         return {}
@@ -140,8 +273,10 @@ def _parse_choice(text: str | None) -> dict[str, float]:
         number = float(value)
     except ValueError:
         number = float("nan")  # which is not above 0 either
-    if key not in ("privacy", "mse") or not number > 0:
-        raise InputError(f"--choose: got {given(text)}; privacy=0.5 or mse=1e-4 is needed", text)
+    if key not in ("privacy", "mse", "epsilon") or not number > 0:
+        raise InputError(
+            f"--choose: got {given(text)}; privacy=0.5, mse=1e-4 or epsilon=1 is needed", text
+        )
     return {key: number}
 
 
@@ -153,20 +288,27 @@ def _folder(out: Path) -> Path:
 
 def _progress(method: str) -> Any:
     """Callback that writes the progress to standard error; None where that is no terminal."""
-    if not sys.stderr.isatty() or method == "bound":
+    if not sys.stderr.isatty():
         return None
+    begun, last = time.monotonic(), -math.inf
 
     def tell(done: int, whole: int) -> None:
-        if done % 100 == 0 or done == whole:
-            end = "\n" if done == whole else ""
-            sys.stderr.write(f"\rgeneration {done:,} of {whole:,}{end}")
-            sys.stderr.flush()
+        nonlocal last
+        now = time.monotonic()
+        if now < last + 0.2 and done < whole:
+            return
+        last = now
+        left = (now - begun) / done * (whole - done) if done else 0.0
+        end = "\n" if done == whole else ""
+        unit = "step" if method == "bound" else "generation"
+        sys.stderr.write(f"\r{unit} {done:,} of {whole:,}, about {left:,.0f} s left  {end}")
+        sys.stderr.flush()
 
     return tell
 
 
 def _rows(front: xr.Dataset) -> list[dict[str, Any]]:
-    names = ("privacy", "worst", "mse", "bound")
+    names = [name for name in COLUMNS if name in front]
     columns = {name: front[name].to_numpy().tolist() for name in names}
     return [{name: columns[name][i] for name in names} for i in range(front.sizes["point"])]
 
@@ -182,27 +324,24 @@ def _print(found: dict[str, Any]) -> None:
     rows = found["front"]
     step = max(1, len(rows) // ROWS)
     shown = rows[::step]
+    columns = {name: COLUMNS[name] for name in COLUMNS if name in rows[0]}
     texts = [
-        [
-            f"{row['privacy']:.4f}",
-            f"{row['worst']:.4f}",
-            f"{row['mse']:.4g}",
-            f"{row['bound']:.4g}",
-            f"{row['mse'] / row['bound']:.3f}",
-        ]
+        [form.format(row[name]) for name, (_, form) in columns.items()]
+        + [f"{row['mse'] / row['bound']:.3f}"]
         for row in shown
     ]
-    header = ["privacy", "worst posterior", "MSE", "certified limit", "MSE / limit"]
+    header = [title for title, _ in columns.values()] + ["MSE / limit"]
     print_rows(header, texts, right=range(len(header)))
     say()
     if len(shown) < len(rows):
         say(f"{len(shown)} of {len(rows)} points; {found['file']} has all, with the matrices")
     else:
         say(f"front: {found['file']}")
-    say(
-        f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
-        f"median MSE / limit {found['median']:.3f}"
-    )
+    if "hypervolume" in found:
+        say(
+            f"hypervolume {found['hypervolume']:.3f} of the certified limit's, "
+            f"median MSE / limit {found['median']:.3f}"
+        )
     if not found["attained"]:
         say("the limit is certain but may be lower than what is possible: over 18 categories")
     if "design" in found:

@@ -39,6 +39,14 @@ def run(
         bool,
         typer.Option("--retry-failed", help="Try again what an earlier run quarantined."),
     ] = False,
+    code: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Execute this file of Python, which a recipe names.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")
     ] = False,
@@ -59,6 +67,7 @@ def run(
                 cluster=cluster,
                 out=out,
                 retry_failed=retry_failed,
+                code=code or (),
                 progress=progress,
             )
         # Before anything is printed: a closed pipe must not cost the page.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +94,7 @@ def load_recipe(recipe: str | Path) -> AnyRecipe:
     """
     path = recipe_path(recipe)
     loaded = recipe_from_config(read_toml(path), source=str(path), name=path.stem)
-    return replace(loaded, base=path.parent)
+    return loaded.placed(path.parent)
 
 
 def recipe_schema() -> dict[str, Any]:

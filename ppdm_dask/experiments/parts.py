@@ -152,6 +152,15 @@ class RecipeBase(Declared, ABC):
     def points(self) -> Sequence[Any]:
         """What is computed, repeat by repeat; the commands tell how many there are."""
 
+    def placed(self, base: Path) -> Self:
+        """Return the recipe of a folder, which relative paths start from."""
+        return replace(self, base=base)
+
+    @property
+    def code(self) -> Path | None:
+        """A file of Python that a run of it would execute; None for most recipes."""
+        return None
+
     def path(self, name: str) -> Path:
         """Return a file that the recipe names."""
         return self.base / name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,7 @@ def run(
     batch_seconds: float | None = None,
     out: str | Path = "runs",
     retry_failed: bool = False,
+    code: str | Path | Sequence[str | Path] = (),
     progress: Callable[[Progress], None] | None = None,
 ) -> RunResult:
     """Run a recipe, or resume a run that was stopped.
@@ -99,6 +100,8 @@ def run(
         Folder in which the run's folder is made, or the run's own folder.
     retry_failed : bool
         Try again the trials that an earlier run gave up.
+    code : path or sequence of path
+        Files of Python that a recipe names and that may be executed: no recipe runs code by itself.
     progress : callable, optional
         Called with a ``Progress`` now and then.
 
@@ -117,6 +120,7 @@ def run(
         recipe = load_recipe(recipe)
     recipe = recipe.with_changes(repeats=repeats, seed=seed)
     check_recipe(recipe)
+    _allow(recipe, code)
     folder = RunFolder.plan(recipe, out)
     plan = make_plan(recipe)
     work = plan.work
@@ -167,6 +171,20 @@ def run(
     if total:
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
     return RunResult(dataset, folder.path, total, found, outcome)
+
+
+def _allow(recipe: AnyRecipe, code: str | Path | Sequence[str | Path]) -> None:
+    """Refuse a recipe whose code is not among the files that may be executed."""
+    needed = recipe.code
+    if needed is None:
+        return
+    named = [code] if isinstance(code, str | Path) else code
+    if needed.resolve() not in {Path(each).resolve() for each in named}:
+        raise InputError(
+            f"{recipe.source}: would execute {needed}; read that file, then name it too: "
+            f"--code {needed}",
+            needed,
+        )
 
 
 def profile_of(cluster: str | Path | None, workers: int | None) -> Profile | None:

@@ -14,13 +14,14 @@ from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
-from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.errors import DesignError, InputError, RecordsError
 from ppdm_dask.frozen import settle
 from ppdm_dask.inference.fit import Fit, fit_of_parts
 from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.laws import law_of_cells, law_of_event, raised, undefined
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.uncertainty import check_estimand
+from ppdm_dask.ranges import reals
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
@@ -97,12 +98,22 @@ class Stratified:
             paired.append((records, bound))
         return tuple(paired)
 
+    def _weights(self, shares: Sequence[float]) -> list[float]:
+        found = reals("shares", shares, 0, 1, ndim=1)
+        if len(found) != len(self.designs) or abs(found.sum() - 1) > 1e-9:
+            raise InputError(
+                f"shares: got {given(shares)}; {len(self.designs)} weights of sum 1 are needed",
+                shares,
+            )
+        return [float(each) for each in found]
+
     def estimate(
         self,
         strata: Sequence[Records],
         over: str | Iterable[str] | Mapping[str, Any],
         *,
         estimand: Estimand = "population",
+        shares: Sequence[float] | None = None,
     ) -> Estimate:
         """Estimate proportions over all strata together: those of each, added.
 
@@ -116,12 +127,16 @@ class Stratified:
         over : iterable of str, or mapping of attribute to label or labels
             Attributes, or a single event.
         estimand : {"population", "file"}
+        shares : sequence of float, optional
+            Weights of the strata in place of ``n_h / n``, of sum 1, for strata of one population.
+            They have to be fixed before there are reports: weights that depend on them bias.
         """
         check_estimand(estimand)
+        weights = None if shares is None else self._weights(shares)
         single = isinstance(over, Mapping)
         asked: Any = over if single else (over,) if isinstance(over, str) else tuple(over)
         found, parts, n = [], [], sum(map(len, strata))
-        for records, design in self.pair(strata):
+        for h, (records, design) in enumerate(self.pair(strata)):
             reports: Any = records
             part = unbiased(reports, design, asked, estimand=estimand)
             book = records.codebook
@@ -130,7 +145,7 @@ class Stratified:
             else:
                 law = law_of_cells(design, book.select(asked), covering(design, asked))
             assert part.unbiased is not None
-            share = part.n / n
+            share = part.n / n if weights is None else weights[h]
             parts.append(_Part(share, part.n, part.values, part.unbiased, law, part.moments))
             found.append(part)
         # Variances within strata only: a pooled variance would add how far their means differ.
@@ -146,7 +161,7 @@ class Stratified:
             few=np.asarray(whole.few),
             unbiased=whole.unbiased,
             moments=whole.moments,
-            size=n,
+            size=whole.size,
             freedom=float(max(n - len(parts), 1)),
             tested=None if single else partial(_worst_fit, found),
         )
@@ -173,27 +188,35 @@ class _Pooled(NamedTuple):
     unbiased: Floats
     few: Any
     moments: tuple[Floats, Floats] | None
+    size: float
 
 
 def _pooled(parts: Sequence[_Part], estimand: Estimand) -> _Pooled:
     """Estimates over all strata: shares add, and so do the least variances of the designs."""
     n = sum(part.n for part in parts)
+    size, shares = float(n), [part.share for part in parts]
+    if any(part.share != part.n / n for part in parts):
+        # Reports of equal weight that say as much, and what each stratum is of their variance.
+        added = [part.share**2 / part.n for part in parts]
+        size = 1 / sum(added)
+        shares = [each * size for each in added]
     value = np.asarray(sum(part.share * part.value for part in parts))
     unbiased = np.asarray(sum(part.share**2 * part.variance for part in parts))
     laws = [part.law for part in parts]
     moments = [part.moments for part in parts]
     if any(law is None for law in laws) or any(pair is None for pair in moments):
         variance, few = undefined(unbiased, n, np.maximum(np.abs(value), 1) ** 2)
-        return _Pooled(value, variance, unbiased, few, None)
+        return _Pooled(value, variance, unbiased, few, None, size)
     known = [(part, part.law, part.moments) for part in parts if part.law and part.moments]
     floor = sum(part.share**2 * law.least / part.n for part, law, _ in known)
     farthest = np.maximum.reduce([law.farthest(part.value) for part, law, _ in known])
     exact = np.logical_and.reduce([law.certain | law.told(estimand) for _, law, _ in known])
     variance, few = raised(unbiased, np.asarray(floor), farthest, n, exact)
     inside, outside = (
-        np.asarray(sum(part.share * pair[i] for part, _, pair in known)) for i in (0, 1)
+        np.asarray(sum(share * pair[i] for share, (_, _, pair) in zip(shares, known, strict=True)))
+        for i in (0, 1)
     )
-    return _Pooled(value, variance, unbiased, few, (inside, outside))
+    return _Pooled(value, variance, unbiased, few, (inside, outside), size)
 
 
 def pair_strata(design: Design | Stratified, reports: Records | Sequence[Records]) -> Strata:

@@ -1,48 +1,48 @@
 """The least noise of estimates at a privacy, certified, with the design that has it.
 
 The noise is the sum over categories of the variance of one report's estimate, ``tr J^-1 - |p|^2``:
-n times the number of categories times the paper's MSE.  Two privacies are known whole:
-
-- no posterior of any category above delta: the program of :mod:`~ppdm_dask.search.bound` at its
-  last level;
-- a likelihood ratio of at most ``e^epsilon`` (local differential privacy): the same program with
-  other extremal rays, those with ``r(x) / p(x)`` in ``{1, e^epsilon}``, and no bound on their sum.
-
-For no posterior of *one* category of two above delta, the extremal rays are the report that has
-that posterior and the one that rules the category out: they fix the design, which is Mangat's.
+n times the number of categories times the paper's MSE.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs import SubsetSelection
-from ppdm_dask.search.bound import (
-    ADDED,
-    ROUNDS,
-    UNUSED,
-    VIOLATION,
-    certify,
-    settled,
-    solve_dual,
+from ppdm_dask.designs import Design
+from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.search.cones import (
+    LEAST,
+    MOST,
+    Cone,
+    Epsilon,
+    EpsilonPosterior,
+    Posterior,
+    Trait,
 )
 from ppdm_dask.search.limit import Limit
-from ppdm_dask.search.problem import Problem
-from ppdm_dask.search.rays import thinned
+from ppdm_dask.search.optimum import optimum
+from ppdm_dask.search.problem import LEAST_ROOM, Problem
 
-__all__ = ["Cheapest", "cheapest_epsilon", "cheapest_posterior", "cheapest_trait"]
+__all__ = [
+    "Cheapest",
+    "Distance",
+    "cheapest_both",
+    "cheapest_epsilon",
+    "cheapest_posterior",
+    "cheapest_trait",
+    "distances",
+]
 
-MOST_CATEGORIES = 10
-"""Categories up to which the extremal rays of an epsilon are listed."""
 
-EVEN = 1e-12
-"""Difference of proportions below which they count as equal."""
+ATTAINED = 1e-6
+"""Relative gap from the certificate up to which a design counts as the optimum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,13 @@ def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:
         For proportions or a bound that no search takes; see :class:`ppdm_dask.search.Problem`.
     """
     problem = Problem(prior, 1, most)
+    try:
+        found = optimum(problem.prior, Posterior(problem.delta))
+        if found.gap < ATTAINED:
+            return Cheapest(found.bound, found.P)
+    except PPDMError:
+        pass
+    # Of more categories a limit is proved by products of bounds.
     limit = Limit.compute(problem, np.array([problem.delta]))
     noise = float(limit.certain_mse(problem.delta)) * problem.n
     return Cheapest(noise, limit.solved[0].matrix(problem.prior) if limit.attained else None)
@@ -92,11 +99,8 @@ def cheapest_trait(share: float, most: float) -> Cheapest:
     most : float
         In (share, 1].
     """
-    # Reports of the trait have exactly that posterior, so they are share / most of all.
-    a = share / most
-    other = (a - share) / (1 - share)
-    noise = 2 * a * (1 - a) / (1 - other) ** 2
-    return Cheapest(noise, np.array([[1 - other, 0.0], [other, 1.0]]))
+    found = optimum([1.0 - share, share], Trait(1, most))
+    return Cheapest(found.bound, found.P)
 
 
 def cheapest_epsilon(prior: npt.ArrayLike, epsilon: float) -> Cheapest | None:
@@ -112,51 +116,128 @@ def cheapest_epsilon(prior: npt.ArrayLike, epsilon: float) -> Cheapest | None:
     Returns
     -------
     Cheapest or None
-        None above 10 categories, where the optimum is not known, unless all are equally likely:
-        then it is the subset selection of the best size.
+        None where the optimum is not known: above 22 different proportions.
 
     Raises
     ------
     PPDMError
         If the solver gives nothing that can be certified.
     """
-    p = Problem(prior, 1).prior
-    n, high = p.size, math.exp(epsilon)
-    if n > MOST_CATEGORIES:
-        return Cheapest(_by_subsets(n, epsilon), None) if float(np.ptp(p)) < EVEN else None
-    ratios = np.array([*product((1.0, high), repeat=n)][1:-1])
-    # Scaled to sum 1, so that weights are probabilities of reports.
-    rays = ratios * p / (ratios @ p)[:, None]
-    u = rays / p / np.sqrt(rays.sum(axis=1, keepdims=True))
-    large = (ratios > 1).sum(axis=1)
-    active = np.flatnonzero((large == 1) | (large == 2))
-    scale = 1.0
-    for _ in range(ROUNDS):
-        found = solve_dual(u[active], rays[active], p, 1.0, scale)
-        scale = found.trace
-        used = ((u @ found.Y) ** 2).sum(axis=1)
-        over = used - (rays @ found.nu + found.mu) * (1 + VIOLATION)
-        over[active] = -np.inf
-        worst = np.argsort(-over, kind="stable")[:ADDED]
-        worst = worst[over[worst] > 0]
-        if not worst.size:
-            break
-        active = np.sort(np.concatenate([active, worst]))
-    certificate = certify(Problem(p, 1), found.Y, found.nu, found.mu, rays)
-    keep = found.weights > UNUSED * found.weights.max()
-    chosen, weights = rays[active[keep]], found.weights[keep]
-    if len(chosen) > n * (n + 1) // 2:
-        # The same information from as many reports as it has entries (Caratheodory).
-        upper = np.triu_indices(n)
-        weights = thinned(np.array([np.outer(v, v)[upper] for v in u[active[keep]]]).T, weights)
-        chosen, weights = chosen[weights > 0], weights[weights > 0]
-    weights = settled(chosen.T, p, weights, rcond=1e-12)
-    P = weights[:, None] * chosen / p
-    return Cheapest(float(certificate.trace(1.0)) - math.fsum(p**2), P / P.sum(axis=0))
+    return _known(prior, Epsilon(epsilon))
 
 
-def _by_subsets(n: int, epsilon: float) -> float:
-    """Of even categories: by symmetry and convexity one size of subsets makes the best reports."""
-    even = np.full(n, 1 / n)
-    designs = (SubsetSelection("x", n, size, epsilon=epsilon) for size in range(1, n))
-    return min(math.fsum(design.variance(even)) for design in designs)
+def cheapest_both(prior: npt.ArrayLike, epsilon: float, most: float) -> Cheapest | None:
+    """Within a bound on epsilon and one on every posterior; None where the optimum is not known.
+
+    Parameters
+    ----------
+    prior : array_like, shape (n,)
+    epsilon, most : float
+    """
+    return _known(prior, EpsilonPosterior(epsilon, most))
+
+
+def _known(prior: npt.ArrayLike, cone: Cone) -> Cheapest | None:
+    try:
+        p = Problem(prior, 1).prior
+        found = optimum(p, cone)
+    except InputError:  # too many categories, or a bound that no search takes
+        return None
+    return Cheapest(found.bound, found.P)
+
+
+MOST_CELLS = 1_000
+"""Categories of a block, or combinations of them, up to which the best design is looked for."""
+
+MOST_ENTRIES = 2_000_000
+"""Entries of a joint block's matrix up to which its noise is computed."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How many more reports a block needs than the best possible at the same privacy.
+
+    Parameters
+    ----------
+    attributes : tuple of str
+    privacy : str
+        What both have in common.
+    times : float or None
+        Reports over those of the best design, for equal sums of variances of the estimated
+        proportions; None where the best is not known.
+    sentence : str
+    """
+
+    attributes: tuple[str, ...]
+    privacy: str
+    times: float | None
+    sentence: str
+
+
+def distances(block: Design, priors: Mapping[str, npt.ArrayLike]) -> list[Distance]:
+    """How far a block is from the best possible, at its epsilon and at its worst posterior.
+
+    Parameters
+    ----------
+    block : Design
+    priors : mapping
+        Proportions of each attribute's categories, equal where none are given; attributes of a
+        block are taken for independent.
+    """
+    names = ", ".join(block.attributes)
+    noise, cones = None, []
+    if block.n_true <= MOST_CELLS and not block.undefined:
+        sizes = zip(block.attributes, block.shape, strict=True)
+        laws = [np.asarray(priors.get(name, np.full(n, 1 / n))) for name, n in sizes]
+        p = reduce(np.multiply.outer, laws).ravel()
+        noise = _noise_of(block, p)
+        cones = [] if noise is None else _privacies(block, p)
+    found = []
+    for cone in cones:
+        least = _known(p, cone)
+        if least is None or noise is None:
+            continue
+        times = max(noise / least.noise, 1.0)
+        found.append(
+            Distance(
+                block.attributes,
+                cone.text,
+                times,
+                f"{names}: {times:.3g} times as many reports as the best design within "
+                f"{'an' if cone.text[0] in 'aeiou' else 'a'} {cone.text}; no design needs fewer "
+                "than that one, which is certified",
+            )
+        )
+    if not found:
+        what = "how far it is from the best possible design is not known"
+        found = [Distance(block.attributes, "", None, f"{names}: {what}")]
+    return found
+
+
+def _noise_of(block: Design, p: Floats) -> float | None:
+    """Sum of the variances of one report's estimates; None where it cannot be had."""
+    if len(block.attributes) == 1:
+        return math.fsum(block.variance(p))
+    try:
+        P = block.matrix()
+    except (PPDMError, NotImplementedError, MemoryError):
+        return None
+    if P.size > MOST_ENTRIES or P.shape[1] != p.size:
+        return None
+    reports = P @ p
+    used = reports > 0
+    J = (P[used].T / reports[used]) @ P[used]
+    trace = float(np.trace(np.linalg.pinv(J)))
+    return trace - math.fsum(p**2) if np.linalg.matrix_rank(J) == p.size else None
+
+
+def _privacies(block: Design, p: Floats) -> list[Cone]:
+    epsilon = block.epsilon()
+    cones: list[Cone] = []
+    if LEAST <= epsilon <= MOST:
+        cones.append(Epsilon(epsilon))
+    if len(block.attributes) == 1:
+        worst = float(block.max_posterior(p))
+        if p.max() + LEAST_ROOM <= worst < 1:
+            cones.append(Posterior(worst))
+    return cones

@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -315,6 +315,17 @@ class Relaxation:
         return value, slope * self._unit
 
 
+class LevelSolver(Protocol):
+    """Solves one level after the other."""
+
+    def solve(self, loss: float) -> Level:
+        """The optimal design at a level, with its certificate."""
+        ...  # pragma: no cover
+
+
+Solver = Callable[[Problem], LevelSolver]
+
+
 SHARES: Floats = np.round(np.arange(2, 100) / 100, 2)
 """f: levels lie at ``a = p_max + f (delta - p_max)``; 98 of them."""
 
@@ -389,7 +400,12 @@ class Limit:
 
     @classmethod
     def compute(
-        cls, problem: Problem, at: Floats | None = None, hook: Callable[[int], None] | None = None
+        cls,
+        problem: Problem,
+        at: Floats | None = None,
+        hook: Callable[[int], None] | None = None,
+        *,
+        solver: Solver | None = None,
     ) -> Self:
         """Solve at some levels (the 98 by default), which must rise.
 
@@ -399,11 +415,14 @@ class Limit:
         at : array, optional
         hook : callable, optional
             Called with the number of levels solved after each one.
+        solver : callable, optional
+            Makes of a problem what solves a level; by default the cone solver, whose last bits
+            the results of recipes hold.
         """
         at = levels(problem) if at is None else np.asarray(at, dtype=float)
         if not listable(problem.n, problem.delta):
             return cls(problem, _relaxed(problem, at, hook))
-        designer = Designer(problem)
+        designer = (solver or Designer)(problem)
         found = []
         for i, loss in enumerate(at):
             found.append(designer.solve(float(loss)))

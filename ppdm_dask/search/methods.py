@@ -6,7 +6,7 @@ design with too many reported symbols is brought to fewer by merging symbols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -513,9 +513,8 @@ def optimal_designs(limit: Limit, stream: SimulationStream, symbols: int | None 
         over = [i for i, P in enumerate(matrices) if len(P) > symbols]
         for i, P in zip(over, _few_symbols(limit, over, symbols, stream), strict=True):
             matrices[i] = P
-    K = max(map(len, matrices))
     order = np.argsort(limit.loss, kind="stable")
-    P = np.array([_padded(matrices[i], K) for i in order])
+    P = stacked([matrices[i] for i in order])
     # What arithmetic left above delta or a level goes.
     return Found(P, keep_to(problem, P, limit.loss[order]))
 
@@ -541,6 +540,12 @@ def _few_symbols(
         mse = np.concatenate([before.mse, after.mse])
         found.append(every[int(np.argmin(mse))])
     return found
+
+
+def stacked(matrices: Sequence[Floats]) -> Floats:
+    """Matrices of different numbers of symbols as one array; rows of zeros fill them up."""
+    K = max(map(len, matrices))
+    return np.array([_padded(P, K) for P in matrices])
 
 
 def _padded(P: Floats, symbols: int) -> Floats:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,10 @@ from ppdm_dask.data.plugins import plugin
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.ranges import real
 from ppdm_dask.search.checkpoints import read_checkpoint, require_file
+from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, EpsilonPosterior
+from ppdm_dask.search.guess import Guesses
 from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
@@ -26,8 +30,10 @@ from ppdm_dask.search.methods import (
     optimal_designs,
     refine,
     settings_for,
+    stacked,
 )
-from ppdm_dask.search.problem import GivenObjective, Objective, Problem
+from ppdm_dask.search.optimum import Optimum, optimum
+from ppdm_dask.search.problem import GivenObjective, Objective, Problem, evaluate
 from ppdm_dask.search.rays import listable
 from ppdm_dask.search.spea2 import most_bytes
 from ppdm_dask.shown import given
@@ -47,6 +53,9 @@ GIVEN = {
     "privacy": "privacy as the given objective measures it",
     "error": "error as the given objective measures it",
 }
+ATTAINED = 1e-6
+"""Relative gap of a design from its certificate up to which it counts as the optimum."""
+
 NO_LIMIT = "none: the certified limit is one of the paper's privacy and MSE, not of this objective"
 
 
@@ -58,6 +67,7 @@ def front_dataset(
     *,
     limit: Limit | None = None,
     objective: str | None = None,
+    within: Mapping[float, Optimum] | None = None,
 ) -> xr.Dataset:
     """The dataset that :func:`ppdm_dask.optimize` returns.
 
@@ -73,11 +83,13 @@ def front_dataset(
         Of the paper's objectives.
     objective : str, optional
         Name of another one, which has no limit.
+    within : mapping, optional
+        The best design of each epsilon, a point each, in place of a limit at a privacy.
     """
     import xarray as xr
 
     privacy, worst, error = found.objectives
-    (first, first_doc), (second, second_doc) = (GIVEN if limit is None else PAPER).items()
+    (first, first_doc), (second, second_doc) = (PAPER if objective is None else GIVEN).items()
     variables = {
         first: ("point", privacy, first_doc, "1"),
         "worst": ("point", worst, "largest posterior of a true category given a report", "1"),
@@ -89,7 +101,15 @@ def front_dataset(
         "delta": problem.delta,
         "generations": found.generations,
     }
-    if limit is None:
+    if within:
+        epsilons = np.array(list(within))
+        variables["epsilon"] = ("point", epsilons, "bound on the log ratio of likelihoods", "1")
+        bound = "certified lower bound on the MSE within this epsilon and delta"
+        noise = np.array([each.bound for each in within.values()])
+        least = noise / (problem.n * problem.n_records)
+        variables["bound"] = ("point", np.minimum(least, error), bound, "1")
+        attributes["attained"] = json.dumps(all(best.gap <= ATTAINED for best in within.values()))
+    elif limit is None:
         attributes |= {"objective": objective, "limit": NO_LIMIT}
     else:
         loss = 1.0 - privacy
@@ -115,6 +135,7 @@ def choose(
     privacy: float | None = None,
     mse: float | None = None,
     error: float | None = None,
+    epsilon: float | None = None,
 ) -> int:
     """Point of a front: the least error at a privacy or above, or the most private up to an error.
 
@@ -124,6 +145,9 @@ def choose(
         From :func:`ppdm_dask.optimize`.
     privacy, mse : float, optional
         One of them; `error` in place of `mse` for a front by a custom objective.
+    epsilon : float, optional
+        In place of these, for a front by epsilon: the largest up to it.  A front of one point needs
+        no choice.
 
     Raises
     ------
@@ -133,6 +157,8 @@ def choose(
     second = "mse" if "mse" in front else "error"
     absent = "error" if second == "mse" else "mse"
     given = {"privacy": privacy, "mse": mse, "error": error}
+    if epsilon is not None or (front.sizes["point"] == 1 and set(given.values()) == {None}):
+        return _by_epsilon(front, epsilon, given)
     if given[absent] is not None:
         raise InputError(f"{absent}: this front has none; choose by privacy or {second}", absent)
     if (privacy is None) == (given[second] is None):
@@ -152,6 +178,22 @@ def choose(
     return int(np.argmax(np.where(there, privacies, -1.0)))
 
 
+def _by_epsilon(front: xr.Dataset, epsilon: float | None, others: dict[str, float | None]) -> int:
+    if epsilon is None:
+        return 0
+    if any(value is not None for value in others.values()):
+        raise InputError("choose: give either epsilon, privacy or an error", epsilon)
+    if "epsilon" not in front:
+        raise InputError("epsilon: this front is one by privacy; choose by privacy", epsilon)
+    there = front["epsilon"].to_numpy()
+    fits = there <= epsilon * (1 + 1e-12)
+    if not fits.any():
+        raise InputError(
+            f"epsilon: got {epsilon:g}; the front begins at {there.min():.4g}", epsilon
+        )
+    return int(np.argmax(np.where(fits, there, -1.0)))
+
+
 def chosen_design(
     front: xr.Dataset,
     attribute: str,
@@ -159,13 +201,14 @@ def chosen_design(
     privacy: float | None = None,
     mse: float | None = None,
     error: float | None = None,
+    epsilon: float | None = None,
 ) -> RRMatrix:
     """The design of a chosen point, for an attribute; see :func:`choose`.
 
     It states the labels of the front's categories, where the search was given some.  A design with
     more reported symbols than categories is inverted for the front's prior.
     """
-    point = front.isel(point=choose(front, privacy=privacy, mse=mse, error=error))
+    point = front.isel(point=choose(front, privacy=privacy, mse=mse, error=error, epsilon=epsilon))
     P = point["matrix"].to_numpy()
     n = P.shape[1]
     # A front has one K; rows of zeros fill up designs that need fewer symbols.
@@ -183,7 +226,8 @@ def optimize(
     n_records: int,
     delta: float = 1.0,
     *,
-    method: str = "memetic",
+    epsilon: float | Sequence[float] | None = None,
+    method: str | None = None,
     symbols: int | None = None,
     seed: int = 0,
     generations: int | None = None,
@@ -206,9 +250,15 @@ def optimize(
         Reports from which proportions will be estimated.
     delta : float
         Largest posterior P(x | y) allowed, above max p by 1e-4 or more.  Eq. (9) of [HuangDu]_.
+    epsilon : float or sequence of float, optional
+        A bound on the log ratio of a report's likelihoods for two categories (local differential
+        privacy) in place of one on the success of a guess: the certified optimum for each, with as
+        many reported symbols as it needs, within `delta` too.  From 1e-3 to 30.  Only
+        ``method="bound"`` knows it.
     method : {"memetic", "spea2", "bound"}
-        The paper's evolution with gradient polish; the paper's algorithm; or the designs that
-        attain the certified limit, with as many reported symbols as they need.
+        The paper's evolution with gradient polish, the default; the paper's algorithm; or the
+        designs that attain the certified limit, with as many reported symbols as they need, the
+        default with `epsilon`.
     symbols : int, optional
         Reported symbols: n by default, for ``"bound"`` as many as the optimum takes (then an upper
         limit).
@@ -226,7 +276,7 @@ def optimize(
         ``"spea2"`` and ``"memetic"``: a file to resume from after an interruption; one that is
         damaged, or another search's, is refused.
     progress : callable, optional
-        Called with what is done and what there is.
+        Called with what is done and what there is: generations, levels or epsilons.
     objective : callable, optional
         ``"spea2"`` alone: a measure of privacy and error in place of the paper's.  A function of a
         stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a privacy
@@ -267,6 +317,8 @@ def optimize(
     >>> f"{design.privacy([0.3, 0.7]):.3f}"
     '0.200'
     """
+    if method is None:
+        method = "memetic" if epsilon is None else "bound"
     if method not in METHODS:
         raise InputError(
             f"method: got {given(method)}; one of {', '.join(METHODS)} is needed", method
@@ -283,12 +335,20 @@ def optimize(
         )
     if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
         raise InputError("generations, patience, checkpoint: 'bound' has none", method)
+    if epsilon is not None:
+        _refuse_beside_epsilon(method, symbols=symbols, privacy=privacy)
     problem = Problem(prior, n_records, delta, names=categories)
     labels = [str(i) for i in range(problem.n)] if categories is None else list(categories)
     if len(labels) != problem.n:
         raise InputError(
             f"categories: got {len(labels)} labels; {problem.n} are needed", categories
         )
+    about: dict[str, Any] = {"method": method}
+    about["labels"] = "positions" if categories is None else "categories"
+    if epsilon is not None:
+        best = best_within(problem, epsilon, progress)
+        found = within_epsilon(problem, best.values())
+        return front_dataset(problem, found, labels, about, within=best)
     stream = SimulationStream(seed)
     at = levels_with(problem, None if objective is not None else privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
@@ -296,8 +356,7 @@ def optimize(
     if path is not None and require_file(path):
         # A damaged one is not found only after the limit was computed.
         read_checkpoint(path, most_bytes(settings, settings.symbols or problem.n, problem.n))
-    about: dict[str, Any] = {"method": method, "seed": seed}
-    about["labels"] = "positions" if categories is None else "categories"
+    about |= {"seed": seed}
     if objective is not None:
         ours = GivenObjective(problem, objective)
         with _mapper(map, client) as mapper:
@@ -317,7 +376,10 @@ def optimize(
             "'memetic' and 'spea2' are shown beside a certified limit for any number",
             method,
         )
-    limit = Limit.compute(problem, at)
+    hook = None
+    if progress is not None and method == "bound":
+        hook = partial(_tell_level, progress, len(at))
+    limit = Limit.compute(problem, at, hook, solver=Guesses)
     if method == "bound":
         found = optimal_designs(limit, stream, symbols)
     elif method == "memetic":
@@ -330,6 +392,52 @@ def optimize(
                 problem, settings, stream, checkpoint=path, progress=progress, mapper=mapper
             )
     return front_dataset(problem, found, labels, about, limit=limit)
+
+
+def _tell_level(progress: Progress, whole: int, done: int) -> None:
+    progress(done, whole)
+
+
+def _refuse_beside_epsilon(method: str, **given: Any) -> None:
+    if method != "bound":
+        raise InputError(f"epsilon: {method!r} knows none; 'bound' does", method)
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"give epsilon or {name}, not both", value)
+
+
+def best_within(
+    problem: Problem, epsilon: float | Sequence[float], progress: Progress | None = None
+) -> dict[float, Optimum]:
+    """The optimum for each epsilon, by rising epsilon; within the problem's delta too."""
+    several = [epsilon] if isinstance(epsilon, int | float) else list(epsilon)
+    wanted = sorted({real("epsilon", each, LEAST, MOST) for each in several})
+    if not wanted:
+        raise InputError("epsilon: got none; one or more are needed", epsilon)
+    found: dict[float, Optimum] = {}
+    for i, each in enumerate(wanted):
+        cone: Cone = Epsilon(each)
+        if problem.delta < 1:
+            cone = EpsilonPosterior(each, problem.delta)
+        found[each] = optimum(problem.prior, cone)
+        if progress is not None:
+            progress(i + 1, len(wanted))
+    return found
+
+
+def within_epsilon(problem: Problem, best: Iterable[Optimum]) -> Found:
+    """Their matrices, as a method's."""
+    matrices = []
+    for each in best:
+        if each.P is None:
+            raise InputError(
+                f"epsilon: the best design of {each.cone.text} has too many symbols to be written "
+                "out; subset selection of the best size comes near it",
+                each.cone,
+            )
+        matrices.append(each.P)
+    P = stacked(matrices)
+    return Found(P, evaluate(problem, P))
 
 
 def _mapper(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -331,7 +332,7 @@ class GivenObjective:
         The worst posteriors are computed here.
         """
         values = np.empty((len(P), 2))
-        with _controller(len(sys.modules)).limit(limits=1):
+        with one_thread():
             for start in range(0, len(P), BLOCK):
                 # A copy: the function may do with it what it likes.
                 block = np.array(P[start : start + BLOCK])
@@ -368,6 +369,12 @@ class GivenObjective:
                     returned,
                 )
         return values
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """One thread in numerical libraries, which may round otherwise with several."""
+    limited: AbstractContextManager[Any] = _controller(len(sys.modules)).limit(limits=1)
+    return limited
 
 
 @lru_cache(maxsize=1)

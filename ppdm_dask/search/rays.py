@@ -113,17 +113,27 @@ def list_rays(n: int, delta: float) -> Floats:
             f"prior: got {n} categories; all subsets of them can be listed for up to 18",
             n,
         )
-    smallest, m, rest = _shape(n, delta)
+    smallest = least_size(delta)
     codes = np.arange(1, 1 << n, dtype=np.int64)
     members = (codes[:, None] >> np.arange(n)) & 1
-    rays = [members[members.sum(axis=1) >= smallest].astype(float)]
+    subsets = members[members.sum(axis=1) >= smallest].astype(float)
+    return np.concatenate([subsets, fractional_rays(n, delta)])
+
+
+def least_size(delta: float) -> int:
+    """Smallest size of a subset whose indicator is a ray."""
+    return _shape(0, delta)[0]
+
+
+def fractional_rays(n: int, delta: float) -> Floats:
+    """The extremal rays with an entry between 0 and 1, shape (rays, n)."""
+    _, m, rest = _shape(n, delta)
+    partial = []
     if rest:
-        partial = []
         for ones in combinations(range(n), m):
             for extra in sorted(set(range(n)) - set(ones)):
                 ray = np.zeros(n)
                 ray[list(ones)] = 1.0
                 ray[extra] = rest
                 partial.append(ray)
-        rays.append(np.array(partial).reshape(-1, n))
-    return np.concatenate(rays)
+    return np.array(partial).reshape(-1, n)

@@ -12,6 +12,8 @@ from .estimate import Question as Question
 from .estimate import estimate_files as estimate_files
 from .field import FieldRules as FieldRules
 from .field import import_files as import_files
+from .instructions import DeviceDesign as DeviceDesign
+from .instructions import device_design as device_design
 from .mining import Mined as Mined
 from .mining import common_attributes as common_attributes
 from .mining import load_reports as load_reports

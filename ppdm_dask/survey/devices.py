@@ -113,6 +113,8 @@ class Wording:
         self.texts: Mapping[str, str] = content["texts"]
         self.recorded: Mapping[str, str] = content["recorded"]
         self.words: Mapping[str, Sequence[str]] = content["words"]
+        self.tables: Mapping[str, Any] = content["tables"]
+        self.instructions: Mapping[str, str] = content["instructions"]
 
     def _check(self, where: str, stated: Any, model: Any) -> None:
         if isinstance(model, Mapping):

@@ -23,10 +23,12 @@ from ppdm_dask.files.fields import check_shares
 from ppdm_dask.ranges import real
 from ppdm_dask.search.cheapest import (
     Cheapest,
+    cheapest_both,
     cheapest_epsilon,
     cheapest_posterior,
     cheapest_trait,
 )
+from ppdm_dask.search.robust import arranged
 from ppdm_dask.shown import given, listed, shown
 from ppdm_dask.survey.devices import Candidate, Wording, candidates
 
@@ -591,10 +593,15 @@ def _best(
     p, found, known = floor.priors[0], [], []
     n_floors = (floor.max_posterior < 1) + math.isfinite(floor.epsilon)
     try:
-        if floor.max_posterior < 1:
+        if n_floors > 1 and floor.guarded is None:
+            both = cheapest_both(p, floor.epsilon, floor.max_posterior)
+            if both is not None:
+                found.append(both)
+                known.append("both bounds")
+        if not found and floor.max_posterior < 1:
             found.append(_best_posterior(p, floor))
             known.append("that bound on the posterior")
-        if math.isfinite(floor.epsilon):
+        if known != ["both bounds"] and math.isfinite(floor.epsilon):
             cheapest = cheapest_epsilon(p, floor.epsilon)
             if cheapest is not None:
                 found.append(cheapest)
@@ -608,14 +615,14 @@ def _best(
     for each in found:
         if each.P is None:
             continue
-        P = _arranged(each.P)
+        P = arranged(each.P)
         tall = len(P) > len(labels)
         design = RRMatrix(attribute, P, p0=p if tall else None, categories=labels)
         if floor.kept(design):
             designs.append(design)
     best = min(designs, key=lambda d: float(d.variance(p).sum()), default=None)
     text = f"it is certified that no design with {' or with '.join(known)} needs fewer reports"
-    if n_floors > 1:
+    if n_floors > 1 and known != ["both bounds"]:
         text += "; with both bounds the least possible may be more"
     return noise, best, text
 
@@ -626,17 +633,6 @@ def _best_posterior(p: Floats, floor: Floor) -> Cheapest:
     found = cheapest_trait(float(p[floor.guarded]), floor.max_posterior)
     assert found.P is not None
     return found if floor.guarded == 1 else Cheapest(found.noise, found.P[::-1, ::-1])
-
-
-def _arranged(P: Floats) -> Floats:
-    """A square P with the likeliest report of each category in its place."""
-    from scipy.optimize import linear_sum_assignment
-
-    if len(P) != P.shape[1]:
-        return P
-    _, rows = linear_sum_assignment(-P.T)
-    arranged: Floats = P[rows]
-    return arranged
 
 
 def _row(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.engine.cells import Cell
+from ppdm_dask.experiments.fronts.objective import RecipeObjective, locate
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe, Prior
-from ppdm_dask.experiments.fronts.results import FRONT_REGISTRY
+from ppdm_dask.experiments.fronts.results import FRONT_REGISTRY, PAPER_ONLY
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.randomness import SimulationStream
@@ -139,16 +140,24 @@ class FrontWork:
         Entropy of the run.
     folder : Path, optional
         Where searches keep checkpoints, if it is there; a damaged one is removed with a warning.
+    objective : RecipeObjective, optional
+        In place of the paper's.
     """
 
-    def __init__(self, seed: int, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        folder: Path | None = None,
+        objective: RecipeObjective | None = None,
+    ) -> None:
         self.seed = seed
         self.folder = folder
+        self.objective = objective
 
     def keeping(self, folder: Path) -> FrontWork:
         """The same work with checkpoints in a folder."""
         # Absolute: a worker of the same machine may have another working folder.
-        return FrontWork(self.seed, folder.resolve())
+        return FrontWork(self.seed, folder.resolve(), self.objective)
 
     def trials(self, cell: Cell, start: int, stop: int) -> Arrays:
         """Results of repeats ``start .. stop - 1`` of a cell."""
@@ -174,15 +183,18 @@ class FrontWork:
         self, problem: Problem, params: Mapping[str, Any], key: int, repeat: int
     ) -> dict[str, Any]:
         stream = SimulationStream(self.seed, (key, repeat, SEARCH))
+        objective = None if self.objective is None else self.objective.of(problem)
+        measure = partial(evaluate, problem) if objective is None else objective
         if params["method"] == WARNER:
             # No search: all of the family on a fine grid, of which those within the bound count.
             P = warner_matrices(problem.n)
-            objectives = evaluate(problem, P)
+            objectives = measure(P)
             allowed = objectives.worst <= problem.delta + TOLERANCE
             allowed &= np.isfinite(objectives.mse)
             found = Found.best(P[allowed], type(objectives)(*(v[allowed] for v in objectives)))
         else:
-            method = evolve if params["method"] == "spea2" else refine
+            evolved = partial(evolve, objective=objective)
+            method: Any = evolved if params["method"] == "spea2" else refine
             path, settings = self._checkpoint(key, repeat), Settings(**params["settings"])
             try:
                 found = method(problem, settings, stream, checkpoint=path)
@@ -193,6 +205,12 @@ class FrontWork:
                 path.unlink(missing_ok=True)
                 found = method(problem, settings, stream, checkpoint=path)
         privacy, _, mse = found.objectives
+        if objective is not None:
+            return {
+                "error": least_mse(1.0 - privacy, mse, SHARES),
+                "privacy_min": privacy.min(initial=np.inf),
+                "privacy_max": privacy.max(initial=-np.inf),
+            }
         at = levels(problem)
         row = {
             "mse": least_mse(1.0 - privacy, mse, at),
@@ -227,11 +245,16 @@ class FrontPlan:
 
     recipe: FrontRecipe
     cases: Sequence[Case]
+    objective: RecipeObjective | None = None
 
     @classmethod
     def make(cls, recipe: FrontRecipe) -> FrontPlan:
         """Cut the priors of a recipe, or count them in their data."""
         cases = []
+        # Once more, for it may have changed since the recipe was read.
+        recipe = recipe.placed(recipe.base)
+        name = recipe.search.objective
+        objective = None if name is None else locate(name, recipe.base)
         for spec in recipe.prior:
             methods = spec.methods or recipe.search.methods
             for prior in spec.priors():
@@ -241,7 +264,7 @@ class FrontPlan:
                     if len(prior.proportions) < 2:
                         reason = "only one category occurs"
                     cases.append(Case(name, prior, delta, methods, reason))
-        return cls(recipe, cases)
+        return cls(recipe, cases, objective)
 
     @property
     def prepared(self) -> Sequence[Prepared]:
@@ -272,6 +295,8 @@ class FrontPlan:
             "settings": settings,
             "simulations": 0 if method == LIMIT else search.simulations,
         }
+        if search.objective is not None:
+            params["objective"] = [search.objective, search.objective_sha256]
         return Cell(f"{case.name} {method}", params, 1 if method == LIMIT else sweep.repeats)
 
     @cached_property
@@ -280,8 +305,13 @@ class FrontPlan:
         return [
             (self.cell(case, method), case.undefined)
             for case in self.cases
-            for method in (LIMIT, WARNER, *case.methods)
+            for method in (*self.limits, WARNER, *case.methods)
         ]
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The certified limit, which another objective does not have."""
+        return (LIMIT,) if self.recipe.search.objective is None else ()
 
     @property
     def cells(self) -> list[Cell]:
@@ -291,7 +321,7 @@ class FrontPlan:
     @property
     def work(self) -> FrontWork:
         """The computation behind the cells."""
-        return FrontWork(self.recipe.sweep.seed)
+        return FrontWork(self.recipe.sweep.seed, objective=self.objective)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -308,7 +338,12 @@ class FrontPlan:
         }
         sizes = {name: len(values) for name, values in coordinates.items()}
         sizes["repeat"] = recipe.sweep.repeats
-        arrays = {v.name: v.empty(tuple(sizes[d] for d in v.dims)) for v in FRONT_REGISTRY}
+        without = PAPER_ONLY if recipe.search.objective else ("error",)
+        arrays = {
+            v.name: v.empty(tuple(sizes[d] for d in v.dims))
+            for v in FRONT_REGISTRY
+            if v.name not in without
+        }
         arrays["completed"][...] = 0
         for i, case in enumerate(self.cases):
             self._fill(arrays, i, case, ledger)
@@ -318,6 +353,8 @@ class FrontPlan:
             "experiment": recipe.kind,
             "n_records": recipe.search.n_records,
         }
+        if recipe.search.objective is not None:
+            attributes["objective"] = recipe.search.objective
         return assemble(FRONT_REGISTRY, arrays, coordinates, ["method"], attributes)
 
     def _fill(self, arrays: Arrays, i: int, case: Case, ledger: Finished) -> None:
@@ -328,10 +365,11 @@ class FrontPlan:
         if case.undefined:
             return
         problem = case.problem(self.recipe.search.n_records)
-        arrays["privacy"][i] = 1.0 - levels(problem)
+        # Nothing is known of the privacies of another objective but that they are in [0, 1].
+        arrays["privacy"][i] = 1.0 - (levels(problem) if self.limits else SHARES)
         limit = None
         own = self.cell(case, LIMIT)
-        if ledger.finished(own).size:
+        if self.limits and ledger.finished(own).size:
             table = ledger.collect(own)["certificates"][0]
             limit = Limit.from_certificates(problem, table)
             arrays["limit"][i] = limit.mse(limit.loss)

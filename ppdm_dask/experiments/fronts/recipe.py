@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
 
 from ppdm_dask import datasets
 from ppdm_dask.arrays import Floats
-from ppdm_dask.errors import DataError
+from ppdm_dask.errors import DataError, InputError, RecipeError
+from ppdm_dask.experiments.fronts.objective import code_of, locate
 from ppdm_dask.experiments.parts import Id, RecipeBase, Repeats, Seed
 from ppdm_dask.files.declared import Declared
+from ppdm_dask.files.fields import show
 from ppdm_dask.files.values import Choice, Many, Number, Place, Text, When, Whole
 from ppdm_dask.shown import shown
 
@@ -167,6 +170,12 @@ class SearchSpec(Declared):
         As of :class:`~ppdm_dask.search.spea2.Settings`.
     simulations : int
         Samples that the MSE of the iterative estimator is averaged over; 0 leaves it out.
+    objective : str, optional
+        In place of the paper's privacy and MSE, for ``"spea2"`` only: ``FILE.py:FUNCTION`` of a
+        file beside the recipe, which a run has to be given by name too, or the name of an entry
+        point of the group ``ppdm_dask.objectives``.
+    objective_sha256 : str, optional
+        Of its source; filled in, and compared where it is stated.
     """
 
     methods: Annotated[
@@ -188,6 +197,21 @@ class SearchSpec(Declared):
     rate: UpToOne = 1.0
     scale: UpToOne = 0.1
     simulations: Annotated[int, Whole(0)] = 0
+    objective: Annotated[str, Text("FILE.py:FUNCTION or an entry point is needed")] | None = None
+    objective_sha256: Annotated[
+        str | None,
+        Text("a SHA-256 in hexadecimal digits is needed", "[0-9a-f]{64}"),
+        When("objective", needed=False),
+    ] = None
+
+    def checked(self, at: Place) -> Self:
+        if self.objective is not None:
+            if self.methods != ("spea2",):
+                right = 'only ["spea2"] takes an objective'
+                raise at["methods"].wrong(list(self.methods), right)
+            if self.simulations:
+                raise at["simulations"].wrong(self.simulations, "0 is needed with an objective")
+        return self
 
 
 @dataclass(frozen=True)
@@ -261,10 +285,38 @@ class FrontRecipe(RecipeBase):
     sweep: FrontSweep
     figures: tuple[FrontFigure, ...] = ()
 
+    def placed(self, base: Path) -> Self:
+        objective = self.search.objective
+        if objective is None:
+            return super().placed(base)
+        try:
+            found = locate(objective, base)
+        except InputError as error:
+            what = f"{self.source}: search.objective: {error}"
+            raise RecipeError(what, error.subject) from None
+        stated = self.search.objective_sha256
+        if stated not in (None, found.sha256):
+            raise RecipeError(
+                f"{self.source}: search.objective_sha256: got {show(stated)}; the source of "
+                f"{show(objective)} has {found.sha256}",
+                stated,
+            )
+        search = replace(self.search, objective_sha256=found.sha256)
+        return replace(super().placed(base), search=search)
+
+    @property
+    def code(self) -> Path | None:
+        return code_of(self.search.objective, self.base)
+
     def checked(self, at: Place) -> Self:
         for i, spec in enumerate(self.prior):
             methods = Choice(self.search.methods, "one of the search's methods")
             Many(methods).read(spec.methods, at["prior"][i]["methods"])
+        if self.search.objective is not None:
+            for i, figure in enumerate(self.figures):
+                if figure.kind == "iterative":
+                    right = '"front" is needed with an objective'
+                    raise at["figure"][i]["kind"].wrong(figure.kind, right)
         named = {name: spec for spec in self.prior for name in _cases(spec)}
         drawn = enumerate(self.figures)
         return replace(self, figures=tuple(each.of(at["figure"][i], named) for i, each in drawn))

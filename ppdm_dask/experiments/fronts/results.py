@@ -26,6 +26,11 @@ WORSE = 1e-9
 """Relative excess over Warner's MSE that is more than rounding."""
 
 
+def error_of(ds: xr.Dataset) -> str:
+    """The variable with the errors: the MSE, or the one of the recipe's own objective."""
+    return "error" if "error" in ds else "mse"
+
+
 def findings(ds: xr.Dataset) -> list[str]:
     """Sentences on levels at which Warner's best matrix beats a search, and on missing priors."""
     return [*_behind_warner(ds), *_dropped(ds)]
@@ -35,13 +40,14 @@ def _behind_warner(ds: xr.Dataset) -> Iterator[str]:
     methods = [str(name) for name in ds["method"].to_numpy()]
     levels = ds["level"].to_numpy()
     # Any front should contain the matrices that the paper compares with.
-    warner = ds["mse"].isel(method=methods.index("warner"))
+    errors = ds[error_of(ds)]
+    warner = errors.isel(method=methods.index("warner"))
     for i, case in enumerate(ds["case"].to_numpy()):
         for m, method in enumerate(methods):
             if method == "warner":
                 continue
             for repeat in range(ds.sizes["repeat"]):
-                own = ds["mse"].to_numpy()[i, m, repeat]
+                own = errors.to_numpy()[i, m, repeat]
                 other = warner.to_numpy()[i, repeat]
                 both = np.isfinite(own) & np.isfinite(other)
                 worse = both & (own > other * (1 + WORSE))
@@ -74,12 +80,14 @@ def as_json(ds: xr.Dataset) -> dict[str, Any]:
         keys = ("delta", "p_max", "categories", "dropped", "undefined")
         row |= {key: plain_value(part[key].item()) for key in keys}
         if not row["undefined"]:
-            row["attained"] = is_attained(part)
+            if "limit" in part:
+                row["attained"] = is_attained(part)
             row["levels"] = [
-                {
-                    "f": float(f),
-                    "privacy": plain_value(part["privacy"].to_numpy()[k]),
-                    "limit": plain_value(part["limit"].to_numpy()[k]),
+                {"f": float(f)}
+                | {
+                    key: plain_value(part[key].to_numpy()[k])
+                    for key in ("privacy", "limit")
+                    if key in part
                 }
                 for k, f in enumerate(levels)
             ]
@@ -95,8 +103,10 @@ def as_json(ds: xr.Dataset) -> dict[str, Any]:
 def _method(part: xr.Dataset) -> dict[str, Any]:
     trials = ("hypervolume", "median_ratio", "privacy_min", "privacy_max")
     found: dict[str, Any] = {"completed": int(part["completed"])}
-    found |= {key: [plain_value(v) for v in part[key].to_numpy()] for key in trials}
-    for key in ("mse", "iterative_mse"):
+    found |= {key: [plain_value(v) for v in part[key].to_numpy()] for key in trials if key in part}
+    for key in ("mse", "iterative_mse", "error"):
+        if key not in part:
+            continue
         values = part[key].to_numpy()
         # Infinite where a repeat has no matrix at the level; JSON has no infinity.
         found[key] = [[_finite(v) for v in row] for row in values]
@@ -115,38 +125,45 @@ def tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
         part = ds.isel(case=i)
         if str(part["undefined"].item()):
             continue
-        privacy, limit = part["privacy"].to_numpy(), part["limit"].to_numpy()
+        privacy = part["privacy"].to_numpy()
+        limit = part["limit"].to_numpy() if "limit" in part else np.ones(len(privacy))
         ratios, whole = [], []
         for m, method in enumerate(ds["method"].to_numpy()):
             done = int(part["completed"].to_numpy()[m])
             if not done:
                 continue
-            mse = part["mse"].to_numpy()[m] / limit
-            ratios.append([str(method), *(_mean(mse[:, k]) for k in at)])
+            mse = part[error_of(ds)].to_numpy()[m] / limit
+            form = ".3f" if "limit" in part else ".4g"
+            ratios.append([str(method), *(_mean(mse[:, k], form) for k in at)])
             spans = [part[key].to_numpy()[m] for key in ("privacy_min", "privacy_max")]
             whole.append(
                 [
                     str(method),
                     str(done),
-                    _mean(part["hypervolume"].to_numpy()[m]),
-                    _mean(part["median_ratio"].to_numpy()[m]),
+                    *(
+                        _mean(part[key].to_numpy()[m])
+                        for key in ("hypervolume", "median_ratio")
+                        if key in part
+                    ),
                     f"{_mean(spans[0])} ... {_mean(spans[1])}",
                 ]
             )
         header = ["privacy", *(f"{privacy[k]:.3f}" for k in at)]
         heading = f"{name}: {int(part['categories'])} categories, p max {float(part['p_max']):.4f}"
         right = range(1, len(header))
-        yield f"{heading}\nMSE / certified limit, by level", plain_table(header, ratios, right)
-        columns = ["method", "repeats", "hypervolume", "median MSE / limit", "privacy"]
-        yield f"{name}: the whole front", plain_table(columns, whole, (1, 2, 3, 4))
+        what = "MSE / certified limit" if "limit" in part else "Error by the recipe's objective"
+        yield f"{heading}\n{what}, by level", plain_table(header, ratios, right)
+        ratios_too = ["hypervolume", "median MSE / limit"] if "limit" in part else []
+        columns = ["method", "repeats", *ratios_too, "privacy"]
+        yield f"{name}: the whole front", plain_table(columns, whole, range(1, len(columns)))
 
 
-def _mean(values: Floats) -> str:
+def _mean(values: Floats, form: str = ".3f") -> str:
     """Mean over the repeats that are there; a dash where a repeat has no matrix."""
     there = values[~np.isnan(values)]
     if not there.size:
         return ""
-    return f"{there.mean():.3f}" if np.isfinite(there).all() else "-"
+    return format(there.mean(), form) if np.isfinite(there).all() else "-"
 
 
 def undefined_cases(ds: xr.Dataset) -> list[str]:
@@ -160,7 +177,7 @@ def notes(ds: xr.Dataset) -> list[str]:
     found = [f"undefined: {case}" for case in undefined_cases(ds)]
     for i, case in enumerate(ds["case"].to_numpy()):
         part = ds.isel(case=i)
-        if not str(part["undefined"].item()) and not is_attained(part):
+        if "limit" in part and not str(part["undefined"].item()) and not is_attained(part):
             found.append(
                 f"{case}: with {int(part['categories'])} categories the certified limit may lie "
                 "lower than what is possible"
@@ -179,7 +196,7 @@ def mean_line(part: xr.Dataset, method: int, *, iterative: bool) -> Floats | Non
     NaN at levels below the least private matrix that they find, where the front would only be
     continued level.
     """
-    values = part["iterative_mse" if iterative else "mse"].to_numpy()[method]
+    values = part["iterative_mse" if iterative else error_of(part)].to_numpy()[method]
     values = np.where(np.isfinite(values), values, np.nan)
     there = ~np.isnan(values).all(axis=1)
     if not there.any():
@@ -212,7 +229,10 @@ def draw(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure, folder: Path)
     done = int(ds["completed"].max())
     estimator = "the iterative estimator" if iterative else "inversion"
     searches = "one search" if done == 1 else f"mean of {done} searches"
+    own = "error" in ds
     below = f"by {estimator}; {searches}; logarithmic scale"
+    if own:
+        below = f"by the objective {ds.attrs['objective']}; {searches}; logarithmic scale"
     canvas, axes = style.new_figure(figure.title, below)
     axes.set_yscale("log")
     cases = [str(name) for name in ds["case"].to_numpy()]
@@ -231,12 +251,12 @@ def draw(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure, folder: Path)
             if mean is not None:
                 axes.plot(privacy, mean, color=colour, **LOOKS[method])
                 shown.add(method)
-        if not iterative and not np.isnan(part["limit"].to_numpy()).all():
+        if not iterative and not own and not np.isnan(part["limit"].to_numpy()).all():
             axes.plot(privacy, part["limit"].to_numpy(), color="black", **LOOKS["limit"])
             shown.add("limit")
             attained &= is_attained(part)  # one line of the legend stands for all cases
-    axes.set_xlabel("privacy: how often the best guess is wrong")
-    axes.set_ylabel("mean squared error")
+    axes.set_xlabel("privacy" if own else "privacy: how often the best guess is wrong")
+    axes.set_ylabel("error" if own else "mean squared error")
     names = NAMES if attained else {**NAMES, "limit": LOWER}
     _legend(axes, figure, {name: names[name] for name in LOOKS if name in shown})
     return style.save(canvas, folder, figure.id)
@@ -264,6 +284,8 @@ def words(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure) -> list[str]
     iterative = figure.kind == "iterative"
     estimator = "the iterative estimator" if iterative else "inversion"
     told = [f"Mean squared error by {estimator} against privacy, as lines."]
+    if "error" in ds:
+        told = [f"Error against privacy by the objective {ds.attrs['objective']}, as lines."]
     cases = [str(name) for name in ds["case"].to_numpy()]
     for delta in figure.delta:
         case = f"{figure.prior} delta={delta:g}"
@@ -278,7 +300,7 @@ def words(ds: xr.Dataset, recipe: FrontRecipe, figure: FrontFigure) -> list[str]
             line = mean_line(part, m, iterative=iterative)
             if line is not None:
                 told.append(f"{case}, {method}: {course('privacy', x, line[order], '.2e')}.")
-        if not iterative:
+        if not iterative and "limit" in part:
             limit = part["limit"].to_numpy()[order]
             name = NAMES["limit"] if is_attained(part) else LOWER
             told.append(f"{case}, {name}: {course('privacy', x, limit, '.2e')}.")
@@ -349,4 +371,16 @@ FRONT_REGISTRY: tuple[Variable, ...] = (
         "Median over the levels of MSE / limit; NaN where not computed.",
         "derived",
     ),
+    Variable(
+        "error",
+        FRONT,
+        "float64",
+        "1",
+        "Least error by the recipe's own objective with at least the level's privacy by it, 1 - f; "
+        "inf where there is none, NaN where not computed.",
+        "optional",
+    ),
 )
+
+PAPER_ONLY = ("limit", "mse", "iterative_mse", "hypervolume", "median_ratio")
+"""Variables that a result by another objective does not have."""

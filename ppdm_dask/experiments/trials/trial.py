@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["TRIALS", "Measure", "Trial", "find_trial"]
 
 TRIALS: dict[str, str] = {
+    "frequency": "ppdm_dask.experiments.trials.frequency:FrequencyTrial",
     "rules": "ppdm_dask.experiments.trials.rules:RulesTrial",
     "selection": "ppdm_dask.experiments.trials.selection:SelectionTrial",
+    "two-stage": "ppdm_dask.experiments.trials.stages:StagesTrial",
 }
 """By the name in a recipe's table ``[trial]``: the module, a colon, and the class."""
 

@@ -1,0 +1,96 @@
+"""Time of the best design, with its certificate, against the number of categories, by privacy.
+
+    python benchmarks/bound.py
+    python benchmarks/bound.py --most 14 --json
+
+Priors: *distinct* has proportions that fall geometrically to a tenth of the largest; *parts* has
+a fifth of the categories with half of all answers, evenly, and the others with the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import numpy as np
+
+from ppdm_dask.arrays import Floats
+from ppdm_dask.errors import InputError
+from ppdm_dask.search.cones import Cone, Epsilon, EpsilonPosterior, Guess, Posterior
+from ppdm_dask.search.optimum import optimum
+
+SIZES = (5, 10, 14, 16, 18, 30, 100)
+
+
+def distinct(n: int) -> Floats:
+    """Proportions no two of which are equal."""
+    p = 10.0 ** -(np.arange(n) / (n - 1))
+    result: Floats = p / p.sum()
+    return result
+
+
+def parts(n: int) -> Floats:
+    """Two parts of exchangeable categories."""
+    few = n // 5
+    return np.r_[np.full(few, 0.5 / few), np.full(n - few, 0.5 / (n - few))]
+
+
+def privacies(prior: Floats) -> dict[str, Cone]:
+    """One of each kind, with room above the largest proportion."""
+    top = float(prior.max())
+    delta = max(0.6, (1 + top) / 2)
+    return {
+        "epsilon 1": Epsilon(1.0),
+        "posterior": Posterior(delta),
+        "guess": Guess(delta, success=(top + delta) / 2),
+        "epsilon and posterior": EpsilonPosterior(1.0, min(1.5 * top, 0.9)),
+    }
+
+
+def measure(most: int) -> list[dict[str, object]]:
+    """Seconds and relative gaps; None where the optimum is not computed."""
+    optimum(distinct(5), Epsilon(1.0))  # compile, load
+    found: list[dict[str, object]] = []
+    for prior in (distinct, parts):
+        for n in (size for size in SIZES if size <= most):
+            p = prior(n)
+            for name, cone in privacies(p).items():
+                row = {"prior": prior.__name__, "n": n, "privacy": name}
+                begun = time.process_time()
+                try:
+                    gap = optimum(p, cone, gap=1e-8).gap
+                except InputError:
+                    found.append({**row, "seconds": None, "gap": None})
+                    continue
+                seconds = time.process_time() - begun
+                found.append({**row, "seconds": seconds, "gap": gap})
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--most", type=int, default=100, help="largest number of categories")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    rows = measure(options.most)
+    if options.json:
+        print(json.dumps(rows, indent=2))
+        return
+    names = list(dict.fromkeys(str(row["privacy"]) for row in rows))
+    print("| prior | n | " + " | ".join(names) + " |")
+    print("| --- " * (len(names) + 2) + "|")
+    for prior, n in dict.fromkeys((row["prior"], row["n"]) for row in rows):
+        cells = [
+            "-" if row["seconds"] is None else f"{row['seconds']:.3f}"
+            for row in rows
+            if (row["prior"], row["n"]) == (prior, n)
+        ]
+        print(f"| {prior} | {n} | " + " | ".join(cells) + " |")
+    gaps = [float(str(row["gap"])) for row in rows if row["gap"] is not None]
+    print(f"\nCPU seconds; the largest relative gap from a certificate is {max(gaps):.1g}")
+
+
+if __name__ == "__main__":
+    main()

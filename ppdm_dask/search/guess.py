@@ -1,0 +1,98 @@
+"""Optimal designs at rising levels of the success of a guess, by the solver of all cones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ppdm_dask.errors import PPDMError
+from ppdm_dask.search.bound import Designer, Level
+from ppdm_dask.search.cones import Guess, starting_rows
+from ppdm_dask.search.newton import Best, Program, Rays, improve
+from ppdm_dask.search.optimum import design_of, pricing_of, rays_of
+from ppdm_dask.search.problem import Problem, one_thread
+
+ENOUGH = 1e-9
+"""Relative gap at which a level is solved."""
+
+WORST = 1e-7
+"""Relative gap beyond which the cone solver has a try."""
+
+
+TRIES = 2
+"""Levels in a row that fail after which the cone solver is left to itself."""
+
+USED = 1e-6
+"""Weight of a ray, relative to the largest, with which it starts the next level."""
+
+
+def once(rays: Rays) -> Rays:
+    """The same rays without those that are there twice."""
+    _, first = np.unique(np.round(rays.rows, 9), axis=0, return_index=True)
+    return rays.take(np.sort(first))
+
+
+class Guesses:
+    """Optimal designs of one problem, each from the rays of the level before.
+
+    Parameters
+    ----------
+    problem : Problem
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        cone = Guess(problem.delta, success=problem.delta)
+        p = problem.prior
+        self._program = Program(p, np.eye(p.size), np.zeros(0), problem.delta)
+        self._pricing = pricing_of(self._program, cone)
+        self._start = rays_of(cone, starting_rows(cone, p), p)
+        self._before: Rays | None = None
+        self._designer: Designer | None = None
+        self._failed = 0
+
+    def solve(self, loss: float) -> Level:
+        """The design of least MSE with the adversary's success at most `loss`.
+
+        Parameters
+        ----------
+        loss : float
+            Above max p, at most delta.
+
+        Raises
+        ------
+        PPDMError
+            If neither solver gives anything that can be certified.
+        """
+        if self._failed < TRIES:
+            level = self._solve(loss)
+            if level is not None:
+                self._failed = 0
+                return level
+            self._failed += 1
+        if self._designer is None:
+            self._designer = Designer(self.problem)
+        return self._designer.solve(loss)
+
+    def _solve(self, loss: float) -> Level | None:
+        """By Newton's method; None where it comes to no good end."""
+        p = self.problem.prior
+        program = Program(p, np.eye(p.size), np.zeros(0), loss)
+        start = self._start if self._before is None else once(self._start.join(self._before))
+        try:
+            with np.errstate(all="ignore"), one_thread():
+                best = improve(program, start, self._pricing, gap=ENOUGH)
+                level = _level(program, best, loss)
+            if best.gap <= WORST:
+                used = best.weights > USED * best.weights.max()
+                self._before = best.rays.take(np.flatnonzero(used))
+                return level
+        except (PPDMError, np.linalg.LinAlgError):
+            pass
+        return None
+
+
+def _level(program: Program, best: Best, loss: float) -> Level:
+    """The design with rays of largest entry 1, as all levels have them."""
+    rays, weights = design_of(program, best)
+    joint = rays.rows * program.prior / rays.cost[:, None]
+    return Level(loss, weights * rays.cost, joint, best.certificate)

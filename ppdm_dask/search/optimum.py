@@ -1,0 +1,235 @@
+"""The best design within a privacy, with its certificate: for any prior, as far as rays go.
+
+Rays are listed where they are few.  Subsets of up to 22 categories are walked through; of any
+number of categories in a few parts of equal proportion, only the numbers of members count.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.arrays import EPS, Floats
+from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.kernels.rays import most_lacking
+from ppdm_dask.search.cones import Cone, Pairs, starting_rows
+from ppdm_dask.search.newton import GAP, UNUSED, Best, Dual, Pricing, Program, Rays, improve, settle
+from ppdm_dask.search.parts import EVEN, Parts, collapsed, orbits
+from ppdm_dask.search.problem import one_thread
+from ppdm_dask.search.rays import MOST_RAYS, thinned
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best design within a privacy, and a certificate.
+
+    Parameters
+    ----------
+    prior : array, shape (n,)
+    cone : Cone
+    noise : float
+        Sum of the variances of one report's estimates by the design.
+    bound : float
+        No design within the privacy has less.
+    P : array, shape (symbols, n), or None
+        Columns sum to 1; None where the design has too many symbols to be written out.
+    """
+
+    prior: Floats
+    cone: Cone
+    noise: float
+    bound: float
+    P: Floats | None
+
+    @property
+    def gap(self) -> float:
+        """How far the design is above the certificate, relative."""
+        return self.noise / self.bound - 1.0
+
+
+MOST_LISTED = 5_000
+"""Rays up to which all are looked at in every round."""
+
+MOST_WALKED = 22
+"""Categories up to which subsets are walked through."""
+
+MOST_ORBITS = 20_000
+"""Numbers of members in exchangeable parts up to which they are listed."""
+
+MOST_SYMBOLS = 2_000
+"""Reported symbols up to which a design is written out."""
+
+MOST_THINNED = 300
+"""Entries of the information up to which a design is brought to no more symbols."""
+
+PARTS_OF_WALK = 256
+
+
+def optimum(
+    prior: npt.ArrayLike,
+    cone: Cone,
+    *,
+    contrasts: npt.ArrayLike | None = None,
+    gap: float = GAP,
+) -> Optimum:
+    """The design with the least noise within a privacy, with its certificate.
+
+    Parameters
+    ----------
+    prior : array_like, shape (n,)
+        All positive, with sum 1.
+    cone : Cone
+        See :mod:`ppdm_dask.search.cones`.
+    contrasts : array_like, shape (q, n), optional
+        What is estimated, in place of all proportions: the noise is ``tr L J^-1 L^T - |L p|^2``.
+    gap : float
+        Relative gap between design and certificate at which to stop.
+
+    Raises
+    ------
+    InputError
+        Where no design can be computed within the privacy, or it has too many rays.
+    PPDMError
+        If the solver comes to no good end.
+    """
+    p = np.asarray(prior, dtype=float)
+    cone.check(p)
+    few = cone.count(p.size) <= MOST_LISTED
+    if contrasts is None and not few:
+        parts = Parts.of(p)
+        by_walk = p.size <= MOST_WALKED and parts.count() > MOST_LISTED
+        if parts.count() <= MOST_ORBITS and not by_walk and cone.pairs(p) is not None:
+            return _of_parts(p, parts, cone, gap)
+    L = np.eye(p.size) if contrasts is None else np.asarray(contrasts, dtype=float)
+    program = Program(p, L, np.zeros(0), cone.level)
+    pricing = pricing_of(program, cone)
+    start = rays_of(cone, starting_rows(cone, p), p)
+    with np.errstate(all="ignore"), one_thread():
+        best = improve(program, start, pricing, gap=gap)
+    rays, weights = design_of(program, best)
+    P = weights[:, None] * rays.rows
+    P /= P.sum(axis=0)
+    noise = _noise(program, P)
+    return Optimum(p, cone, noise, min(best.bound, noise), P)
+
+
+def pricing_of(program: Program, cone: Cone) -> Pricing:
+    """Find the rays that lack most, by a list or a walk.
+
+    Raises
+    ------
+    InputError
+        Where they are too many for both.
+    """
+    p = program.prior
+    pairs, count = cone.pairs(p), cone.count(p.size)
+    if count <= MOST_LISTED or (pairs is None and count <= MOST_RAYS):
+        return listed(program, rays_of(cone, cone.rows(p), p))
+    if pairs is not None and p.size <= MOST_WALKED:
+        return walked(program, cone, pairs)
+    raise InputError(
+        f"prior: got {p.size} different proportions; the best design within {cone.text} is "
+        f"computed for up to {MOST_WALKED if pairs else 10}",
+        p.size,
+    )
+
+
+def rays_of(cone: Cone, rows: Floats, prior: Floats) -> Rays:
+    """Rays of categories, without parts."""
+    cost = cone.cost(rows, prior)
+    return Rays(rows, np.zeros((len(rows), 0)), np.zeros(len(rows)) if cost is None else cost)
+
+
+def listed(program: Program, rays: Rays) -> Pricing:
+    """Look at every ray."""
+
+    def pricing(dual: Dual) -> tuple[float, Rays]:
+        lack = program.lack(rays, dual)
+        worst = np.argsort(-lack, kind="stable")[: 4 * program.prior.size]
+        return float(lack.max()), rays.take(worst[lack[worst] > EVEN * dual.value])
+
+    return pricing
+
+
+def walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
+    """Walk through all subsets, and look at the rays that are none."""
+    p = program.prior
+    others = rays_of(cone, cone.others(p), p)
+    several = min(PARTS_OF_WALK, 1 << p.size)
+    lack, codes = np.empty(several), np.empty(several, dtype=np.int64)
+
+    def pricing(dual: Dual) -> tuple[float, Rays]:
+        half = program.basis @ dual.A.T
+        once = dual.mu * pairs.cost
+        most_lacking(
+            half @ half.T, dual.nu, once, pairs.low, pairs.high, p, pairs.least, lack, codes
+        )
+        # What rounding may have done to the sums of the walk.
+        most = float((np.abs(dual.nu) / p).max()) + once + dual.value
+        kappa = float(lack.max()) + 16 * p.size * EPS * most
+        order = np.argsort(-lack, kind="stable")[: 4 * p.size]
+        chosen = codes[order[lack[order] > 1e-11 * dual.value]]
+        members = (chosen[:, None] >> np.arange(p.size)) & 1
+        rows = np.where(members > 0, pairs.high, pairs.low)
+        rays = rays_of(cone, rows / (rows @ p)[:, None], p)
+        if len(others.rows):
+            lacking = program.lack(others, dual)
+            kappa = max(kappa, float(lacking.max()))
+            worst = np.argsort(-lacking, kind="stable")[: p.size]
+            rays = rays.join(others.take(worst[lacking[worst] > EVEN * dual.value]))
+        return kappa, rays
+
+    return pricing
+
+
+def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
+    """Rays and weights of a design, no more than its information has entries (Caratheodory)."""
+    keep = best.weights > UNUSED * best.weights.max()
+    rays, weights = best.rays.take(np.flatnonzero(keep)), best.weights[keep]
+    n = program.prior.size
+    entries = n * (n + 1) // 2 + math.isfinite(program.level)
+    if len(weights) > entries <= MOST_THINNED:
+        e = rays.rows @ program.basis
+        upper = np.triu_indices(n - 1)
+        columns = [np.r_[np.outer(v, v)[upper], row] for v, row in zip(e, rays.rows, strict=True)]
+        A = np.array(columns).T
+        thin = thinned(np.vstack([A, rays.cost]) if rays.cost.any() else A, weights)
+        try:
+            settled = settle(program, rays, thin)
+        except PPDMError:  # the vertex is too far off: the design as it was is as good
+            settled = weights
+        if program.noise(rays, settled) <= program.noise(rays, weights) * (1 + GAP):
+            keep = settled > 0
+            rays, weights = rays.take(np.flatnonzero(keep)), settled[keep]
+    return rays, weights
+
+
+def _noise(program: Program, P: Floats) -> float:
+    """Of a matrix, whose columns sum to 1."""
+    reports = P @ program.prior
+    none = np.zeros((len(P), 0))
+    return program.noise(Rays(P / reports[:, None], none, none), reports)
+
+
+def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
+    """The optimum that exchangeable categories share."""
+    pairs = cone.pairs(prior)
+    assert pairs is not None
+    sizes = parts.sizes
+    program = Program(
+        parts.share * sizes,
+        np.diag(1.0 / np.sqrt(sizes)),
+        (sizes[sizes > 1] - 1).astype(float),
+        cone.level,
+    )
+    every = orbits(parts, pairs)
+    # A ray that is no subset has two members at most beyond its ones.
+    others = cone.others(prior, parts.some(pairs.least))
+    every = every.join(collapsed(parts, cone, others, prior))
+    start = collapsed(parts, cone, starting_rows(cone, prior), prior)
+    with np.errstate(all="ignore"), one_thread():
+        best = improve(program, start, listed(program, every), gap=gap)
+    return Optimum(prior, cone, best.noise, best.bound, None)
