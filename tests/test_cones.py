@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ppdm_dask import InputError, chosen_design, optimize
+from ppdm_dask import InputError, PPDMError, chosen_design, optimize
 from ppdm_dask.designs import KaryResponse, SubsetSelection, UnaryEncoding
 from ppdm_dask.kernels.rays import most_lacking
 from ppdm_dask.search import optimum as module
@@ -260,3 +260,44 @@ def test_refusals_are_one_line():
         with pytest.raises(InputError, match=says) as refused:
             optimize([0.5, 0.3, 0.2], 100, **arguments)
         assert str(refused.value).count("\n") == 0
+
+
+def adversarial(rng):
+    """A prior with proportions down to 1e-6, and a privacy near an end of its range."""
+    n = int(rng.integers(2, 8))
+    prior = 10.0 ** rng.uniform(-6, 0, n)
+    prior = np.maximum(prior / prior.sum(), 1e-6)
+    prior /= prior.sum()
+    top = prior.max()
+    delta = top + (1 - top) * 10.0 ** rng.uniform(-3, 0)
+    success = top + (delta - top) * 10.0 ** rng.uniform(-3, 0)
+    epsilon = 10.0 ** rng.uniform(-2.5, 1.2)
+    cones = [Epsilon(epsilon), Posterior(delta), Guess(delta, success=success)]
+    cones += [Trait(int(prior.argmax()), delta), EpsilonPosterior(epsilon, delta)]
+    return prior, cones[rng.integers(len(cones))]
+
+
+def check_adversarial(rng, times):
+    solved = 0
+    for _ in range(times):
+        prior, cone = adversarial(rng)
+        try:
+            found = optimum(prior, cone)
+        except PPDMError as error:
+            assert str(error).count("\n") == 0
+            continue
+        solved += found.gap < 1e-6
+        assert math.isfinite(found.noise) and 0 <= found.bound <= found.noise
+        assert np.isfinite(found.P).all() and found.P.min() >= 0
+        np.testing.assert_allclose(found.P.sum(axis=0), 1.0, rtol=1e-12)
+        assert breach(cone, found.P, prior) < 1e-9
+    return solved
+
+
+def test_nothing_is_infinite_whatever_the_prior():
+    assert check_adversarial(np.random.default_rng(3), 40) >= 32
+
+
+@pytest.mark.slow
+def test_nothing_is_infinite_whatever_the_prior_1000_times():
+    assert check_adversarial(np.random.default_rng(4), 1_000) >= 800

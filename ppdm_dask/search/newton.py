@@ -41,7 +41,10 @@ GAP = 1e-9
 
 ITERATIONS, ROUNDS = 80, 60
 STALLED = 6
-"""Rounds within which the gap has to halve."""
+"""Rounds within which the gap has to halve, or the noise to fall."""
+
+SLOW = 1e-6
+"""By how much, relative."""
 
 MOST_SPARE = 100
 """Rays that are kept beyond ``n (n + 1)``, those nearest to use."""
@@ -221,7 +224,7 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
     """
     best: Best | None = None
     bound, tolerance, state = -1.0, 1e-3, None
-    gaps: list[float] = []
+    reached: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
         state = _newton(program, rays, state, tolerance)
         m = len(rays.rows)
@@ -238,10 +241,12 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
         best = best._replace(bound=bound, certificate=certificate)
         if best.gap <= gap or (tolerance <= gap / 20 and not len(more.rows)):
             break
-        gaps.append(best.gap)
+        reached.append((best.gap, best.noise))
         # Where scales are so far apart that arithmetic ends, more rounds gain nothing.
-        if len(gaps) > STALLED and gaps[-1] > gaps[-1 - STALLED] / 2:
-            break
+        if len(reached) > STALLED:
+            gap_then, noise_then = reached[-1 - STALLED]
+            if best.gap > gap_then / 2 and best.noise > noise_then * (1 - SLOW):
+                break
         lacking = kappa / max(dual.value, 1e-300)
         tolerance = max(min(tolerance / 5, lacking / 5), gap / 100)
         # Rays that a design does not use may still hold the dual in place: few are dropped.

@@ -59,9 +59,6 @@ MOST_WALKED = 22
 MOST_ORBITS = 20_000
 """Numbers of members in exchangeable parts up to which they are listed."""
 
-MOST_SYMBOLS = 2_000
-"""Reported symbols up to which a design is written out."""
-
 MOST_THINNED = 300
 """Entries of the information up to which a design is brought to no more symbols."""
 
