@@ -330,10 +330,18 @@ class SimulationStream(Stream):
         return SimulationStream(self.entropy, self.key + key)
 
     def source(self, *key: int) -> Source:
-        sequence = np.random.SeedSequence(self.entropy, spawn_key=self.key + key)
-        generator = np.random.SFC64(sequence)
+        bits = self.generator(*key).bit_generator
 
         def draw(n: int) -> Words:
-            return generator.random_raw(n)
+            return bits.random_raw(n)
 
         return Source(draw)
+
+    def generator(self, *key: int) -> np.random.Generator:
+        """NumPy's generator under a key, for laws that a source does not draw.
+
+        Its words are those of the source under the same key.  What it makes of them may change with
+        NumPy's version.
+        """
+        sequence = np.random.SeedSequence(self.entropy, spawn_key=self.key + key)
+        return np.random.Generator(np.random.SFC64(sequence))

@@ -161,7 +161,7 @@ def test_no_modules_import_each_other(house: ModuleType, root: Path) -> None:
 def test_the_registry_alone_knows_the_kinds_of_experiments(house: ModuleType, root: Path) -> None:
     """So that a further one is a folder of its own, and a line there."""
     kinds = {path.parent.name for path in (PACKAGE / "experiments").glob("*/__init__.py")}
-    assert kinds == {"fronts", "perturbation", "sweep"}
+    assert kinds == {"fronts", "perturbation", "sweep", "trials"}
     found = {
         (name, other)
         for name, others in house.edges_of(house.read_modules(root)).items()

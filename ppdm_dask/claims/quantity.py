@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-BARE = ("data", "case", "setting", "method", "classifier")
+BARE = ("data", "case", "setting", "method", "classifier", "variant")
 """Axes whose values speak for themselves in a label."""
 
 

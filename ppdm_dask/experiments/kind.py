@@ -92,8 +92,9 @@ class Kind(Generic[Recipe]):
         Tables of a recipe, any of which tells that it is of this kind.
     axes : tuple of str
         Axes of its results in the order of the digest; ``GRID`` stands for those of the grid.
-    variables : tuple of Variable
-        What its results may hold, in the order of the digest.
+    variables : tuple of Variable, or callable
+        What its results may hold, in the order of the digest; a function of the result where that
+        depends on it.
     schema : callable
         JSON Schema of its recipes.
     read : callable
@@ -123,7 +124,7 @@ class Kind(Generic[Recipe]):
     name: str
     tells: tuple[str, ...]
     axes: tuple[str, ...]
-    variables: tuple[Variable, ...]
+    variables: tuple[Variable, ...] | Callable[[xr.Dataset], tuple[Variable, ...]]
     schema: Callable[[], dict[str, Any]]
     read: Callable[[Mapping[str, Any], str, str | None], Recipe]
     plan: Callable[[Recipe], Plan]
@@ -135,6 +136,10 @@ class Kind(Generic[Recipe]):
     findings: Callable[[xr.Dataset], list[str]] = _nothing
     undefined: Callable[[xr.Dataset], list[str]] = _nothing
     remarks: Callable[[xr.Dataset], list[str]] | None = None
+
+    def variables_of(self, ds: xr.Dataset) -> tuple[Variable, ...]:
+        """What a result may hold, in the order of the digest."""
+        return self.variables(ds) if callable(self.variables) else self.variables
 
     def notes(self, ds: xr.Dataset) -> list[str]:
         """Lines that stand below the tables of a result in a terminal."""

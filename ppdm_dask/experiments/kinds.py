@@ -12,6 +12,7 @@ from ppdm_dask.experiments.kind import Kind, Plan
 from ppdm_dask.experiments.parts import RecipeBase
 from ppdm_dask.experiments.perturbation import PERTURBATION
 from ppdm_dask.experiments.sweep import SWEEP
+from ppdm_dask.experiments.trials import TRIAL
 from ppdm_dask.files.declared import document
 from ppdm_dask.files.fields import read_toml
 from ppdm_dask.resources import recipe_path
@@ -39,6 +40,7 @@ KINDS: dict[str, Kind[Any]] = {
     for kind in (
         PERTURBATION,
         FRONT,
+        TRIAL,
         SWEEP,
     )
 }

@@ -12,17 +12,31 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from ppdm_dask import datasets
 from ppdm_dask.files.declared import Declared, fields_of, plain
 from ppdm_dask.files.fields import Table
 from ppdm_dask.files.reader import FORMATS, endings
-from ppdm_dask.files.values import Choice, Many, Number, Text, Whole
+from ppdm_dask.files.values import Choice, Many, Number, Plain, Scalar, Text, Whole
 from ppdm_dask.frozen import settle
 
-__all__ = ["About", "DataEntry", "Id", "RecipeBase", "Repeats", "Seed", "Share", "Some"]
+__all__ = [
+    "VALUES",
+    "About",
+    "DataEntry",
+    "Grid",
+    "GridPoint",
+    "Id",
+    "RecipeBase",
+    "Repeats",
+    "Seed",
+    "Share",
+    "Some",
+    "grid_points",
+]
 
 
 class Drawn(Protocol):
@@ -57,6 +71,12 @@ Share = Annotated[
 ]
 Some = Annotated[tuple[str, ...], Many(Text(), distinct=True)]
 """Texts, each once."""
+
+Grid = Mapping[str, tuple[Scalar, ...]]
+"""Values by axis, in the order of the results' dimensions."""
+
+VALUES = Many(Plain(), "a list of at least one value is needed", 1, distinct=True)
+"""Values of a parameter that is swept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,3 +228,40 @@ class DataEntry(Declared):
     def __post_init__(self) -> None:
         # Only what changes the records, so that writing out the default changes no key.
         settle(self, duplicates=None if self.duplicates == "keep" else self.duplicates)
+
+
+Entry = TypeVar("Entry", bound=DataEntry | None)
+
+
+@dataclass(frozen=True)
+class GridPoint(Generic[Entry]):
+    """A data entry, if there are any, with one value of each grid axis.
+
+    Parameters
+    ----------
+    index : tuple of int
+        Position along the axes ``data`` and the grid's, in order.
+    entry : DataEntry or None
+    values : mapping of str to scalar
+        The grid's parameters at this point.
+    """
+
+    index: tuple[int, ...]
+    entry: Entry
+    values: Mapping[str, Scalar]
+
+    @property
+    def id(self) -> str:
+        """Readable name, unique within the recipe, such as ``adult-midrange q=0.4``."""
+        data = [] if self.entry is None else [self.entry.id]
+        return " ".join([*data, *(f"{axis}={value}" for axis, value in self.values.items())])
+
+
+def grid_points(entries: Sequence[Entry], grid: Grid) -> tuple[GridPoint[Entry], ...]:
+    """All points of a grid on some data entries, the last axis running fastest."""
+    ranges = [range(len(entries)), *(range(len(values)) for values in grid.values())]
+    points = []
+    for index in product(*ranges):
+        values = {axis: grid[axis][i] for axis, i in zip(grid, index[1:], strict=True)}
+        points.append(GridPoint(index, entries[index[0]], values))
+    return tuple(points)

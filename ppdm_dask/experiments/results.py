@@ -111,7 +111,7 @@ def digest(ds: xr.Dataset) -> str:
     kind, grid = kind_of_result(ds), grid_axes(ds)
     own = [name for axis in kind.axes for name in (grid if axis == GRID else (axis,))]
     axes = [name for name in own if name in ds.coords]
-    for name in [*axes, *(v.name for v in kind.variables if v.name in ds.data_vars)]:
+    for name in [*axes, *(v.name for v in kind.variables_of(ds) if v.name in ds.data_vars)]:
         sha.update(canonical(ds[name]))
     return sha.hexdigest()
 

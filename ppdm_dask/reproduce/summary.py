@@ -86,7 +86,7 @@ def summarise(ds: xr.Dataset) -> dict[str, Summary]:
     Cells without a number are left out.
     """
     found = {}
-    for declared in kind_of_result(ds).variables:
+    for declared in kind_of_result(ds).variables_of(ds):
         if declared.name in ds.data_vars and _is_kept(declared, ds):
             found[declared.name] = _summary(declared, ds)
     return found

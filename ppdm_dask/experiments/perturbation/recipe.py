@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.experiments.parts import DataEntry, Id, RecipeBase, Repeats, Seed, Share, Some
+from ppdm_dask.experiments.parts import (
+    VALUES,
+    DataEntry,
+    Id,
+    RecipeBase,
+    Repeats,
+    Seed,
+    Share,
+    Some,
+)
 from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
 from ppdm_dask.files.declared import Declared, Rest, schema_of
 from ppdm_dask.files.values import Choice, Many, Named, Place, Plain, Scalar, Schema, Text, When
@@ -54,7 +63,7 @@ class PerturbSpec(Declared):
     sweep: Annotated[
         Mapping[str, tuple[Scalar, ...]],
         Named(
-            Many(Plain(), "a list of at least one value is needed", 1, distinct=True),
+            VALUES,
             Text("the name of a parameter is needed", r"\w+"),
             "a table [perturb.sweep] with the values of one parameter is needed",
         ),

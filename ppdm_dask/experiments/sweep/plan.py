@@ -26,8 +26,9 @@ from ppdm_dask.errors import DesignError, RecipeError
 from ppdm_dask.experiments.inputs import Prepared, declared_codebook, prepare_all
 from ppdm_dask.experiments.kind import Finished
 from ppdm_dask.experiments.learners import LEARNERS
+from ppdm_dask.experiments.parts import DataEntry, GridPoint
 from ppdm_dask.experiments.samples import DataPlan, Sample, draw_sample
-from ppdm_dask.experiments.sweep.recipe import GridPoint, Recipe
+from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.sweep.results import (
     ADVERSARIES,
     DISCLOSURES,
@@ -136,7 +137,7 @@ def check_recipe(recipe: Recipe) -> None:
                 )
 
 
-def _located(recipe: Recipe, point: GridPoint, error: DesignError) -> RecipeError:
+def _located(recipe: Recipe, point: GridPoint[DataEntry], error: DesignError) -> RecipeError:
     """Return the same complaint, with the recipe's file and the dotted path of the parameter."""
     message = " ".join(str(error).split())
     match = _PARAMETER.fullmatch(message)
@@ -149,7 +150,7 @@ def _located(recipe: Recipe, point: GridPoint, error: DesignError) -> RecipeErro
     return RecipeError(f"{recipe.source}: {path}: {rest}", error.subject)
 
 
-def _place(recipe: Recipe, point: GridPoint, name: str) -> tuple[str, Any]:
+def _place(recipe: Recipe, point: GridPoint[DataEntry], name: str) -> tuple[str, Any]:
     axes = list(recipe.sweep.grid)
     if name in axes:
         position = point.index[1 + axes.index(name)]
@@ -243,7 +244,7 @@ class SweepPlan(DataPlan):
         return self.recipe.sweep.split == "redrawn"
 
     @cached_property
-    def points(self) -> list[tuple[GridPoint, Cell, str]]:
+    def points(self) -> list[tuple[GridPoint[DataEntry], Cell, str]]:
         """Each grid point with its cell and why it is undefined (empty where it is not)."""
         repeats = self.recipe.sweep.repeats
         found = []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -15,14 +14,18 @@ from ppdm_dask import designs
 from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups
 from ppdm_dask.experiments.learners import LEARNERS
 from ppdm_dask.experiments.parts import (
+    VALUES,
     About,
     DataEntry,
+    Grid,
+    GridPoint,
     Id,
     RecipeBase,
     Repeats,
     Seed,
     Share,
     Some,
+    grid_points,
 )
 from ppdm_dask.files.declared import By, Declared, Rest, schema_of
 from ppdm_dask.files.fields import Scalar, read_toml
@@ -32,7 +35,6 @@ from ppdm_dask.files.values import (
     Named,
     Number,
     Place,
-    Plain,
     Schema,
     Text,
     When,
@@ -47,7 +49,6 @@ __all__ = [
     "DataEntry",
     "DesignSpec",
     "Figure",
-    "GridPoint",
     "MineSpec",
     "Recipe",
     "Sweep",
@@ -56,15 +57,13 @@ __all__ = [
 
 KINDS = ("mean", "variance", "privacy", "grid", "tradeoff")
 
-Grid = Mapping[str, tuple[Scalar, ...]]
-
 TAKEN = ("data", "repeat", "split", "column", "w_a", "attributes", "shape", "id")
 AXIS = Text(
     "an axis is called after a parameter of the design",
     f"(?!(?:{'|'.join(TAKEN)})$)[A-Za-z][A-Za-z0-9_]*",
 )
 AXES = Named(
-    Many(Plain(), "a list of at least one value is needed", 1, distinct=True),
+    VALUES,
     AXIS,
     "a table [sweep.grid] with at least one axis, such as q = [0.5, 1], is needed",
 )
@@ -248,29 +247,6 @@ class Figure(Declared):
         )
 
 
-@dataclass(frozen=True)
-class GridPoint:
-    """A data entry with one value of each grid axis.
-
-    Parameters
-    ----------
-    index : tuple of int
-        Position along the axes ``data`` and the grid's, in order.
-    entry : DataEntry
-    values : mapping of str to scalar
-        The grid's parameters at this point.
-    """
-
-    index: tuple[int, ...]
-    entry: DataEntry
-    values: Mapping[str, Scalar]
-
-    @property
-    def id(self) -> str:
-        """Readable name, unique within the recipe, such as ``adult-midrange q=0.4``."""
-        return " ".join([self.entry.id, *(f"{axis}={v}" for axis, v in self.values.items())])
-
-
 def _family_rule(name: str) -> Schema:
     """What the family of a recipe's design means for its parameters and for the grid's axes."""
     known = schema_of(designs.families()[name])["properties"]
@@ -349,16 +325,10 @@ class Recipe(RecipeBase):
         """Proportions for which any figure draws the PSE, rising."""
         return tuple(sorted({w for figure in self.figures for w in figure.w_a}))
 
-    def points(self) -> tuple[GridPoint, ...]:
+    def points(self) -> tuple[GridPoint[DataEntry], ...]:
         """All grid points, the last axis running fastest."""
-        grid = self.sweep.grid
-        ranges = [range(len(self.data)), *(range(len(values)) for values in grid.values())]
-        points = []
-        for index in product(*ranges):
-            values = {axis: grid[axis][i] for axis, i in zip(grid, index[1:], strict=True)}
-            points.append(GridPoint(index, self.data[index[0]], values))
-        return tuple(points)
+        return grid_points(self.data, self.sweep.grid)
 
-    def design_at(self, point: GridPoint) -> dict[str, Any]:
+    def design_at(self, point: GridPoint[DataEntry]) -> dict[str, Any]:
         """Return configuration of the design at a grid point, without attributes and shape."""
         return {"id": self.design.family, **self.design.parameters, **point.values}

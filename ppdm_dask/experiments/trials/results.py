@@ -1,0 +1,228 @@
+"""Results of trials: variables, statistics over repeats, tables and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ppdm_dask.arrays import Floats
+from ppdm_dask.drawing.texts import brief, estimate, number_text, plain_table, plain_value
+from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.grid import grid_axes, moments
+from ppdm_dask.experiments.trials.recipe import APART, TrialRecipe
+from ppdm_dask.experiments.trials.trial import TRIALS, Measure, Trial, find_trial
+from ppdm_dask.experiments.variables import GRID, Variable, assemble
+from ppdm_dask.files.values import listed, show
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from rich.table import Table
+
+Arrays = dict[str, npt.NDArray[Any]]
+Done = Mapping[tuple[int, ...], tuple[npt.NDArray[np.int64], Mapping[str, npt.NDArray[Any]]]]
+"""By position of a grid point: numbers of its finished repeats, and what they gave."""
+
+NORMAL_95 = 1.959964
+
+
+def trial_of(ds: xr.Dataset) -> type[Trial]:
+    """The class of the trial that a result is of; RunFolderError where it is unknown."""
+    name = str(ds.attrs.get("trial"))
+    if name not in TRIALS:
+        raise RunFolderError(f"trial: got {show(name)}; one of {listed(TRIALS)} is needed", name)
+    return find_trial(name)
+
+
+def variables(ds: xr.Dataset) -> tuple[Variable, ...]:
+    """What a result holds, in the order of the digest."""
+    return registry(trial_of(ds))
+
+
+def registry(trial: type[Trial]) -> tuple[Variable, ...]:
+    """The variables of a trial's results."""
+    cell = (*(("data",) if trial.uses_data else ()), GRID)
+    each = (*cell, *(("variant",) if trial.variants else ()))
+    found = [
+        Variable("undefined", cell, "str", "", "Why a cell has no numbers; empty where it has."),
+        Variable("completed", cell, "int32", "repeats", "Repeats that are computed.", "derived"),
+    ]
+    for measure in trial.measures:
+        found += _variables(measure, each)
+    return tuple(found)
+
+
+def _variables(measure: Measure, dims: tuple[str, ...]) -> Iterator[Variable]:
+    name, units, doc = measure.name, measure.units, measure.title
+    if measure.summary == "exact":
+        yield Variable(name, dims, "float64", units, f"{doc}; the same in each repeat.")
+        return
+    what = "Median" if measure.summary == "median" else "Mean"
+    yield Variable(name, (*dims, "repeat"), "float64", units, f"{doc}; NaN where there is none.")
+    of = f"{what} over the repeats: {measure.doc}."
+    yield Variable(measure.variable, dims, "float64", units, of, "derived")
+    error = f"Standard error of {measure.variable}; NaN below two repeats."
+    yield Variable(f"{measure.variable}_se", dims, "float64", units, error, "derived")
+    counted = f"Repeats in which {name} is a number."
+    yield Variable(f"{name}_n", dims, "int32", "repeats", counted, "derived")
+
+
+def build_dataset(
+    recipe: TrialRecipe, done: Done, undefined: Mapping[tuple[int, ...], str]
+) -> xr.Dataset:
+    """Assemble the result from the finished repeats of the defined cells."""
+    trial, repeats = recipe.of, recipe.sweep.repeats
+    coordinates = recipe.coordinates
+    sizes = {axis: len(values) for axis, values in coordinates.items()} | {"repeat": repeats}
+    declared = registry(trial)
+    arrays = {
+        each.name: each.empty(tuple(sizes[d] for d in each.dimensions(recipe.sweep.grid)))
+        for each in declared
+    }
+    for index, reason in undefined.items():
+        at = index if trial.uses_data else index[1:]
+        arrays["undefined"][at] = reason
+        if reason:
+            continue
+        numbers, found = done[index]
+        arrays["completed"][at] = numbers.size
+        for measure in trial.measures if numbers.size else ():
+            _fill(arrays, at, measure, numbers, found[measure.name])
+    attributes = {
+        "title": recipe.about.title,
+        "recipe": recipe.name,
+        "experiment": recipe.kind,
+        "trial": recipe.trial.name,
+    }
+    return assemble(declared, arrays, coordinates, list(recipe.sweep.grid), attributes)
+
+
+def _fill(
+    arrays: Arrays, at: tuple[int, ...], measure: Measure, numbers: Any, found: npt.NDArray[Any]
+) -> None:
+    """Put what the repeats of a cell gave, shape (repeats,) or (repeats, variants), in place."""
+    name = measure.name
+    if measure.summary == "exact":
+        arrays[name][at] = found[0]
+        return
+    # The repeats stand last in the result.
+    arrays[name][at][..., numbers] = np.moveaxis(found, 0, -1)
+    for variant in np.ndindex(found.shape[1:]):
+        values = found[(slice(None), *variant)]
+        values = values[~np.isnan(values)]
+        place = (*at, *variant)
+        value, error = summarise(values, measure.summary)
+        arrays[measure.variable][place], arrays[f"{measure.variable}_se"][place] = value, error
+        arrays[f"{name}_n"][place] = values.size
+
+
+def summarise(values: Floats, how: str) -> tuple[float, float]:
+    """A statistic of some numbers, and its standard error; NaN where there are too few.
+
+    The error of a median is that of the order statistics that include it with 95 %, whatever the
+    law, by the normal quantile.  That of a share is Agresti and Coull's, which is above 0.
+    """
+    n = values.size
+    if how == "median" and n:
+        ranked = np.sort(values)
+        if n < 2:
+            return float(ranked[0]), math.nan
+        half = NORMAL_95 * math.sqrt(n) / 2
+        low = max(math.floor(n / 2 - half), 0)
+        high = min(math.ceil(n / 2 + half), n - 1)
+        return float(np.median(ranked)), float(ranked[high] - ranked[low]) / (2 * NORMAL_95)
+    mean, error, *_ = moments(values)
+    if how == "share" and n > 1:
+        more = n + NORMAL_95**2
+        middle = (mean * n + NORMAL_95**2 / 2) / more
+        error = math.sqrt(middle * (1 - middle) / more)
+    return mean, error
+
+
+def cells(ds: xr.Dataset) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
+    """Each cell: its values on the axes but for the variants, and the result there."""
+    axes = [axis for axis in ("data", *grid_axes(ds)) if axis in ds.dims]
+    for index in np.ndindex(*(ds.sizes[axis] for axis in axes)):
+        where = dict(zip(axes, index, strict=True))
+        cell = ds.isel(where)
+        yield {axis: plain_value(cell[axis].to_numpy()) for axis in axes}, cell
+
+
+def as_json(ds: xr.Dataset) -> dict[str, Any]:
+    """Return a result as JSON values, a row for each cell and variant; null where no number is."""
+    trial = trial_of(ds)
+    names = [v.name for v in registry(trial) if "repeat" not in v.dims]
+    rows = []
+    for where, cell in cells(ds):
+        for i in range(max(len(trial.variants), 1)):
+            own = {"variant": trial.variants[i]} if trial.variants else {}
+            found = {
+                name: plain_value(cell[name].to_numpy()[(i,) if cell[name].ndim else ()])
+                for name in names
+            }
+            rows.append({**where, **own, **found})
+    return {"trial": ds.attrs["trial"], "variants": list(trial.variants), "cells": rows}
+
+
+def tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
+    """Headings and tables: one for each measure with a column for each variant, or one for all."""
+    trial = trial_of(ds)
+    axes = [axis for axis in ("data", *grid_axes(ds)) if axis in ds.dims]
+    groups = [[each] for each in trial.measures] if trial.variants else [list(trial.measures)]
+    for group in groups:
+        columns = list(trial.variants) or [each.name for each in group]
+        rows = []
+        for where, cell in cells(ds):
+            if not cell["undefined"].item() and cell["completed"] > 0:
+                texts = [text for each in group for text in _texts(cell, each)]
+                rows.append([*(brief(where[axis]) for axis in axes), *texts])
+        about = "; ".join(f"{each.name}: {_about(each)}" for each in group)
+        header = [*axes, *columns]
+        yield about, plain_table(header, rows, right=range(len(axes), len(header)))
+
+
+def _about(measure: Measure) -> str:
+    ends = {"median": ", median ± SE", "exact": ""}
+    units = "" if measure.units == "1" else f" [{measure.units}]"
+    return measure.doc + units + ends.get(measure.summary, " ± SE")
+
+
+def _texts(cell: xr.Dataset, measure: Measure) -> Iterator[str]:
+    values = np.atleast_1d(cell[measure.variable].to_numpy())
+    if measure.summary == "exact":
+        yield from (number_text(float(value)) for value in values)
+        return
+    errors = np.atleast_1d(cell[f"{measure.variable}_se"].to_numpy())
+    for value, error in zip(values, errors, strict=True):
+        yield "" if math.isnan(value) else estimate(value, None if math.isnan(error) else error)
+
+
+def findings(ds: xr.Dataset) -> list[str]:
+    """What the trial says of its result, and where repeats lack a figure."""
+    trial = trial_of(ds)
+    found = trial.findings(ds)
+    for measure in trial.measures:
+        if measure.summary != "exact":
+            lack = ds["completed"] - ds[f"{measure.name}_n"]
+            if (most := int(lack.where(ds["completed"] > 0, 0).max())) > 0:
+                found.append(
+                    f"{measure.name}: up to {most:,} repeats of a cell have no such figure, and "
+                    "its summary leaves them out."
+                )
+    return found
+
+
+def undefined(ds: xr.Dataset) -> list[str]:
+    """Where cells are undefined, and why, each reason once."""
+    notes: dict[str, list[str]] = {}
+    for where, cell in cells(ds):
+        if reason := str(cell["undefined"].item()):
+            place = ", ".join(
+                str(value) if axis in APART else f"{axis} = {brief(value)}"
+                for axis, value in where.items()
+            )
+            notes.setdefault(reason, []).append(place)
+    return [f"at {'; '.join(places)}: {reason}" for reason, places in notes.items()]
