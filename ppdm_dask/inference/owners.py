@@ -155,7 +155,7 @@ def _design_of(h: int, records: Records, design: Any) -> Design:
 def _like(h: int, records: Records, first: Records) -> Records:
     """An owner's records by the codebook of the first owner, if it declares the same."""
     book, theirs = first.codebook, records.codebook
-    if records is first:
+    if theirs is book:
         return records
     for one, other, who, lacks in ((theirs, book, h, 1), (book, theirs, 1, h)):
         if absent := [name for name in one.names if name not in other.names]:
