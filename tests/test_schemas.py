@@ -117,6 +117,7 @@ def test_keys_and_kinds_have_titles_and_descriptions() -> None:
 
 PERTURBATION = tomllib.loads((pipelines_dir() / "aibr.toml").read_text())
 FRONT = tomllib.loads((pipelines_dir() / "optrr-adult.toml").read_text())
+TRIAL = tomllib.loads((pipelines_dir() / "rules.toml").read_text())
 BOOK = tomllib.loads((pipelines_dir() / "codebooks" / "votes.toml").read_text())
 NUMERIC = {
     "target": "age",
@@ -150,7 +151,7 @@ PROFILE_FILES = [
 ]
 
 DOCUMENTS = [
-    *(("recipe", config) for config in (CONFIG, TREES, PERTURBATION, FRONT)),
+    *(("recipe", config) for config in (CONFIG, TREES, PERTURBATION, FRONT, TRIAL)),
     *(("codebook", config) for config in (BOOK, NUMERIC)),
     *(("design", config) for config in DESIGNS),
     *(("profile", config) for config in PROFILE_FILES),

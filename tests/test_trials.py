@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import sys
+import tomllib
+from itertools import permutations, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ppdm_dask.cli import main
+from ppdm_dask.errors import RecipeError, RunFolderError
+from ppdm_dask.experiments.kinds import check_recipe, make_plan, recipe_from_config
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
-from ppdm_dask.experiments.trials.trial import TRIALS
+from ppdm_dask.experiments.trials.results import registry, summarise
+from ppdm_dask.experiments.trials.trial import TRIALS, find_trial
+from ppdm_dask.files.declared import described, fields_of
+from ppdm_dask.resources import pipelines_dir
 
 Capture = pytest.CaptureFixture[str]
 
@@ -86,3 +95,201 @@ def test_commands_and_pages_serve_trials(recipe: Path, tmp_path: Path, capsys: C
     output(capsys, "report", folder)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Errors of Warner&#39;s question" in page
+
+
+def with_changes(**changes: Any) -> dict[str, Any]:
+    """Plain tables of the page's recipe, with values at dotted paths replaced or, if None, gone."""
+    config: dict[str, Any] = tomllib.loads(RECIPE)
+    for path, value in changes.items():
+        *tables, key = path.split("__")
+        table: Any = config
+        for name in tables:
+            table = table[0] if isinstance(table, list) else table
+            table = table[name]
+        table = table[0] if isinstance(table, list) else table
+        if value is None:
+            del table[key]
+        else:
+            table[key] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"trial__name": "warnr"}, 'trial.name: got "warnr"; did you mean "warner"? a trial is'),
+        ({"trial__share": 2}, "trial.share: got 2; a share from 0 to 1 is needed"),
+        ({"trial__shar": 1}, 'trial.shar: got 1; there is no such key, did you mean "share"?'),
+        ({"trial__n": 7}, "trial.n: got 7; sweep.grid.n gives the values; leave one of the two"),
+        ({"sweep__grid__n": None}, "trial.n: got nothing; a whole number of 1 or more is needed"),
+        ({"sweep__grid__n": [5, 0]}, "sweep.grid.n[1]: got 0; a whole number of 1 or more"),
+        ({"sweep__grid__n": [5, "x"]}, 'sweep.grid.n[1]: got "x"; a whole number of 1 or more'),
+        ({"sweep__grid__m": [5]}, 'sweep.grid: got "m"; a parameter of the trial is needed: '),
+        ({"sweep__grid__theta": []}, "sweep.grid.theta: got []; a list of at least one value"),
+        ({"sweep__grid__theta": [1, 1.0]}, "sweep.grid.theta[1]: got 1.0; the values of a list"),
+        ({"sweep__grid": None}, "sweep.grid: got nothing; a table [sweep.grid] with at least one"),
+        ({"sweep__repeats": 0}, "sweep.repeats: got 0; a whole number of 1 or more is needed"),
+        ({"data": [{"id": "a", "set": "votes", "codebook": "c"}]}, 'data: got ["a"]; leave it out'),
+        ({"figure__measures": ["error"]}, 'figure[0].measures[0]: got "error"; a measure of the'),
+        ({"figure__measures": []}, "figure[0].measures: got []; a list of measures is needed"),
+        ({"figure__x": "share"}, 'figure[0].x: got "share"; an axis of the grid with numbers is'),
+        ({"figure__series": "theta"}, 'figure[0].series: got "theta"; what tells the lines apart'),
+        ({"figure__at": {"n": 60}}, "figure[0].at.n: got 60; one of the values of n is needed: 50"),
+        ({"figure__at": {"m": 60}}, 'figure[0].at: got "m"; an axis is needed: "theta", "n", "var'),
+        ({"figure__at": None}, "figure[0].at.n: got nothing; one value of n is needed: 50, 200"),
+        ({"figure__log": ["z"]}, 'figure[0].log[0]: got "z"; an axis is needed: "x", "y"'),
+    ],
+)
+def test_a_wrong_recipe_is_refused_in_one_line(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        recipe_from_config(with_changes(**changes), "my.toml")
+    assert str(refused.value).startswith(f"my.toml: {says}")
+    assert "\n" not in str(refused.value)
+
+
+RULES: dict[str, Any] = {
+    "about": {"title": "Rules"},
+    "data": [
+        {
+            "id": "votes",
+            "set": "votes",
+            "codebook": str(pipelines_dir() / "codebooks" / "votes.toml"),
+            "binarise": "midrange",
+        }
+    ],
+    "trial": {"name": "rules", "attributes": ["physician-fee-freeze", "crime", "party"]},
+    "sweep": {"repeats": 5, "seed": 1, "grid": {"theta": [0.5, 0.8, 1], "n": [300]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("attributes", ["party"], 'trial.attributes: got ["party"]; as many as groups, and 2 or'),
+        ("attributes", ["party", "x"], 'trial.attributes: got x; there are handicapped-infants,'),
+        ("attributes", [], "trial.attributes: got 17; at most 12 are needed"),
+        ("max_length", 1, "trial.max_length: got 1; a whole number of 2 or more is needed"),
+        ("min_support", 0, "trial.min_support: got 0; a share above 0 and up to 1 is needed"),
+    ],
+)
+def test_what_data_cannot_serve_is_refused_in_one_line(key: str, value: Any, says: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        check_recipe(recipe_from_config({**RULES, "trial": {**RULES["trial"], key: value}}, "r"))
+    assert str(refused.value).startswith(f"r: {says}")
+
+
+def test_numbers_depend_on_no_batch() -> None:
+    plan = make_plan(recipe_from_config(RULES))
+    cell = plan.cells[0]
+    whole = plan.work.trials(cell, 0, 5)
+    again = pickle.loads(pickle.dumps(plan.work))
+    parts = [again.trials(cell, 3, 5), plan.work.trials(cell, 0, 1), again.trials(cell, 1, 3)]
+    for name, values in whole.items():
+        joined = np.concatenate([parts[i][name] for i in (1, 2, 0)])
+        np.testing.assert_array_equal(joined, values)
+        assert values.shape == (5, 2)
+
+
+def test_a_parameter_at_its_default_moves_no_number() -> None:
+    stated = with_changes(trial__share=0.3)
+    del stated["trial"]["share"]
+    ids = {
+        each: [c.key for c in make_plan(recipe_from_config(each_config)).cells]
+        for each, each_config in (("left", stated), ("said", with_changes(trial__share=0.3)))
+    }
+    assert ids["left"] == ids["said"]
+    other = make_plan(recipe_from_config(with_changes(sweep__grid__n=[50, 100, 200])))
+    assert set(ids["left"]).isdisjoint(c.key for c in other.cells)  # share = 0.25
+
+
+def test_a_trial_that_gives_something_else_is_named() -> None:
+    work = make_plan(recipe_from_config(with_changes())).work
+    trial, _ = next(iter(work.settings.values()))  # type: ignore[attr-defined]
+
+    class Short(type(trial)):  # type: ignore[misc]
+        def batch(self, streams: Any, ready: Any) -> Any:
+            return {"squared_error": np.zeros((len(streams), 1))}
+
+    cell = make_plan(recipe_from_config(with_changes())).cells[0]
+    work.settings = {cell.key: (Short(0.7, 50), 0)}  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"Short gave .*\(3, 1\).* of shape \(3, 2\) are due"):
+        work.trials(cell, 0, 3)
+
+
+@pytest.mark.parametrize("how", ["mean", "median", "share"])
+def test_standard_errors_are_those_of_the_statistic(how: str) -> None:
+    draw = np.random.default_rng(5)
+    values = draw.random((2000, 100))
+    values = (values < 0.2).astype(float) if how == "share" else values
+    found = np.array([summarise(row, how) for row in values])
+    # The spread of the statistic itself over 2,000 samples.
+    assert np.sqrt((found[:, 1] ** 2).mean()) == pytest.approx(found[:, 0].std(), rel=0.12)
+    assert np.isnan(summarise(values[0, :1], how)[1])
+    assert np.isnan(summarise(values[0, :0], how)).all()
+
+
+def test_a_share_of_none_has_an_error() -> None:
+    mean, error = summarise(np.zeros(50), "share")
+    assert mean == 0
+    # Agresti and Coull (1998): z^2 / 2 successes of n + z^2.
+    z2 = 1.959964**2
+    p = z2 / 2 / (50 + z2)
+    assert error == pytest.approx(np.sqrt(p * (1 - p) / (50 + z2)))
+
+
+def test_results_of_an_unknown_trial_are_refused(recipe: Path, tmp_path: Path) -> None:
+    ds = make_plan(recipe_from_config(with_changes())).collect(Nothing())
+    with pytest.raises(RunFolderError, match='trial: got "dice"; one of "rules"'):
+        digest(ds.assign_attrs(trial="dice"))
+
+
+class Nothing:
+    """A ledger without repeats."""
+
+    def finished(self, cell: Any) -> Any:
+        return np.arange(0)
+
+    def collect(self, cell: Any) -> Any:
+        return {}
+
+
+@pytest.mark.parametrize("name", sorted(TRIALS))
+def test_registered_trials_say_what_they_are(name: str) -> None:
+    trial = find_trial(name)
+    _, texts = described(trial)
+    keys = {each.key for each in fields_of(trial)}
+    assert keys == set(texts)
+    assert keys.isdisjoint({"data", "variant", "repeat", "name", "undefined", "completed"})
+    variables = [each.name for each in registry(trial)]
+    assert len(set(variables)) == len(variables)
+    assert all(measure.doc[0].islower() for measure in trial.measures)
+
+
+def test_rules_of_enough_undisguised_people_are_the_true_ones() -> None:
+    """Recall and precision near 1; at theta = 1/2 there is nothing to tell."""
+    config = {**RULES, "sweep": {**RULES["sweep"], "grid": {"theta": [0.5, 1], "n": [200_000]}}}
+    plan = make_plan(recipe_from_config(config))
+    assert ["at theta = 1/2" in reason for _, reason in plan.listed] == [True, False]
+    found = plan.work.trials(plan.cells[0], 0, 3)
+    assert (found["recall"][:, 0] == 1).all() and (found["precision"][:, 0] == 1).all()
+
+
+def test_true_rules_are_those_that_counting_finds() -> None:
+    plan = make_plan(recipe_from_config(RULES))
+    trial, data = plan.work.settings[plan.cells[0].key]  # type: ignore[attr-defined]
+    records = plan.work.records[data]  # type: ignore[attr-defined]
+    chosen = records.select(trial.attributes)
+    book, codes = chosen.codebook, chosen.codes
+    by_hand = set()
+    for i, j in permutations(range(3), 2):
+        for a, b in product(range(2), repeat=2):
+            first = codes[:, i] == a
+            both = first & (codes[:, j] == b)
+            if both.mean() >= 0.1 and both.sum() >= 0.8 * first.sum():
+                rule = [
+                    ((book.names[k], book.attributes[k].categories[c]),)
+                    for k, c in ((i, a), (j, b))
+                ]
+                by_hand.add(tuple(rule))
+    assert trial.ready(records).true == by_hand
+    assert by_hand

@@ -209,6 +209,7 @@ class TrialRecipe(RecipeBase):
             right = f"leave it out: the trial {self.trial.name} uses no data"
             raise at["data"].wrong([entry.id for entry in self.data], right)
         recipe = replace(self, sweep=replace(self.sweep, grid=self._grid(at)))
+        recipe = replace(recipe, source=at.source)
         for point in recipe.points():
             recipe.setting(point)
         drawn = enumerate(self.figures)

@@ -28,6 +28,9 @@ Done = Mapping[tuple[int, ...], tuple[npt.NDArray[np.int64], Mapping[str, npt.ND
 
 NORMAL_95 = 1.959964
 
+WIDTH = 80
+"""Letters of a terminal's line."""
+
 
 def trial_of(ds: xr.Dataset) -> type[Trial]:
     """The class of the trial that a result is of; RunFolderError where it is unknown."""
@@ -168,20 +171,37 @@ def as_json(ds: xr.Dataset) -> dict[str, Any]:
 
 
 def tables(ds: xr.Dataset) -> Iterator[tuple[str, Table]]:
-    """Headings and tables: one for each measure with a column for each variant, or one for all."""
+    """Headings and tables of each data entry: a measure with its variants, or all measures."""
     trial = trial_of(ds)
-    axes = [axis for axis in ("data", *grid_axes(ds)) if axis in ds.dims]
     groups = [[each] for each in trial.measures] if trial.variants else [list(trial.measures)]
-    for group in groups:
-        columns = list(trial.variants) or [each.name for each in group]
-        rows = []
-        for where, cell in cells(ds):
-            if not cell["undefined"].item() and cell["completed"] > 0:
-                texts = [text for each in group for text in _texts(cell, each)]
-                rows.append([*(brief(where[axis]) for axis in axes), *texts])
-        about = "; ".join(f"{each.name}: {_about(each)}" for each in group)
-        header = [*axes, *columns]
-        yield about, plain_table(header, rows, right=range(len(axes), len(header)))
+    for i in range(ds.sizes.get("data", 1)):
+        part = ds.isel(data=[i]) if trial.uses_data else ds
+        name = f"{part['data'].item(0)}: " if trial.uses_data else ""
+        for group in groups:
+            about = "; ".join(f"{each.name}, {_about(each)}" for each in group)
+            for table in _tables(part, group, list(trial.variants)):
+                yield name + about, table
+
+
+def _tables(ds: xr.Dataset, group: list[Measure], variants: list[str]) -> Iterator[Table]:
+    """A table, or several where its columns have no room beside one another."""
+    axes = grid_axes(ds)
+    columns = variants or [each.name for each in group]
+    rows = []
+    for where, cell in cells(ds):
+        if not cell["undefined"].item() and cell["completed"] > 0:
+            texts = [text for each in group for text in _texts(cell, each)]
+            rows.append(([brief(where[axis]) for axis in axes], texts))
+    lead = sum(
+        max(map(len, [axis, *(row[j] for row, _ in rows)])) + 1 for j, axis in enumerate(axes)
+    )
+    wide = max(len(text) + 1 for text in [*columns, *(t for _, ts in rows for t in ts)])
+    step = max((WIDTH - lead) // wide, 1)
+    for first in range(0, len(columns), step):
+        there = slice(first, first + step)
+        texts = [[*at, *found[there]] for at, found in rows]
+        header = [*axes, *columns[there]]
+        yield plain_table(header, texts, right=range(len(header)))
 
 
 def _about(measure: Measure) -> str:
