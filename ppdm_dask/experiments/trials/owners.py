@@ -50,8 +50,9 @@ class OwnersTrial(Trial):
     theta : float
         Probability that A tells a group of answers truly; else it is reversed whole.
     share : float
-        Of the training records that are B's, between 0 and 1.
+        B's part of the training records, between 0 and 1.
     learner : {"id3", "naive-bayes"}
+        Which is fitted.
     max_depth : int, optional
         Of the trees; by default they grow as far as they can.
     groups : int
@@ -152,4 +153,4 @@ def _cells(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
             str(cell[axis].item()) if axis == "data" else f"{axis} = {cell[axis].item():g}"
             for axis in axes
         )
-        yield f"{where} ({gain:+.4f} +- {error:.4f})", gain, error
+        yield f"{where} ({gain:+.4f}, standard error {error:.4f})", gain, error

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["TRIALS", "Measure", "Trial", "find_trial"]
 
 TRIALS: dict[str, str] = {
-    "owners": "ppdm_dask.experiments.trials.owners:OwnersTrial",
     "rules": "ppdm_dask.experiments.trials.rules:RulesTrial",
     "selection": "ppdm_dask.experiments.trials.selection:SelectionTrial",
+    "owners": "ppdm_dask.experiments.trials.owners:OwnersTrial",
 }
 """By the name in a recipe's table ``[trial]``: the module, a colon, and the class."""
 
