@@ -166,7 +166,7 @@ RULES: dict[str, Any] = {
     ("key", "value", "says"),
     [
         ("attributes", ["party"], 'trial.attributes: got ["party"]; as many as groups, and 2 or'),
-        ("attributes", ["party", "x"], 'trial.attributes: got x; there are handicapped-infants,'),
+        ("attributes", ["party", "x"], "trial.attributes: got x; there are handicapped-infants,"),
         ("attributes", [], "trial.attributes: got 17; at most 12 are needed"),
         ("max_length", 1, "trial.max_length: got 1; a whole number of 2 or more is needed"),
         ("min_support", 0, "trial.min_support: got 0; a share above 0 and up to 1 is needed"),
