@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.owners import Owners, scored
 from ppdm_dask.inference.result import Estimate
@@ -26,7 +27,6 @@ from ppdm_dask.shown import given, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ppdm_dask.designs.base import Design
     from ppdm_dask.mine.classifier import Classifier, Outcome
     from ppdm_dask.randomness import Stream
 
@@ -170,6 +170,7 @@ def evaluate(
         mean = np.sum([s * part[0] for s, part in zip(shares, parts, strict=True)], axis=0)
         covariance = np.sum([s**2 * part[1] for s, part in zip(shares, parts, strict=True)], axis=0)
     else:
+        assert isinstance(design, Design)  # else `scored` has made them owners
         n = len(X)
         mean, covariance = _moments(model, X, design, levels, stream)
     classes = tuple(str(label) for label in model.classes_)
