@@ -16,10 +16,11 @@ import pytest
 
 from ppdm_dask.cli import main
 from ppdm_dask.errors import RecipeError, RunFolderError
+from ppdm_dask.experiments.grid import summarise
 from ppdm_dask.experiments.kinds import check_recipe, make_plan, recipe_from_config
 from ppdm_dask.experiments.results import digest, read_netcdf
 from ppdm_dask.experiments.run import run
-from ppdm_dask.experiments.trials.results import registry, summarise
+from ppdm_dask.experiments.trials.results import registry
 from ppdm_dask.experiments.trials.trial import TRIALS, find_trial
 from ppdm_dask.files.declared import described, fields_of
 from ppdm_dask.resources import pipelines_dir
@@ -95,6 +96,9 @@ def test_commands_and_pages_serve_trials(recipe: Path, tmp_path: Path, capsys: C
     output(capsys, "report", folder)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Errors of Warner&#39;s question" in page
+    # For those who cannot see the figure: both measures of both variants, where they are defined.
+    for line in ("warner, squared error", "plain, squared error", "warner, variance"):
+        assert re.search(rf"{line}: [\d.e-]+ at theta = 0\.7, [\d.e-]+ at 0\.9", page)
 
 
 def with_changes(**changes: Any) -> dict[str, Any]:
@@ -293,3 +297,50 @@ def test_true_rules_are_those_that_counting_finds() -> None:
                 by_hand.add(tuple(rule))
     assert trial.ready(records).true == by_hand
     assert by_hand
+
+
+SELECTION: dict[str, Any] = {
+    "about": {"title": "Depths"},
+    "data": RULES["data"],
+    "trial": {"name": "selection", "depths": [1, 2, 4], "folds": 3},
+    "sweep": {"repeats": 3, "seed": 1, "grid": {"theta": [0.5, 0.7, 1]}},
+}
+
+
+def test_without_disguise_clean_scores_choose_what_disguised_ones_do() -> None:
+    plan = make_plan(recipe_from_config(SELECTION))
+    half, cell, plain = (cell for cell, _ in plan.listed)
+    assert half not in plan.cells
+    found = plan.work.trials(plain, 0, 3)
+    for values in found.values():
+        np.testing.assert_allclose(values[:, 0], values[:, 2], atol=1e-12)
+    for values in (found, plan.work.trials(cell, 0, 3)):
+        assert (values["regret"] >= 0).all()
+        assert (values["depth"][:, 3] == 4).all()
+        assert (values["depth"][:, 1] <= values["depth"][:, 0]).all()
+
+
+def test_the_choice_is_that_of_the_scores() -> None:
+    trial = find_trial("selection")(theta=0.7, depths=(1, 2, 4), folds=2)  # type: ignore[call-arg]
+    # Means 0.70, 0.78 and 0.80 of the disguised scores, with an error of 0.05 / sqrt(2).
+    disguised = [[0.6, 0.76, 0.82], [0.8, 0.8, 0.78]]
+    clean = [[0.9, 0.7, 0.7], [0.9, 0.7, 0.7]]
+    scores = np.array([disguised, np.full((2, 3), 0.05), clean])
+    found = trial._compare(scores, np.array([0.75, 0.85, 0.7]))  # type: ignore[attr-defined]
+    assert found["depth"] == {"largest": 4, "one_error": 2, "clean": 1, "deepest": 4}
+    regret = {"largest": 0.15, "one_error": 0.0, "clean": 0.1, "deepest": 0.15}
+    optimism = {"largest": 0.1, "one_error": -0.07, "clean": 0.15, "deepest": 0.1}
+    assert found["regret"] == pytest.approx(regret)
+    assert found["optimism"] == pytest.approx(optimism)
+
+
+def test_more_reports_and_truer_ones_find_more_true_rules() -> None:
+    sweep = {"repeats": 20, "seed": 1, "grid": {"theta": [0.6, 1], "n": [300, 3000]}}
+    plan = make_plan(recipe_from_config({**RULES, "sweep": sweep}))
+    few, many, few_true, many_true = (plan.work.trials(cell, 0, 20) for cell in plan.cells)
+    for less, more in ((few, many), (few, few_true), (many, many_true)):
+        assert (less["recall"].mean(axis=0) <= more["recall"].mean(axis=0)).all()
+    assert (few["recall"].mean(axis=0) < many["recall"].mean(axis=0) - 0.05).all()
+    assert np.nanmean(few["precision"][:, 0]) < np.nanmean(many["precision"][:, 0])
+    # What is tested at 5 % has fewer false discoveries than that on average.
+    assert all(found["false_discoveries"][:, 1].mean() < 0.05 for found in (few, many, few_true))

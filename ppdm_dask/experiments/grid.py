@@ -1,6 +1,6 @@
 """Lines of cells through a result's grid, from the most disguised to the least.
 
-Beside it: mean and variance over repeats, with their standard errors; the order of the repeats is
+Beside it: statistics over repeats, with their standard errors; the order of the repeats is
 void.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
+from ppdm_dask.drawing import style
 from ppdm_dask.drawing.texts import brief
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "grid_axes",
     "lines_of",
     "moments",
+    "summarise",
 ]
 
 
@@ -91,6 +93,29 @@ def moments(values: npt.ArrayLike, scale: int = 1) -> Moments:
         variance / scale**2,
         math.sqrt(spread / n) / scale**2,
     )
+
+
+def summarise(values: Floats, how: str) -> tuple[float, float]:
+    """A statistic of some numbers, and its standard error; NaN where there are too few.
+
+    The error of a median is that of the order statistics that include it with 95 %, whatever the
+    law, by the normal quantile.  That of a share is Agresti and Coull's, which is above 0.
+    """
+    n = values.size
+    if how == "median" and n:
+        ranked = np.sort(values)
+        if n < 2:
+            return float(ranked[0]), math.nan
+        half = style.NORMAL_95 * math.sqrt(n) / 2
+        low = max(math.floor(n / 2 - half), 0)
+        high = min(math.ceil(n / 2 + half), n - 1)
+        return float(np.median(ranked)), float(ranked[high] - ranked[low]) / (2 * style.NORMAL_95)
+    mean, error, *_ = moments(values)
+    if how == "share" and n > 1:
+        more = n + style.NORMAL_95**2
+        middle = (mean * n + style.NORMAL_95**2 / 2) / more
+        error = math.sqrt(middle * (1 - middle) / more)
+    return mean, error
 
 
 ERRORS = 4.0

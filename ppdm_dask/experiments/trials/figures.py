@@ -76,8 +76,9 @@ def _measures(ds: xr.Dataset, figure: TrialFigure) -> list[Measure]:
     return [known[name] for name in figure.measures]
 
 
-def _name(measure: Measure) -> str:
-    return measure.name.replace("_", " ")
+def _name(named: Measure | str) -> str:
+    name = named if isinstance(named, str) else named.name
+    return name.replace("_", " ")
 
 
 def _shown(ds: xr.Dataset, figure: TrialFigure) -> xr.Dataset:
@@ -111,7 +112,7 @@ def _lines(
         own = ""
         if series:
             value = part[series].item()
-            own = str(value) if series in APART else style.word_value(series, value)
+            own = _name(str(value)) if series in APART else style.word_value(series, value)
         for measure in measures:
             name = _name(measure) if len(measures) > 1 or not own else ""
             label = ", ".join(filter(None, [own, name]))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
 from ppdm_dask.drawing.texts import brief, estimate, number_text, plain_table, plain_value
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.experiments.grid import grid_axes, moments
+from ppdm_dask.experiments.grid import grid_axes, summarise
 from ppdm_dask.experiments.trials.recipe import APART, TrialRecipe
 from ppdm_dask.experiments.trials.trial import TRIALS, Measure, Trial, find_trial
 from ppdm_dask.experiments.variables import GRID, Variable, assemble
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 Arrays = dict[str, npt.NDArray[Any]]
 Done = Mapping[tuple[int, ...], tuple[npt.NDArray[np.int64], Mapping[str, npt.NDArray[Any]]]]
 """By position of a grid point: numbers of its finished repeats, and what they gave."""
-
-NORMAL_95 = 1.959964
 
 WIDTH = 80
 """Letters of a terminal's line."""
@@ -122,29 +119,6 @@ def _fill(
         arrays[f"{name}_n"][place] = values.size
 
 
-def summarise(values: Floats, how: str) -> tuple[float, float]:
-    """A statistic of some numbers, and its standard error; NaN where there are too few.
-
-    The error of a median is that of the order statistics that include it with 95 %, whatever the
-    law, by the normal quantile.  That of a share is Agresti and Coull's, which is above 0.
-    """
-    n = values.size
-    if how == "median" and n:
-        ranked = np.sort(values)
-        if n < 2:
-            return float(ranked[0]), math.nan
-        half = NORMAL_95 * math.sqrt(n) / 2
-        low = max(math.floor(n / 2 - half), 0)
-        high = min(math.ceil(n / 2 + half), n - 1)
-        return float(np.median(ranked)), float(ranked[high] - ranked[low]) / (2 * NORMAL_95)
-    mean, error, *_ = moments(values)
-    if how == "share" and n > 1:
-        more = n + NORMAL_95**2
-        middle = (mean * n + NORMAL_95**2 / 2) / more
-        error = math.sqrt(middle * (1 - middle) / more)
-    return mean, error
-
-
 def cells(ds: xr.Dataset) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
     """Each cell: its values on the axes but for the variants, and the result there."""
     axes = [axis for axis in ("data", *grid_axes(ds)) if axis in ds.dims]
@@ -199,9 +173,9 @@ def _tables(ds: xr.Dataset, group: list[Measure], variants: list[str]) -> Iterat
     step = max((WIDTH - lead) // wide, 1)
     for first in range(0, len(columns), step):
         there = slice(first, first + step)
-        texts = [[*at, *found[there]] for at, found in rows]
         header = [*axes, *columns[there]]
-        yield plain_table(header, texts, right=range(len(header)))
+        lines = [[*at, *found[there]] for at, found in rows]
+        yield plain_table(header, lines, right=range(len(header)))
 
 
 def _about(measure: Measure) -> str:

@@ -53,9 +53,9 @@ class SelectionTrial(Trial):
 
     measures = (
         Measure("accuracy", "accuracy of the chosen tree on the test part"),
-        Measure("regret", "loss of accuracy to the depth that is best on the test part"),
+        Measure("regret", "accuracy lost to the depth that is best on the test part"),
         Measure("depth", "depth that is chosen", "conditions"),
-        Measure("optimism", "cross-validated score of the chosen depth less its accuracy"),
+        Measure("optimism", "score of the chosen depth less its accuracy"),
     )
     variants = ("largest", "one_error", "clean", "deepest")
     """The largest score; the least depth within one standard error of it; the largest score of
