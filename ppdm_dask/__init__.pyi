@@ -42,6 +42,7 @@ from .inference import event_interval as event_interval
 from .inference import invert as invert
 from .inference import mle as mle
 from .inference.noncompliance import noncompliance as noncompliance
+from .inference.owners import Owners as Owners
 from .inference.regression import GLM as GLM
 from .inference.stratified import Stratified as Stratified
 from .inference.tables import ContingencyTable as ContingencyTable

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -18,7 +18,6 @@ from ppdm_dask.cli.options import (
     Data,
     Decimal,
     Delimiter,
-    DesignFile,
     Encoding,
     Force,
     Json,
@@ -41,6 +40,27 @@ __all__ = ["app", "predict"]
 
 app = typer.Typer(help="Learn a model from reports, and say how good it is on the truth.")
 
+OwnDesign = Annotated[
+    Path | None,
+    typer.Option(
+        "--design",
+        metavar="D",
+        help="Design of all reports.",
+        show_default="that which each file carries; files of several designs are several owners",
+    ),
+]
+Clean = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DATA",
+        help="A data file of true answers, of an owner who disguises nothing.",
+        show_default="none",
+    ),
+]
+Combine = Annotated[
+    Literal["sum", "precision"],
+    typer.Option(help="What a record of an owner counts for: all alike, or by its design."),
+]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -71,8 +91,10 @@ Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of the division int
 def naive_bayes(
     files: Sources,
     codebook: CodebookFile,
-    design: DesignFile,
     out: Out,
+    design: OwnDesign = None,
+    clean: Clean = None,
+    combine: Combine = "sum",
     target: Target = None,
     features: Features = None,
     weights: Annotated[
@@ -87,16 +109,19 @@ def naive_bayes(
 ) -> None:
     """Fit naive Bayes to reports."""
     kind: Callable[..., Any] = pp.NaiveBayes
-    options = {"folds": folds, "seed": seed, "weights": weights}
-    _mine(kind, files, codebook, design, out, target, features, picture, options, force, as_json)
+    options = {"folds": folds, "seed": seed, "weights": weights, "combine": combine}
+    given = _Given(files, codebook, design, clean or [])
+    _mine(kind, given, out, target, features, picture, options, force, as_json)
 
 
 @app.command("id3")
 def id3(
     files: Sources,
     codebook: CodebookFile,
-    design: DesignFile,
     out: Out,
+    design: OwnDesign = None,
+    clean: Clean = None,
+    combine: Combine = "sum",
     target: Target = None,
     features: Features = None,
     max_depth: Annotated[
@@ -122,15 +147,39 @@ def id3(
     kind: Callable[..., Any] = partial(
         pp.ID3, max_depth=max_depth, min_weight=min_weight, min_z=min_z
     )
-    options = {"folds": folds, "seed": seed}
-    _mine(kind, files, codebook, design, out, target, features, picture, options, force, as_json)
+    options = {"folds": folds, "seed": seed, "combine": combine}
+    given = _Given(files, codebook, design, clean or [])
+    _mine(kind, given, out, target, features, picture, options, force, as_json)
+
+
+class _Given(NamedTuple):
+    """Files that a model is learned from."""
+
+    files: list[Path]
+    codebook: Path
+    design: Path | None
+    clean: list[Path]
+
+    def open(self) -> tuple[pp.Codebook, pp.Design | None, Any]:
+        """The codebook, the design if one is given, and the files by owner."""
+        stated = {"codebook": self.codebook}
+        if self.design is None:
+            book, plan = pp.Codebook.from_toml(self.codebook), None
+        else:
+            book, plan = read_both(self.codebook, self.design)
+            stated["design"] = self.design
+        return book, plan, pp.survey.open_owners(self.files, book, plan, stated, self.clean)
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """All of them, none of which may be written over."""
+        design = () if self.design is None else (self.design,)
+        return (*self.files, *self.clean, self.codebook, *design)
 
 
 def _mine(
     kind: Callable[..., Any],
-    files: list[Path],
-    codebook: Path,
-    design: Path,
+    given: _Given,
     out: Path,
     target: str | None,
     features: list[str] | None,
@@ -139,17 +188,18 @@ def _mine(
     force: bool,
     as_json: bool,
 ) -> None:
-    book, plan = read_both(codebook, design)
-    require_new(out, force, (*files, codebook, design), (".json",))
-    require_new(picture, force, (*files, codebook, design), (".svg", ".png", ".pdf"))
-    sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
+    require_new(out, force, given.inputs, (".json",))
+    require_new(picture, force, given.inputs, (".svg", ".png", ".pdf"))
+    book, plan, opened = given.open()
     wanted = book.target if target is None else target
     if wanted is None:
-        raise InputError(f"--target: {codebook} names none; give one", codebook)
+        raise InputError(f"--target: {given.codebook} names none; give one", given.codebook)
     book.index(wanted)
-    there = pp.survey.common_attributes(sources, book)
+    there = opened.common(book)
     chosen = named(features, book.names) or [name for name in there if name != wanted]
-    found = pp.survey.mine_files(sources, partial(kind, plan, wanted), wanted, chosen, **options)
+    # The reports carry their design; owners have several.
+    make = partial(kind, None if given.clean else plan, wanted)
+    found = pp.survey.mine_files(opened, make, book, wanted, chosen, **options)
     pp.write_model(out, found.model, found.accuracy)
     if picture is not None:
         with replacing(picture) as aside:
@@ -159,6 +209,8 @@ def _mine(
         score = found.accuracy
         told: dict[str, Any] = {"model": str(out), "target": wanted, "features": chosen}
         told |= {"reports": reports, "simulated": found.simulated, "accuracy": None}
+        if len(found.sizes) > 1:
+            told["owners"] = list(found.sizes)
         if score is not None:
             error = float(score.standard_error)
             told["accuracy"] = {"value": score.value, "standard_error": plain(error)}
@@ -176,14 +228,18 @@ def _mine(
             f"accuracy on the truth, {options['folds']} folds: {score.value:.4f} "
             f"(standard error {float(score.standard_error):.4f})"
         )
-    say(f"{reports:,} reports, {wanted} from {', '.join(chosen)}: {out}")
+    said = f"{reports:,} reports"
+    if len(found.sizes) > 1:
+        said = f"{reports:,} records of {len(found.sizes)} owners"
+    say(f"{said}, {wanted} from {', '.join(chosen)}: {out}")
 
 
 @app.command("rules")
 def rules(
     files: Sources,
     codebook: CodebookFile,
-    design: DesignFile,
+    design: OwnDesign = None,
+    clean: Clean = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="All rules: a .csv or .json file.", show_default=False),
@@ -212,14 +268,14 @@ def rules(
     as_json: Json = False,
 ) -> None:
     """Find association rules in the truth behind reports."""
-    book, plan = read_both(codebook, design)
-    require_new(out, force, (*files, codebook, design), (".csv", ".json"))
-    sources = pp.survey.open_sources(files, book, plan, {"codebook": codebook, "design": design})
-    reports = pp.survey.reports_of(sources, book, named(over, book.names) or None)
+    given = _Given(files, codebook, design, clean or [])
+    require_new(out, force, given.inputs, (".csv", ".json"))
+    book, plan, opened = given.open()
+    reports = opened.load(book, named(over, book.names) or opened.common(book))
     try:
         found = pp.association_rules(
             reports,
-            plan,
+            None if given.clean else plan,
             min_support=min_support,
             min_confidence=min_confidence,
             max_length=max_length,

@@ -20,6 +20,7 @@ from ppdm_dask.inference.fit import Fit
 from ppdm_dask.inference.intervals import event_interval, feldman_cousins, profile_deviance
 from ppdm_dask.inference.inversion import invert
 from ppdm_dask.inference.likelihood import em, mle
+from ppdm_dask.inference.owners import Owners, precision_weights
 from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.inference.resampling import bootstrap
 from ppdm_dask.inference.result import Estimate, Interval, project_simplex
@@ -36,6 +37,7 @@ __all__ = [
     "GroupTest",
     "GroupedSums",
     "Interval",
+    "Owners",
     "Replicates",
     "Stratified",
     "TwoSample",
@@ -51,6 +53,7 @@ __all__ = [
     "invert",
     "linearised",
     "mle",
+    "precision_weights",
     "profile_deviance",
     "project_simplex",
     "sum_event",

@@ -27,6 +27,7 @@ from ppdm_dask.inference.evidence import (
 )
 from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.likelihood import em, mle, pseudo_mle
+from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate, stacked
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
@@ -45,7 +46,7 @@ Question = tuple[Any, tuple[str, ...], Event | None]
 
 
 def estimate(
-    evidence: Records | PartitionedReports | Paths | Evidence | Sequence[Records],
+    evidence: Records | PartitionedReports | Paths | Evidence | Owners | Sequence[Records],
     over: Over | None = None,
     by: str | Iterable[str] = (),
     where: Event | None = None,
@@ -70,8 +71,8 @@ def estimate(
     ----------
     evidence : Reports, Records, lazy reports, ContingencyTable, WeightSums or GroupedSums
         Reports, undisguised records, or what :func:`evidence_of` or :func:`ppdm_dask.count` made of
-        some; or paths of files and folders of reports.  Under a stratified design, the reports of
-        each stratum.
+        some; or paths of files and folders of reports.  Owners, or under a stratified design the
+        reports of each stratum.
     over : iterable of str, mapping, or sequence of mappings
         Attributes, for the proportions of all their joint categories; an event, as a mapping of
         attributes to a label or labels, for a single proportion; or several events, whose
@@ -238,6 +239,10 @@ def _of_strata(
     estimand: Estimand,
 ) -> Estimate:
     """Reports of several owners, under a stratified design."""
+    if isinstance(strata, Owners):
+        if design is not None and design != strata.design:
+            raise InputError("design: the owners carry theirs; leave it out", design)
+        design = strata.design
     if not isinstance(design, Stratified):
         raise RecordsError(
             f"evidence: got {type(strata).__name__}; reports, counts or sums are needed, or the "

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.data.codebook import Records
-from ppdm_dask.designs.base import Design
+from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
 from ppdm_dask.errors import DesignError, InputError, RecordsError
@@ -21,7 +24,7 @@ from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.laws import law_of_cells, law_of_event, raised, undefined
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.uncertainty import check_estimand
-from ppdm_dask.ranges import reals
+from ppdm_dask.ranges import real, reals
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
@@ -42,6 +45,9 @@ class Stratified:
     ----------
     designs : iterable of Design
         One a stratum.
+    weights : sequence of float, optional
+        What a report of each stratum counts for, positive; their ratios matter.  By default all
+        count alike, which is the plain sum.
 
     Examples
     --------
@@ -56,15 +62,55 @@ class Stratified:
     """
 
     designs: tuple[Design, ...]
+    weights: tuple[float, ...] | None
 
-    def __init__(self, designs: Iterable[Design]) -> None:
+    def __init__(self, designs: Iterable[Design], weights: Sequence[float] | None = None) -> None:
         found = tuple(designs)
         for design in found:
             if not isinstance(design, Design):
                 raise DesignError(f"designs: got {given(design)}; designs are needed", design)
         if not found:
             raise DesignError("designs: got none; one a stratum is needed", designs)
-        settle(self, designs=found)
+        if weights is not None:
+            weights = tuple(real("weights", weight, 0) for weight in weights)
+            if len(weights) != len(found) or not all(weights):
+                raise InputError(
+                    f"weights: {len(found)} positive numbers are needed, one a stratum", weights
+                )
+        settle(self, designs=found, weights=weights)
+
+    def config(self) -> dict[str, Any]:
+        """Designs and weights as JSON values; :meth:`from_config` reads them back."""
+        config: dict[str, Any] = {"strata": [design.config() for design in self.designs]}
+        return config if self.weights is None else {**config, "weights": list(self.weights)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Stratified:
+        """Inverse of :meth:`config`."""
+        return cls(map(design_from_config, config["strata"]), config.get("weights"))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the digests of the designs, and the weights."""
+        said = json.dumps([[design.digest for design in self.designs], self.weights])
+        return hashlib.sha256(said.encode()).hexdigest()
+
+    def shares(self, sizes: Sequence[int]) -> list[float]:
+        """Share of each stratum in the sum, from the reports in each; they add to 1."""
+        if self.weights is None:
+            return [size / sum(sizes) for size in sizes]
+        parts = [weight * size for weight, size in zip(self.weights, sizes, strict=True)]
+        total = math.fsum(parts)
+        return [part / total for part in parts]
+
+    def _given(self, shares: Sequence[float]) -> list[float]:
+        found = reals("shares", shares, 0, 1, ndim=1)
+        if len(found) != len(self.designs) or abs(found.sum() - 1) > 1e-9:
+            raise InputError(
+                f"shares: got {given(shares)}; {len(self.designs)} weights of sum 1 are needed",
+                shares,
+            )
+        return [float(each) for each in found]
 
     def pair(self, strata: Sequence[Records]) -> Strata:
         """Each stratum's records with their design, bound to their codebook.
@@ -98,15 +144,6 @@ class Stratified:
             paired.append((records, bound))
         return tuple(paired)
 
-    def _weights(self, shares: Sequence[float]) -> list[float]:
-        found = reals("shares", shares, 0, 1, ndim=1)
-        if len(found) != len(self.designs) or abs(found.sum() - 1) > 1e-9:
-            raise InputError(
-                f"shares: got {given(shares)}; {len(self.designs)} weights of sum 1 are needed",
-                shares,
-            )
-        return [float(each) for each in found]
-
     def estimate(
         self,
         strata: Sequence[Records],
@@ -117,39 +154,61 @@ class Stratified:
     ) -> Estimate:
         """Estimate proportions over all strata together: those of each, added.
 
-        ``p = sum_h n_h p_h / n`` with ``SE^2 = sum_h n_h^2 s_h^2 / n^2``, s_h the standard error
-        within stratum h; where few reports carry it, at least what the designs make it.
+        ``p = sum_h s_h p_h`` with ``SE^2 = sum_h s_h^2 SE_h^2``: SE_h is the standard error within
+        stratum h, where few reports carry it at least what the designs make it, and s_h its share,
+        ``n_h / n`` unless there are weights.  Strata of one design are one evidence, so that their
+        sum is to the last digit the estimate from their reports together; the order of the strata
+        changes no digit.
 
         Parameters
         ----------
-        strata : sequence of Records or Reports
+        strata : sequence of Records or Reports, or Owners
             In the order of the designs.
         over : iterable of str, or mapping of attribute to label or labels
             Attributes, or a single event.
         estimand : {"population", "file"}
         shares : sequence of float, optional
-            Weights of the strata in place of ``n_h / n``, of sum 1, for strata of one population.
-            They have to be fixed before there are reports: weights that depend on them bias.
+            Shares of the strata in place of those, of sum 1, for strata of one population.  They
+            have to be fixed before there are reports: shares that depend on them bias.
         """
         check_estimand(estimand)
-        weights = None if shares is None else self._weights(shares)
+        asked_for = None if shares is None else self._given(shares)
         single = isinstance(over, Mapping)
         asked: Any = over if single else (over,) if isinstance(over, str) else tuple(over)
-        found, parts, n = [], [], sum(map(len, strata))
-        for h, (records, design) in enumerate(self.pair(strata)):
-            reports: Any = records
-            part = unbiased(reports, design, asked, estimand=estimand)
+        paired = self.pair(strata)
+        sizes = [len(records) for records, _ in paired]
+        n, found, parts = sum(sizes), [], []
+        alike: dict[Any, list[int]] = {}
+        # Reports of strata that count alike can be put together before they are inverted.
+        plain = self.weights is None and asked_for is None
+        weight: Any = None
+        of_strata = self.shares(sizes) if asked_for is None else asked_for
+        for h, (share, (records, design)) in enumerate(zip(of_strata, paired, strict=True)):
+            part = unbiased(_any(records), design, asked, estimand=estimand)
             book = records.codebook
             if single:
                 law = law_of_event(design, book.masks(asked), book.names)
             else:
                 law = law_of_cells(design, book.select(asked), covering(design, asked))
             assert part.unbiased is not None
-            share = part.n / n if weights is None else weights[h]
             parts.append(_Part(share, part.n, part.values, part.unbiased, law, part.moments))
             found.append(part)
+            if not plain:
+                weight = h if asked_for is not None else self.weights[h]  # type: ignore[index]
+            alike.setdefault((type(records), design.digest, weight), []).append(h)
+        values = []
+        for group in alike.values():
+            together = found[group[0]]
+            if len(group) > 1:
+                records = _together([paired[h][0] for h in group])
+                together = unbiased(_any(records), paired[group[0]][1], asked, estimand=estimand)
+            share = sum(sizes[h] for h in group) / n
+            if not plain:
+                share = math.fsum(parts[h].share for h in group)
+            values.append(share * together.values)
+        size = n if plain else 1 / math.fsum(p.share**2 / p.n for p in parts)
         # Variances within strata only: a pooled variance would add how far their means differ.
-        whole = _pooled(parts, estimand)
+        whole = _pooled(_sum(values), parts, size, estimand)
         return Estimate(
             found[0].labels,
             whole.value,
@@ -161,14 +220,39 @@ class Stratified:
             few=np.asarray(whole.few),
             unbiased=whole.unbiased,
             moments=whole.moments,
-            size=whole.size,
+            size=size,
             freedom=float(max(n - len(parts), 1)),
             tested=None if single else partial(_worst_fit, found),
+            covariances=None if single else partial(_covariance, parts, found),
         )
+
+
+def _any(records: Any) -> Any:
+    return records
+
+
+def _together(parts: Sequence[Records]) -> Records:
+    """Records or reports of one design, one after the other."""
+    first = parts[0]
+    made: dict[str, Any] = {"codes": np.concatenate([part.codes for part in parts])}
+    if isinstance(first, Reports):
+        sets = [part.sets for part in parts]  # type: ignore[attr-defined]
+        made["sets"] = {name: np.concatenate([each[name] for each in sets]) for name in first.sets}
+    return replace(first, offset=0, kept={}, **made)
+
+
+def _sum(terms: Sequence[Any]) -> Floats:
+    """A sum that does not depend on the order of its terms."""
+    total: Floats = np.sort(np.array(terms, float), axis=0).sum(axis=0)
+    return np.asarray(total)
 
 
 def _worst_fit(parts: Sequence[Estimate]) -> Fit:
     return fit_of_parts([part.fit for part in parts])
+
+
+def _covariance(parts: Sequence[_Part], found: Sequence[Estimate]) -> Floats:
+    return _sum([p.share**2 * each.covariance for p, each in zip(parts, found, strict=True)])
 
 
 class _Part(NamedTuple):
@@ -188,41 +272,24 @@ class _Pooled(NamedTuple):
     unbiased: Floats
     few: Any
     moments: tuple[Floats, Floats] | None
-    size: float
 
 
-def _pooled(parts: Sequence[_Part], estimand: Estimand) -> _Pooled:
+def _pooled(value: Floats, parts: Sequence[_Part], size: float, estimand: Estimand) -> _Pooled:
     """Estimates over all strata: shares add, and so do the least variances of the designs."""
     n = sum(part.n for part in parts)
-    size, shares = float(n), [part.share for part in parts]
-    if any(part.share != part.n / n for part in parts):
-        # Reports of equal weight that say as much, and what each stratum is of their variance.
-        added = [part.share**2 / part.n for part in parts]
-        size = 1 / sum(added)
-        shares = [each * size for each in added]
-    value = np.asarray(sum(part.share * part.value for part in parts))
-    unbiased = np.asarray(sum(part.share**2 * part.variance for part in parts))
+    unbiased = _sum([part.share**2 * part.variance for part in parts])
     laws = [part.law for part in parts]
     moments = [part.moments for part in parts]
     if any(law is None for law in laws) or any(pair is None for pair in moments):
         variance, few = undefined(unbiased, n, np.maximum(np.abs(value), 1) ** 2)
-        return _Pooled(value, variance, unbiased, few, None, size)
+        return _Pooled(value, variance, unbiased, few, None)
     known = [(part, part.law, part.moments) for part in parts if part.law and part.moments]
-    floor = sum(part.share**2 * law.least / part.n for part, law, _ in known)
+    floor = _sum([part.share**2 * law.least / part.n for part, law, _ in known])
     farthest = np.maximum.reduce([law.farthest(part.value) for part, law, _ in known])
     exact = np.logical_and.reduce([law.certain | law.told(estimand) for _, law, _ in known])
-    variance, few = raised(unbiased, np.asarray(floor), farthest, n, exact)
+    variance, few = raised(unbiased, floor, farthest, n, exact)
+    # The variance of the sum is that of `size` reports whose second moments are these means.
     inside, outside = (
-        np.asarray(sum(share * pair[i] for share, (_, _, pair) in zip(shares, known, strict=True)))
-        for i in (0, 1)
+        _sum([part.share**2 / part.n * size * pair[i] for part, _, pair in known]) for i in (0, 1)
     )
-    return _Pooled(value, variance, unbiased, few, (inside, outside), size)
-
-
-def pair_strata(design: Design | Stratified, reports: Records | Sequence[Records]) -> Strata:
-    """Strata of a miner's reports: one under a design, several under a stratified one."""
-    if isinstance(design, Stratified):
-        return design.pair(reports)  # type: ignore[arg-type]
-    if not isinstance(reports, Records):
-        raise RecordsError(f"got {type(reports).__name__}; Reports are needed", reports)
-    return Stratified([design]).pair([reports])
+    return _Pooled(value, variance, unbiased, few, (inside, outside))

@@ -27,6 +27,7 @@ from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.laws import undefined
+from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.uncertainty import standard_error_of
@@ -129,7 +130,12 @@ def truth_weights(
     )
 
 
-def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None) -> Estimate:
+def score_strata(
+    correct: Correct,
+    strata: Strata,
+    stream: Stream | None = None,
+    weights: Sequence[float] | None = None,
+) -> Estimate:
     """Estimate the accuracy over strata of test reports, each disguised by a design of its own.
 
     ``sum_h n_h A_h / n`` with ``SE^2 = sum_h (n_h s_h / n)^2``.  [ZhanDu]_, section 4.8.
@@ -141,14 +147,20 @@ def score_strata(correct: Correct, strata: Strata, stream: Stream | None = None)
     strata : sequence of (Records or Reports, Design)
     stream : Stream, optional
         As for :func:`score_disguised`.
+    weights : sequence of float, optional
+        What a report of each stratum counts for; by default all count alike.
     """
     parts = [
         score_disguised(correct, reports, design, None if stream is None else stream.child(h))  # type: ignore[arg-type]
         for h, (reports, design) in enumerate(strata)
     ]
     n = sum(part.n for part in parts)
-    value = math.fsum(part.n * part.value for part in parts) / n
-    error = math.hypot(*(part.n * part.standard_error for part in parts)) / n
+    factors = [1.0] * len(parts) if weights is None else weights
+    times = [factor * part.n for factor, part in zip(factors, parts, strict=True)]
+    total = math.fsum(times)
+    value = math.fsum(t * part.value for t, part in zip(times, parts, strict=True)) / total
+    errors = [t * float(part.standard_error) for t, part in zip(times, parts, strict=True)]
+    error = math.hypot(*sorted(errors)) / total
     return Estimate.single(value, error, n)
 
 
@@ -234,7 +246,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _learned(self, X: Any, y: Any, sample_weight: Any = None) -> Records | Sequence[Records]:
         """Settle the design and the target, and return the records to fit."""
         self._columns = None
-        if isinstance(X, Records) or isinstance(self.design, Stratified):
+        if isinstance(X, Records | Owners) or isinstance(self.design, Stratified):
             if y is not None:
                 raise RecordsError("y: reports and records hold their target; leave y out", y)
             self._settle(X)
@@ -261,6 +273,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         design, target = self.design, self.target
         book = getattr(reports, "codebook", None)
+        if isinstance(reports, Owners) and design not in (None, reports.design):
+            raise InputError("design: the owners carry theirs; leave it out", design)
         if design is None:
             design = getattr(reports, "design", None)
         if design is None and isinstance(reports, Records) and not isinstance(reports, Reports):
@@ -320,7 +334,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : Records, Reports, one Reports a stratum under a stratified design, or array or frame
+        X : Records, Reports, Owners, one Reports a stratum under a stratified design, or array or
+            frame
             Of clean records and frames it is the share whose target is predicted correctly, in
             [0, 1]; of reports its unbiased estimate, as by :meth:`score_disguised`, which may leave
             [0, 1].
@@ -338,7 +353,9 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return float(super().score(X, y, sample_weight))
         if y is not None:
             raise RecordsError("y: reports and records hold their target; leave y out", y)
-        if isinstance(self.design_, Stratified) and not isinstance(X, Records):
+        if isinstance(X, Owners) or (
+            isinstance(self.design_, Stratified) and not isinstance(X, Records)
+        ):
             return self.score_disguised(X).value
         if not isinstance(X, Records):
             X = self._encoded(X, self.target_)

@@ -20,6 +20,7 @@ from ppdm_dask.mine.tree import json_number
 from ppdm_dask.shown import given, located
 
 if TYPE_CHECKING:
+    from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.result import Estimate
     from ppdm_dask.mine.classifier import Classifier
 
@@ -60,7 +61,7 @@ def write_model(
     Raises
     ------
     InputError
-        For another ending, or a model that was fitted to arrays or to several designs.
+        For another ending, or a model that was fitted to arrays.
     RunFolderError
         If the file cannot be written.
     """
@@ -75,9 +76,8 @@ def document_of(model: Classifier, accuracy: Estimate | None = None) -> dict[str
     kind = next((name for name, cls in KINDS.items() if type(model) is cls), None)
     if kind is None:
         raise InputError(f"model: got {given(model)}; one of {', '.join(KINDS)} is needed", model)
-    if model._columns is not None or isinstance(model.design_, Stratified):
-        what = "arrays" if model._columns is not None else "several designs"
-        raise InputError(f"model: fitted to {what}; a file holds one of a codebook's records", kind)
+    if model._columns is not None:
+        raise InputError("model: fitted to arrays; a file holds one of a codebook's records", kind)
     parameters = model.get_params(deep=False)
     book = model.codebook_.select((*model.features_, model.target_))
     found = {
@@ -131,7 +131,9 @@ def read_model(path: str | os.PathLike[str]) -> Classifier:
 def model_of(found: Mapping[str, Any]) -> Classifier:
     """Inverse of :func:`document_of`."""
     book = Codebook.from_config(found["codebook"])
-    design = design_from_config(found["design"])
+    several = "strata" in found["design"]
+    made = Stratified.from_config if several else design_from_config
+    design: Design | Stratified = made(found["design"])
     if design.digest != found["design_digest"]:
         raise InputError("design: has another digest than the model's", found["design"])
     model = KINDS[found["model"]](design=design, target=found["target"], **found["parameters"])

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.inference.owners import Owners, scored
 from ppdm_dask.inference.result import Estimate
-from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.mine.classifier import truth_weights
 from ppdm_dask.shown import given, listed
 
@@ -135,8 +136,9 @@ def evaluate(
     Parameters
     ----------
     model : Classifier
-    X : Records or Reports
-        Reports of the model's design, none of which it was fitted to.
+    X : Records, Reports or Owners
+        Reports of the model's design, or of several owners with theirs, none of which it was fitted
+        to.  Figures of owners are sums over theirs.
     stream : Stream, optional
         Samples the sum over the truth where it is too long to enumerate.
     thresholds : sequence of float, optional
@@ -147,35 +149,30 @@ def evaluate(
     RecordsError
         Without records, or for reports that another design made.
     InputError
-        For a model of several designs, thresholds out of range, or where there is no stream and one
-        is needed.
+        For thresholds out of range, or where there is no stream and one is needed.
     """
-    design = model.design_
-    if isinstance(design, Stratified):
-        raise InputError("evaluate: the model has several designs; evaluate one owner at a time", X)
-    if not isinstance(X, Records) or not len(X):
-        raise RecordsError("X: at least one record is needed, as Records or Reports", X)
+    design, X = model.design_, scored(model.design_, X)
+    if not isinstance(X, Records | Owners) or not len(X):
+        raise RecordsError("X: at least one record is needed, as Records, Reports or Owners", X)
     levels = np.linspace(0.05, 0.95, 19) if thresholds is None else np.asarray(thresholds, float)
     if levels.ndim != 1 or not ((levels > 0) & (levels <= 1)).all():
         raise InputError("thresholds: numbers above 0 and up to 1 are needed", thresholds)
     levels = np.concatenate([[0.0], np.unique(levels)])
-    k, disguised = len(model.classes_), isinstance(X, Reports)
-    outcome = _outcomes(model, X, levels)
-    n, total, square = 0, np.zeros(0), np.zeros((0, 0))
-    for start in range(0, len(X), BLOCK):
-        part = X[start : start + BLOCK]
-        if disguised:
-            below = None if stream is None else stream.child(start)
-            weights = truth_weights(outcome, part, design, below)  # type: ignore[arg-type]
-        else:
-            weights = outcome(part.codes)
-        if not n:
-            total, square = np.zeros(weights.shape[1]), np.zeros((weights.shape[1],) * 2)
-        n += len(weights)
-        total += weights.sum(axis=0)
-        square += weights.T @ weights
-    mean = total / n
-    covariance = (square / n - np.outer(mean, mean)) / (n - 1) if n > 1 else square * np.nan
+    k = len(model.classes_)
+    if isinstance(X, Owners):
+        strata, n = X.design.pair(X), X.n
+        below = [None if stream is None else stream.child(h) for h in range(len(strata))]
+        parts = [
+            _moments(model, one, made, levels, draws)
+            for (one, made), draws in zip(strata, below, strict=True)
+        ]
+        shares = X.design.shares([len(one) for one in X])
+        mean = np.sum([s * part[0] for s, part in zip(shares, parts, strict=True)], axis=0)
+        covariance = np.sum([s**2 * part[1] for s, part in zip(shares, parts, strict=True)], axis=0)
+    else:
+        assert isinstance(design, Design)  # else `scored` has made them owners
+        n = len(X)
+        mean, covariance = _moments(model, X, design, levels, stream)
     classes = tuple(str(label) for label in model.classes_)
     at = np.arange(len(mean))
     curves = {}
@@ -194,6 +191,28 @@ def evaluate(
         curves,
         levels,
     )
+
+
+def _moments(
+    model: Classifier, X: Records, design: Design, levels: Floats, stream: Stream | None
+) -> tuple[Floats, Floats]:
+    """Means of all outcomes over the truth behind records of one design, and their covariance."""
+    outcome, n = _outcomes(model, X, levels), len(X)
+    total, square = np.zeros(0), np.zeros((0, 0))
+    for start in range(0, n, BLOCK):
+        part = X[start : start + BLOCK]
+        if isinstance(part, Reports):
+            below = None if stream is None else stream.child(start)
+            weights = truth_weights(outcome, part, design, below)
+        else:
+            weights = outcome(part.codes)
+        if not start:
+            total, square = np.zeros(weights.shape[1]), np.zeros((weights.shape[1],) * 2)
+        total += weights.sum(axis=0)
+        square += weights.T @ weights
+    mean = total / n
+    covariance = (square / n - np.outer(mean, mean)) / (n - 1) if n > 1 else square * np.nan
+    return mean, covariance
 
 
 def _outcomes(model: Classifier, like: Records, levels: Floats) -> Outcome:

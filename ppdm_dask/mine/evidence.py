@@ -11,6 +11,7 @@ dense blocks are inverted over the patterns that occur outside them.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -90,12 +91,15 @@ class Stratum:
         Reports like each row.
     design : Design
     codebook : Codebook
+    factor : float
+        What each of its reports counts for.
     """
 
     codes: npt.NDArray[Any]
     multiplicity: Ints
     design: Design
     codebook: Codebook
+    factor: float = 1.0
 
     @cached_property
     def n(self) -> int:
@@ -164,7 +168,7 @@ class Stratum:
             by_value = np.array([self.weights({**with_column, **v}, rows) for v in values])
             by_class = np.array([self.weights({**with_target, **c}, rows) for c in classes])
             weights = by_value.T[:, :, None] * by_class.T[:, None, :]
-        return rows, shared[rows, None, None] * weights
+        return rows, self.factor * shared[rows, None, None] * weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +186,37 @@ class Evidence:
     target: int
 
     @classmethod
-    def collect(cls, strata: Sequence[tuple[Records, Design]], target: str) -> Evidence:
-        """Gather the distinct rows of the reports of each stratum."""
+    def collect(
+        cls,
+        strata: Sequence[tuple[Records, Design]],
+        target: str,
+        weights: Sequence[float] | None = None,
+    ) -> Evidence:
+        """Gather the distinct rows of the reports of each stratum.
+
+        Their order changes no digit of what is made of them.
+
+        Parameters
+        ----------
+        strata : sequence of (Records, Design)
+        target : str
+        weights : sequence of float, optional
+            What the reports of each stratum count for, up to a common factor: with it the sum of
+            all is the number of reports.
+        """
+        factors = [1.0] * len(strata)
+        if weights is not None and len(set(weights)) > 1:
+            sizes = [len(records) for records, _ in strata]
+            mean = math.fsum(map(math.prod, zip(weights, sizes, strict=True))) / sum(sizes)
+            factors = [weight / mean for weight in weights]
         found = []
-        for records, design in strata:
+        for (records, design), factor in zip(strata, factors, strict=True):
             require_countable(records, design)
             ones = np.ones(len(records), np.int64)
             codes, multiplicity = merge_rows(records.codes, ones, records.sizes)
-            found.append(Stratum(codes, multiplicity, design, records.codebook))
+            found.append(Stratum(codes, multiplicity, design, records.codebook, factor))
+        if len(found) > 1:
+            found.sort(key=_order)
         return cls(tuple(found), strata[0][0].codebook.index(target))
 
     @classmethod
@@ -218,6 +245,13 @@ class Evidence:
     def n_classes(self) -> int:
         """Categories of the class."""
         return self.codebook.shape[self.target]
+
+
+def _order(stratum: Stratum) -> tuple[Any, ...]:
+    """What tells strata apart, whatever the order in which they came."""
+    rows = hashlib.blake2b(np.ascontiguousarray(stratum.codes).tobytes())
+    rows.update(stratum.multiplicity.tobytes())
+    return stratum.design.digest, stratum.factor, stratum.n, rows.digest()
 
 
 Flips = list[tuple[IntegerWeights, list[int]]]
@@ -276,7 +310,8 @@ def signed_cells(evidence: Evidence, passes: float = math.inf) -> SignedCells | 
     # Codes of rows half way are reported symbols in some columns, categories in others.
     reported = [stratum.codes.max(axis=0, initial=0) + 1 for stratum in evidence.strata]
     shape = tuple(int(k) for k in np.max([evidence.codebook.shape, *reported], axis=0))
-    exact = _common_scale(evidence.strata)
+    weighted = any(stratum.factor != 1 for stratum in evidence.strata)
+    exact = None if weighted else _common_scale(evidence.strata)
     found = []
     codes: Rows
     weights: Rows
@@ -292,7 +327,8 @@ def signed_cells(evidence: Evidence, passes: float = math.inf) -> SignedCells | 
                 codes, weights, _ = _reverse(codes, weights, columns, flip.truth, flip.opposite)
                 codes, weights = merge_rows(codes, weights, shape)
         else:
-            codes, weights = stratum.codes, stratum.multiplicity.astype(float)
+            codes = stratum.codes
+            weights = stratum.factor * stratum.multiplicity.astype(np.float64)
             for block, columns in stratum.blocks:
                 step = _invert(codes, weights, block, columns, shape)
                 if step is None:

@@ -22,7 +22,8 @@ from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_order
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference.stratified import Stratified, pair_strata
+from ppdm_dask.inference.owners import pair_strata, scored, weights_of
+from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import Rules, grow
@@ -186,7 +187,8 @@ class ID3(Classifier):
 
         Parameters
         ----------
-        X : Reports, Records, one of these a stratum under a stratified design, or array or frame
+        X : Reports, Records, Owners, one of these a stratum under a stratified design, or array or
+            frame
         y : array, shape (n_records,), optional
             Classes, for arrays and frames only.
 
@@ -203,7 +205,8 @@ class ID3(Classifier):
         reports = self._learned(X, y)
         strata = pair_strata(self.design_, reports)
         self._check_target(strata[0][0].codebook.names)
-        return self._fit(Evidence.collect(strata, self.target_))
+        weights = weights_of(self.design_, reports)
+        return self._fit(Evidence.collect(strata, self.target_, weights))
 
     def fit_table(self, table: ContingencyTable) -> Self:
         """Fit to a table of reports over all attributes, possibly summed over partitions.
@@ -368,8 +371,9 @@ class ID3(Classifier):
             design: Design | Stratified = Identity(codebook.names, codebook.shape)
         else:
             design = self.design_
+            reports = scored(design, reports)
         found = []
         for records, part in pair_strata(design, reports):
             self._names(records, target=True)
             found.append((records.select(codebook.names), part))
-        return Evidence.collect(found, self.target_)
+        return Evidence.collect(found, self.target_, weights_of(design, reports))

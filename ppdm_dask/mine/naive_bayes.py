@@ -15,6 +15,7 @@ from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.drawing.style import COLOURS, DPI, styled
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference import Estimate, estimate, invert
+from ppdm_dask.inference.owners import Owners, pair_strata, scored, weights_of
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.kernels import FLOOR_ROUNDING, SCORE_TIE
@@ -175,7 +176,8 @@ class NaiveBayes(Classifier):
 
         Parameters
         ----------
-        X : Reports, Records, one of these a stratum under a stratified design, or array or frame
+        X : Reports, Records, Owners, one of these a stratum under a stratified design, or array or
+            frame
         y : array, shape (n_records,), optional
             Classes, for arrays and frames only.
         sample_weight : array, shape (n_records,), optional
@@ -205,8 +207,8 @@ class NaiveBayes(Classifier):
 
     def _first(self, reports: Records | Sequence[Records]) -> Records:
         """The reports, or those of the first stratum."""
-        if isinstance(self.design_, Stratified):
-            return self.design_.pair(reports)[0][0]  # type: ignore[arg-type]
+        if isinstance(reports, Owners) or isinstance(self.design_, Stratified):
+            return pair_strata(self.design_, reports)[0][0]
         if not isinstance(reports, Records):
             raise RecordsError(f"fit: got {type(reports).__name__}; Reports are needed", reports)
         return reports
@@ -380,9 +382,11 @@ class NaiveBayes(Classifier):
             over them is then sampled.
         """
         check_is_fitted(self)
+        reports = scored(self.design_, reports)
         correct = self._correct(self._first(reports))
-        if isinstance(self.design_, Stratified):
-            return score_strata(correct, self.design_.pair(reports), stream)  # type: ignore[arg-type]
+        if isinstance(reports, Owners) or isinstance(self.design_, Stratified):
+            strata, weights = pair_strata(self.design_, reports), weights_of(self.design_, reports)
+            return score_strata(correct, strata, stream, weights)
         return score_disguised(correct, reports, self.design_, stream)  # type: ignore[arg-type]
 
     def _correct(self, like: Records) -> Correct:

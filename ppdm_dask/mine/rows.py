@@ -211,7 +211,7 @@ class NodeTables:
 
     def _product(self, path: Conjunction, apart: frozenset[int]) -> tuple[Ints, Floats]:
         """Rows with their weights in all blocks but those of some columns."""
-        found = np.arange(len(self._times)), np.ones(len(self._times))
+        found = np.arange(len(self._times)), np.full(len(self._times), self._stratum.factor)
         for block in {frozenset(self._whole(c)): None for c, _ in path}:
             if not block & apart:
                 found = self._scaled(found, path, block)

@@ -171,7 +171,7 @@ def association_rules(
 
     Parameters
     ----------
-    reports : Reports, Records, ContingencyTable, or lazy reports
+    reports : Reports, Records, Owners, ContingencyTable, or lazy reports
         Undisguised records give the rules of every textbook.
     design : Design, optional
         By default the one that the reports carry.

@@ -531,7 +531,7 @@ def _moments_of_images(
         sums = np.zeros(len(pairs), np.int64)
         np.add.at(sums, which, weights[rows])
         event, row = np.divmod(pairs, len(stratum.codes))
-        weight, times = sums / scale, stratum.multiplicity[row]
+        weight, times = stratum.factor * (sums / scale), stratum.multiplicity[row]
         np.add.at(total, event, times * weight)
         np.add.at(square, event, times * weight**2)
     shape = (len(tree), n_classes)
@@ -566,6 +566,8 @@ def leaf_weights(tree: Tree, evidence: Evidence, stratum: Stratum) -> tuple[npt.
     right = tree.label[tree.apply(codes)] == codes[:, evidence.target]
     sums = np.zeros(len(stratum.codes), np.int64)
     np.add.at(sums, report[right], weights[right])
+    if stratum.factor != 1:
+        return stratum.factor * (sums / scale), 1
     return sums, scale
 
 

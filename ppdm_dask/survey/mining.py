@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ppdm_dask.data.codebook import Reports
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.files.columns import cell_texts, spreadsheet_safe
 from ppdm_dask.files.reader import AS_FOUND, BLOCK, Reading, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing
+from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.ranges import whole
 from ppdm_dask.shown import listed, shown
@@ -25,10 +28,11 @@ from ppdm_dask.survey.disguise import in_file
 from ppdm_dask.survey.reports import all_reports
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook, Reports
+    from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.regression import GLM
     from ppdm_dask.mine.classifier import Classifier
+    from ppdm_dask.survey.owners import OwnerFiles
     from ppdm_dask.survey.parts import Sources
 
 __all__ = [
@@ -109,20 +113,25 @@ class Mined:
         Unbiased, on reports that a model did not see: the mean over folds, with its standard error.
     simulated : bool
         Whether some of the reports are of a simulation.
+    sizes : tuple of int
+        Records of each owner.
     """
 
     model: Classifier
     accuracy: Estimate | None
     simulated: bool
+    sizes: tuple[int, ...]
 
 
 def mine_files(
-    sources: Sources,
+    files: OwnerFiles,
     make: Callable[[], Classifier],
+    codebook: Codebook,
     target: str,
     features: Sequence[str],
     *,
     weights: str | None = None,
+    combine: str = "sum",
     folds: int = 5,
     seed: int = 0,
 ) -> Mined:
@@ -130,16 +139,19 @@ def mine_files(
 
     Parameters
     ----------
-    sources : list of (Path, About)
-        As :func:`ppdm_dask.survey.open_sources` gives them.
+    files : OwnerFiles
+        As :func:`ppdm_dask.survey.open_owners` gives them.
     make : callable
         Gives the learner, unfitted.
+    codebook : Codebook
     target : str
     features : sequence of str
     weights : str, optional
         Column of survey weights that was kept; not every learner takes them.
+    combine : {"sum", "precision"}
+        What records of several owners count for; see :class:`ppdm_dask.Owners`.
     folds : int
-        Parts of the reports, each scored by a model of the others; 0 for no score.
+        Parts of the reports of each owner, each scored by a model of the others; 0 for no score.
     seed : int
         Of the division into parts.
 
@@ -153,24 +165,35 @@ def mine_files(
         if name == target:
             raise InputError(f"features: got {shown(name)}, which is the target", name)
     names, others = (*features, target), () if weights is None else (weights,)
-    reports = all_reports(sources, names, others)
-    if weights is not None:
+    reports = files.load(codebook, names, target, keep=others, weights=combine)
+    if weights is not None and isinstance(reports, Reports):
         reports = reports.surveyed_by(weights=weights)
-    if folds > len(reports):
-        raise InputError(f"folds: got {folds}; there are {len(reports)} reports", folds)
+    sizes = tuple(map(len, reports if isinstance(reports, Owners) else [reports]))
+    if folds > min(sizes):
+        raise InputError(f"folds: got {folds}; there are {min(sizes)} reports", folds)
     accuracy = None
     if folds:
-        part = np.random.default_rng(seed).permutation(len(reports)) % folds
+        n, draw = sum(sizes), np.random.default_rng(seed)
+        part = [draw.permutation(size) % folds for size in sizes]
         scores = [
-            make().fit(reports[part != fold]).score_disguised(reports[part == fold])
+            make()
+            .fit(_of(reports, [each != fold for each in part]))
+            .score_disguised(_of(reports, [each == fold for each in part]))
             for fold in range(folds)
         ]
         # Folds share no report, and each weighs what it holds.
-        share = [each.n / len(reports) for each in scores]
+        share = [each.n / n for each in scores]
         value = math.fsum(s * each.value for s, each in zip(share, scores, strict=True))
         errors = (s * each.standard_error for s, each in zip(share, scores, strict=True))
-        accuracy = Estimate.single(value, math.hypot(*errors), len(reports))
-    return Mined(make().fit(reports), accuracy, reports.simulated)
+        accuracy = Estimate.single(value, math.hypot(*errors), n)
+    return Mined(make().fit(reports), accuracy, reports.simulated, sizes)
+
+
+def _of(reports: Reports | Owners, chosen: Sequence[npt.NDArray[np.bool_]]) -> Any:
+    """Some of the records of each owner."""
+    if isinstance(reports, Owners):
+        return reports.replaced(one[rows] for one, rows in zip(reports, chosen, strict=True))
+    return reports[chosen[0]]
 
 
 def regress_files(

@@ -25,6 +25,7 @@ TRIALS: dict[str, str] = {
     "rules": "ppdm_dask.experiments.trials.rules:RulesTrial",
     "selection": "ppdm_dask.experiments.trials.selection:SelectionTrial",
     "two-stage": "ppdm_dask.experiments.trials.stages:StagesTrial",
+    "owners": "ppdm_dask.experiments.trials.owners:OwnersTrial",
 }
 """By the name in a recipe's table ``[trial]``: the module, a colon, and the class."""
 
