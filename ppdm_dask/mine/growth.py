@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Bools, Floats, Ints, sum_rounding
+from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import ENTROPY_TIE
 from ppdm_dask.mine.evidence import ROUNDING, signed_cells
 from ppdm_dask.mine.rows import Conjunction, NodeTables
 from ppdm_dask.mine.tree import Tree, check_depth, mean_entropy
 from ppdm_dask.ranges import real
+from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Conditions, Evidence, SignedCells
@@ -119,9 +121,12 @@ def _covariance(parts: Sequence[tuple[Floats, Floats, Floats, int]]) -> Floats:
     return matrix
 
 
+CRITERIA = ("information_gain", "gain_ratio")
+
+
 @dataclass(frozen=True)
 class Rules:
-    """When to stop; the parameters of :class:`ppdm_dask.mine.ID3`.
+    """How to split and when to stop; the parameters of :class:`ppdm_dask.mine.ID3`.
 
     Raises
     ------
@@ -132,9 +137,15 @@ class Rules:
     max_depth: int | None = None
     min_weight: float = 0.0
     min_z: float | None = None
+    criterion: str = CRITERIA[0]
 
     def __post_init__(self) -> None:
         check_depth(self.max_depth)
+        if self.criterion not in CRITERIA:
+            raise InputError(
+                f"criterion: got {given(self.criterion)}; one of {listed(CRITERIA)} is needed",
+                self.criterion,
+            )
         real("min_weight", self.min_weight, 0)
         if self.min_z is not None:
             real("min_z", self.min_z, 0)
@@ -293,7 +304,9 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
         going &= np.maximum(counts, 0).sum(axis=1) >= rules.min_weight * counter.scale
         if rules.max_depth is not None and len(levels) >= rules.max_depth:
             going[:] = False
-        chosen, best, children = _split(counter, evidence, np.flatnonzero(going), path, rules)
+        chosen, best, children = _split(
+            counter, evidence, np.flatnonzero(going), counts, path, rules
+        )
         nodes = np.flatnonzero(chosen >= 0)
         width = shape[chosen[nodes]]
         first = np.cumsum(width) - width
@@ -326,8 +339,33 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
     )
 
 
+def gain_ratio(gain: Floats, split: Floats) -> Floats:
+    """Gain in proportion to the entropy of the split, of the attributes that gain enough.
+
+    These are the attributes whose gain is that of the mean at least: where a split is almost no
+    split, the ratio is large for nothing.  [Quinlan]_, p. 101.
+
+    Parameters
+    ----------
+    gain, split : array, shape (nodes, features)
+        Information gain, -inf where an attribute is no candidate, and entropy of the split, in
+        nats.  Under a disguise a gain may be negative.
+
+    Returns
+    -------
+    array, shape (nodes, features)
+        0 for an attribute with a single category in the node; -inf for those left out.
+    """
+    candidate = np.isfinite(gain)
+    mean = np.where(candidate, gain, 0).sum(axis=1) / np.maximum(candidate.sum(axis=1), 1)
+    ratio = np.zeros(gain.shape)
+    np.divide(gain, split, out=ratio, where=candidate & (split > ENTROPY_TIE))
+    found: Floats = np.where(candidate & (gain >= mean[:, None] - ENTROPY_TIE), ratio, -np.inf)
+    return found
+
+
 def _split(
-    counter: Counter, evidence: Evidence, nodes: Ints, path: Ints, rules: Rules
+    counter: Counter, evidence: Evidence, nodes: Ints, counts: Counts, path: Ints, rules: Rules
 ) -> tuple[Ints, Floats, Counts]:
     """Split the nodes of a level that go on; the counter then stands at the next level.
 
@@ -350,7 +388,16 @@ def _split(
     tables = counter.split(wanted)
     for j, table in enumerate(tables):
         scores[wanted[:, j], j] = mean_entropy(table[wanted[:, j]])
-    position = first_best(scores, ENTROPY_TIE, largest=False)
+    if rules.criterion == "gain_ratio":
+        splits = np.zeros(scores.shape)
+        for j, table in enumerate(tables):
+            # Entropy of the categories, whose sizes are those of the clipped counts.
+            sizes = np.maximum(table, 0).sum(axis=2)[:, None, :]
+            splits[:, j] = mean_entropy(sizes)
+        gain = mean_entropy(counts[nodes][:, None, :])[:, None] - scores
+        position = first_best(gain_ratio(gain, splits), ENTROPY_TIE, largest=True)
+    else:
+        position = first_best(scores, ENTROPY_TIE, largest=False)
     rows = np.arange(len(nodes))
     if rules.min_z is not None:
         candidates = np.isfinite(scores).sum(axis=1)

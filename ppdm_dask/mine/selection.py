@@ -104,11 +104,12 @@ def one_standard_error(
     Parameters
     ----------
     parameter : str
-        The parameter that says how complex a model is: ``max_depth``, ``tree__max_depth``.
+        The parameter that says how complex a model is: ``max_depth``, ``tree__max_depth``, or, with
+        ``simplest="largest"``, ``ccp_alpha``.
     score : str
         Name of the score; of a search with a single score it is not looked at.
     simplest : {"smallest", "largest"}
-        Which of its values is the simplest model; None is the largest of all.
+        Which of its values is the simplest model; None, no limit, is never simpler than another.
 
     Raises
     ------
@@ -117,7 +118,7 @@ def one_standard_error(
 
     References
     ----------
-    Section 3.4.3 of Breiman, Friedman, Olshen and Stone, Classification and Regression Trees, 1984.
+    Section 3.4.3 of [Breiman]_.
     """
     if simplest not in ("smallest", "largest"):
         raise InputError(
@@ -137,8 +138,8 @@ def one_standard_error(
         means = np.asarray(results[f"mean_test_{name}"], float)
         best = int(np.nanargmax(means))
         bound = means[best] - _error_of_mean(results, name, best)
-        sizes = np.array([math.inf if value is None else float(value) for value in values])
-        order = sizes if simplest == "smallest" else -sizes
+        sign = 1 if simplest == "smallest" else -1
+        order = [math.inf if value is None else sign * float(value) for value in values]
         # Of equally simple ones the better.
         inside = [i for i in range(len(means)) if means[i] >= bound]
         return min(inside, key=lambda i: (order[i], -means[i]))
