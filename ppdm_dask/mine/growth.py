@@ -77,9 +77,10 @@ def split_z(
     size, n = counts.sum(), evidence.n
     square = sum(float(second @ w.sum(axis=(1, 2)) ** 2) for w, _, second, _ in parts)
     variance = _covariance([(w.sum(axis=(1, 2))[:, None], *rest) for w, *rest in parts])[0, 0]
-    if not size > sum_rounding(square, n) or not variance >= 0:
+    if not size > sum_rounding(square, n) or math.isnan(variance):
         return 0.0
-    present = size / math.sqrt(variance) if variance else math.inf
+    # All weights of the root are 1: what is left of their variance is rounding, of either sign.
+    present = size / math.sqrt(variance) if variance > 0 else math.inf
     by_value, by_class = counts.sum(axis=1) / size, counts.sum(axis=0) / size
     # In the node the weights of a row sum to `own`; the linearised contrasts sum to the contrasts.
     contrasts = []
@@ -271,13 +272,9 @@ def conditions_of(path: Ints) -> dict[int, int]:
     return {int(c): int(path[c]) for c in np.flatnonzero(path >= 0)}
 
 
-def first_best(scores: Counts, tie: int | float, *, largest: bool) -> Ints:
-    """Position of the best score of each row; within `tie` of it, the one that comes first."""
-    if largest:
-        near = scores >= scores.max(axis=1, keepdims=True) - tie
-    else:
-        near = scores <= scores.min(axis=1, keepdims=True) + tie
-    position: Ints = np.argmax(near, axis=1)
+def first_best(scores: Counts, tie: int | float) -> Ints:
+    """Position of the largest score of each row; within `tie` of it, the one that comes first."""
+    position: Ints = np.argmax(scores >= scores.max(axis=1, keepdims=True) - tie, axis=1)
     return position
 
 
@@ -298,7 +295,7 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
     start = 0  # number of the level's first node
     while len(counts):
         positive = counts > counter.tolerance
-        majority = first_best(counts, counter.tolerance, largest=True)
+        majority = first_best(counts, counter.tolerance)
         label = np.where(positive.any(axis=1), majority, inherited)
         going = (positive.sum(axis=1) > 1) & (path[:, features] < 0).any(axis=1)
         going &= np.maximum(counts, 0).sum(axis=1) >= rules.min_weight * counter.scale
@@ -388,16 +385,15 @@ def _split(
     tables = counter.split(wanted)
     for j, table in enumerate(tables):
         scores[wanted[:, j], j] = mean_entropy(table[wanted[:, j]])
+    merit = -scores
     if rules.criterion == "gain_ratio":
         splits = np.zeros(scores.shape)
         for j, table in enumerate(tables):
             # Entropy of the categories, whose sizes are those of the clipped counts.
-            sizes = np.maximum(table, 0).sum(axis=2)[:, None, :]
-            splits[:, j] = mean_entropy(sizes)
+            splits[:, j] = mean_entropy(np.maximum(table, 0).sum(axis=2)[:, None, :])
         gain = mean_entropy(counts[nodes][:, None, :])[:, None] - scores
-        position = first_best(gain_ratio(gain, splits), ENTROPY_TIE, largest=True)
-    else:
-        position = first_best(scores, ENTROPY_TIE, largest=False)
+        merit = gain_ratio(gain, splits)
+    position = first_best(merit, ENTROPY_TIE)
     rows = np.arange(len(nodes))
     if rules.min_z is not None:
         candidates = np.isfinite(scores).sum(axis=1)

@@ -27,7 +27,7 @@ from ppdm_dask.mine.classifier import Classifier, check_inputs
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import CRITERIA, Rules, grow
 from ppdm_dask.mine.pruning import WeakestLinks, prune_tree, subtree, weakest_links
-from ppdm_dask.mine.tree import Tree, accuracy, from_arrays, node_counts, to_arrays
+from ppdm_dask.mine.tree import Tree, accuracy, from_arrays, to_arrays
 from ppdm_dask.ranges import real
 from ppdm_dask.shown import given, listed
 
@@ -351,7 +351,7 @@ class ID3(Classifier):
         evidence = self._other_evidence(validation, clean=True)
         pruned = clone(self)
         same = ("classes_", "features_", "n_features_in_", "categories_", "n_reports_")
-        for name in (*same, "feature_names_in_", "design_", "target_", "_columns"):
+        for name in (*same, "feature_names_in_", "design_", "target_", "codebook_", "_columns"):
             if hasattr(self, name):
                 setattr(pruned, name, getattr(self, name))
         pruned._set_tree(prune_tree(self.tree_, evidence, min_z))

@@ -1,0 +1,277 @@
+"""Trees by gain ratio, and pruned trees, against plain statements over records and all subtrees."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from strategies import identity_of, make_codebook, random_records
+
+import ppdm_dask as pp
+from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.mine.growth import gain_ratio
+
+NAMES = ["a", "b", "c", "class"]
+GROUPS = pp.MultiGroup([["a", "b"], ["c", "class"]], [0.9, 0.7])
+DENSE = pp.Product([pp.KaryResponse(name, 2, 0.85) for name in NAMES])
+NONE = pp.Identity(NAMES, [2] * 4)
+DESIGNS = pytest.mark.parametrize("design", [NONE, GROUPS, DENSE], ids=["none", "groups", "dense"])
+
+
+def records_of(seed: int, n: int = 160) -> pp.Records:
+    """Three attributes, of which the first says most about the class."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(2, size=(n, 4))
+    codes[:, 3] = np.where(rng.random(n) < 0.5, codes[:, 0], codes[:, 3])
+    codes[:, 3] = np.where(rng.random(n) < 0.3, codes[:, 1] & codes[:, 2], codes[:, 3])
+    return pp.Records(codes, make_codebook(NAMES, [2] * 4))
+
+
+def reports_of(design: pp.Design, seed: int, n: int = 160) -> pp.Reports:
+    return design.disguise(records_of(seed, n), pp.Stream.from_seed(seed))
+
+
+# -- gain ratio ------------------------------------------------------------------------------------
+
+
+def entropy(counts: Any) -> float:
+    total = sum(counts)
+    return -sum(c / total * math.log2(c / total) for c in counts if c)
+
+
+def grow_by_ratio(rows: list[tuple[int, ...]], free: list[int], path: tuple[Any, ...]) -> Any:
+    """(path, split) of all nodes: Quinlan's rule, record by record; the class is the last value."""
+    classes = Counter(row[-1] for row in rows)
+    if len(classes) < 2 or not free:
+        yield path, None
+        return
+    gains, ratios = {}, {}
+    for column in free:
+        parts = [
+            [row[-1] for row in rows if row[column] == v] for v in {row[column] for row in rows}
+        ]
+        sizes = [len(part) for part in parts]
+        inside = sum(len(part) * entropy(Counter(part).values()) for part in parts) / len(rows)
+        gains[column] = entropy(classes.values()) - inside
+        ratios[column] = gains[column] / entropy(sizes) if len(sizes) > 1 else 0.0
+    enough = sum(gains.values()) / len(gains) - 1e-10
+    best = max(ratios[c] for c in free if gains[c] >= enough)
+    split = next(c for c in free if gains[c] >= enough and ratios[c] >= best - 1e-10)
+    yield path, split
+    for v in range(SHAPE[split]):
+        below = [row for row in rows if row[split] == v]
+        yield from grow_by_ratio(below, [c for c in free if c != split], (*path, (split, v)))
+
+
+SHAPE = (2, 9, 3, 5, 2)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_undisguised_trees_by_gain_ratio_are_those_of_the_plain_rule(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    book = make_codebook([*"abcd", "class"], SHAPE)
+    codes = np.stack([rng.integers(k, size=120) for k in SHAPE], axis=1)
+    codes[:, 2] = np.where(rng.random(120) < 0.9, 0, codes[:, 2])
+    codes[:, 4] = np.where(rng.random(120) < 0.6, codes[:, 0] ^ (codes[:, 3] > 2), codes[:, 4])
+    tree = pp.ID3(target="class", criterion="gain_ratio").fit(pp.Records(codes, book)).tree_
+    found = {
+        tuple(tree.conditions(node).items()): tree.attribute[node] for node in range(len(tree))
+    }
+    expected = dict(grow_by_ratio([tuple(map(int, row)) for row in codes], [0, 1, 2, 3], ()))
+    assert found == {path: -1 if split is None else split for path, split in expected.items()}
+
+
+def test_the_gain_ratio_of_signed_counts_by_hand() -> None:
+    gain = np.array([[0.2, 0.1, -np.inf, 0.15, 0.3], [-0.2, -0.1, -np.inf, -0.3, 0.2]])
+    split = np.array([[1.0, 0.1, 0.5, 0.0, 2.0], [1.0, 0.1, 0.5, 0.5, 0.0]])
+    # Means .1875 and -.1: the second gains too little, and a single category has ratio 0.
+    expected = [[0.2, -np.inf, -np.inf, -np.inf, 0.15], [-np.inf, -1.0, -np.inf, -np.inf, 0.0]]
+    np.testing.assert_allclose(gain_ratio(gain, split), expected)
+
+
+@pytest.mark.parametrize("criterion", ["information_gain", "gain_ratio"])
+def test_a_root_whose_weights_sum_to_one_each_is_split(criterion: str) -> None:
+    """Its size has no error; what rounding leaves of the variance has either sign."""
+    shape = [7, 9, 5, 3, 2]
+    book = make_codebook([*"abcd", "class"], shape)
+    design = pp.Product(
+        [pp.KaryResponse(n, k, 0.7) for n, k in zip(book.names, shape, strict=True)]
+    )
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        codes = np.stack([rng.integers(k, size=2_003) for k in shape], axis=1)
+        codes[:, 4] = codes[:, 3] > 0
+        reports = design.disguise(pp.Records(codes, book), pp.Stream.from_seed(seed))
+        model = pp.ID3(design, "class", max_depth=1, min_z=3.0, criterion=criterion).fit(reports)
+        assert model.tree_.attribute[0] == 3
+
+
+# -- cost and complexity ---------------------------------------------------------------------------
+
+
+def prunings(tree: Any, node: int = 0) -> Iterator[tuple[int, ...]]:
+    """All sets of leaves that pruning can leave below a node."""
+    yield (node,)
+    if tree.attribute[node] >= 0:
+        below = [list(prunings(tree, child)) for child in tree.children(node)]
+        for choice in itertools.product(*below):
+            yield tuple(itertools.chain(*choice))
+
+
+def leaf_weights(tree: Any, reports: pp.Records, design: pp.Design) -> np.ndarray:
+    """Weights of "in the node and of its class" by report, shape (nodes, n)."""
+    book, found = reports.codebook, []
+    for node in range(len(tree)):
+        event = {book.names[c]: str(v) for c, v in tree.conditions(node).items()}
+        found.append(pp.event_weights(reports, design, {**event, "class": str(tree.label[node])}))
+    return np.array(found)
+
+
+def leaves_of(tree: Any) -> set[tuple[tuple[int, int], ...]]:
+    return {tuple(tree.conditions(leaf).items()) for leaf in tree.leaves}
+
+
+@DESIGNS
+@pytest.mark.parametrize("seed", range(4))
+def test_the_path_is_that_of_the_definition_over_all_subtrees(design: pp.Design, seed: int) -> None:
+    reports = reports_of(design, seed)
+    model = pp.ID3(design, "class").fit(reports)
+    tree, n = model.tree_, len(reports)
+    wrong = {
+        leaves: 1 - math.fsum(right[leaf] for leaf in leaves) / n
+        for right in [leaf_weights(tree, reports, design).sum(axis=1)]
+        for leaves in prunings(tree)
+    }
+
+    def best(alpha: float) -> tuple[int, ...]:
+        least = min(error + alpha * len(leaves) for leaves, error in wrong.items())
+        near = [k for k, error in wrong.items() if error + alpha * len(k) <= least + 1e-9]
+        smallest = min(map(len, near))
+        # The smallest is unique: it is below all others that cost as little.
+        (found,) = (k for k in near if len(k) == smallest)
+        return found
+
+    path = model.cost_complexity_pruning_path(reports)
+    assert path.ccp_alphas[0] == 0
+    assert (np.diff(path.ccp_alphas) > 0).all()
+    assert (np.diff(path.leaves) < 0).all()
+    assert path.leaves[-1] == 1
+    later = [*path.ccp_alphas[1:], path.ccp_alphas[-1] + 0.1]
+    for alpha, error, size, then in zip(
+        path.ccp_alphas, path.errors, path.leaves, later, strict=True
+    ):
+        expected = best(alpha)
+        assert (wrong[expected], len(expected)) == (pytest.approx(error, abs=1e-9), size)
+        paths = {tuple(tree.conditions(leaf).items()) for leaf in expected}
+        for between in (alpha, (alpha + then) / 2):
+            assert best(between) == expected
+            model = pp.ID3(design, "class", ccp_alpha=between).fit(reports)
+            assert leaves_of(model.tree_) == paths
+        # Up to where the next tree costs as little.
+        assert len(best(then)) < size or size == 1
+
+
+def test_an_alpha_ends_on_a_leaf_whatever_the_reports_are() -> None:
+    reports = reports_of(GROUPS, 1)
+    grown = pp.ID3(GROUPS, "class").fit(reports)
+    assert len(grown.tree_) > len(pp.ID3(GROUPS, "class", ccp_alpha=0).fit(reports).tree_)
+    assert len(pp.ID3(GROUPS, "class", ccp_alpha=2.0).fit(reports).tree_) == 1
+    alone = pp.ID3(GROUPS, "class", max_depth=0).cost_complexity_pruning_path(reports)
+    assert (list(alone.ccp_alphas), list(alone.leaves)) == ([0], [1])
+
+
+def test_the_error_of_other_reports_falls_where_noise_was_grown() -> None:
+    """Under strong noise a full tree is no better than the alpha that other reports choose."""
+    train, test = reports_of(DENSE, 7, 1_500), records_of(8, 4_000)
+    full = pp.ID3(DENSE, "class").fit(train)
+    path = full.cost_complexity_pruning_path(train)
+    scores = [pp.ID3(DENSE, "class", ccp_alpha=a).fit(train).score(test) for a in path.ccp_alphas]
+    assert max(scores) >= full.score(test)
+    assert path.errors[0] <= path.errors.min() + 1e-12
+
+
+# -- by other reports ------------------------------------------------------------------------------
+
+
+def prune_plainly(tree: Any, right: list[np.ndarray], min_z: float) -> set[Any]:
+    """Leaves after pruning from the bottom, by the differences of all reports in each stratum."""
+
+    def visit(node: int) -> tuple[list[np.ndarray], set[Any]]:
+        alone = [part[node] for part in right], {tuple(tree.conditions(node).items())}
+        if tree.attribute[node] < 0:
+            return alone
+        below = [visit(child) for child in tree.children(node)]
+        sums = [np.sum([found[h] for found, _ in below], axis=0) for h in range(len(right))]
+        differences = [one - other for one, other in zip(sums, alone[0], strict=True)]
+        gained = sum(d.sum() for d in differences)
+        error = math.sqrt(sum(len(d) * d.var(ddof=1) for d in differences))
+        if gained > min_z * error + 1e-9:
+            return sums, set.union(*(paths for _, paths in below))
+        return alone
+
+    return visit(0)[1]
+
+
+@DESIGNS
+@pytest.mark.parametrize("min_z", [1.0, 2.0])
+def test_pruning_by_standard_errors_is_that_of_the_plain_rule(
+    design: pp.Design, min_z: float
+) -> None:
+    met = 0
+    for seed in range(4):
+        model = pp.ID3(design, "class").fit(reports_of(design, seed, 400))
+        validation = reports_of(design, seed + 50, 300)
+        right = leaf_weights(model.tree_, validation, design)
+        pruned = model.prune(validation, min_z=min_z)
+        assert leaves_of(pruned.tree_) == prune_plainly(model.tree_, [right], min_z)
+        # With hardly a standard error it is the rule without.
+        same = model.prune(validation, min_z=1e-9).tree_
+        assert leaves_of(same) == leaves_of(model.prune(validation).tree_)
+        met += len(pruned.tree_) < len(same)
+    assert met
+
+
+def test_pruning_by_standard_errors_counts_strata_and_many_categories() -> None:
+    names, shape = ["a", "b", "class"], [3, 4, 3]
+    book = make_codebook(names, shape)
+    first = pp.Product([pp.KaryResponse(n, k, 0.8) for n, k in zip(names, shape, strict=True)])
+    second = identity_of(book)
+    rng = np.random.default_rng(5)
+    codes = random_records(book, 900, 5).codes.copy()
+    codes[:, 2] = np.where(rng.random(900) < 0.5, codes[:, 0], codes[:, 2])
+    records = pp.Records(codes, book)
+    strata = [first.disguise(records[:300], pp.Stream.from_seed(1)), records[300:400]]
+    model = pp.ID3(Stratified([first, second]), "class").fit(strata)
+    other = [first.disguise(records[400:700], pp.Stream.from_seed(2)), records[700:]]
+    right = [
+        leaf_weights(model.tree_, part, design)
+        for part, design in zip(other, (first, second), strict=True)
+    ]
+    pruned = model.prune(other, min_z=1.0)
+    assert leaves_of(pruned.tree_) == prune_plainly(model.tree_, right, 1.0)
+    assert 1 < len(pruned.tree_) < len(model.tree_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"criterion": "gini"}, "criterion: got 'gini'; one of information_gain, gain_ratio"),
+        ({"criterion": None}, "criterion: got None"),
+        ({"ccp_alpha": -0.1}, "ccp_alpha: got -0.1; a number of 0 or more"),
+        ({"ccp_alpha": "a"}, "ccp_alpha: got 'a'"),
+    ],
+)
+def test_wrong_parameters(parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(pp.InputError, match=says):
+        pp.ID3(GROUPS, "class", **parameters).fit(reports_of(GROUPS, 1))
+
+
+def test_a_wrong_number_of_standard_errors() -> None:
+    model = pp.ID3(GROUPS, "class").fit(reports_of(GROUPS, 1))
+    with pytest.raises(pp.InputError, match="min_z: got -1; a number of 0 or more"):
+        model.prune(reports_of(GROUPS, 2), min_z=-1)
