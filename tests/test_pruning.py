@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 from strategies import identity_of, make_codebook, random_records
 
 import ppdm_dask as pp
+from ppdm_dask.cli import main
+from ppdm_dask.designs.files import write_design
+from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.mine.growth import gain_ratio
 
@@ -275,3 +281,115 @@ def test_a_wrong_number_of_standard_errors() -> None:
     model = pp.ID3(GROUPS, "class").fit(reports_of(GROUPS, 1))
     with pytest.raises(pp.InputError, match="min_z: got -1; a number of 0 or more"):
         model.prune(reports_of(GROUPS, 2), min_z=-1)
+
+
+# -- files and commands ----------------------------------------------------------------------------
+
+
+BOTH = ("--codebook", "c.toml", "--design", "d.toml")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> pp.Codebook:
+    """1,500 reports of people whose class depends on two of three attributes."""
+    monkeypatch.chdir(tmp_path)
+    records = records_of(3, 1_500)
+    book = pp.Codebook(records.codebook.attributes, target="class")
+    records.codebook.decode(records).to_csv("a.csv", index=False)
+    book.to_toml("c.toml")
+    write_design(DENSE, Path("d.toml"))
+    assert main(["disguise", "a.csv", *BOTH, "--simulate", "1", "--out", "r.parquet"]) == 0
+    capsys.readouterr()
+    return book
+
+
+def mined(capsys: Any, *options: str) -> Any:
+    paths = ("--out", "m.json", "--picture", "m.svg", "--force", "--json")
+    assert main(["mine", "id3", "r.parquet", *BOTH, *paths, *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_commands_grow_and_prune_as_python_does(files: pp.Codebook, capsys: Any) -> None:
+    reports = pp.load_reports("r.parquet", files, DENSE)
+    full = mined(capsys, "--folds", "0")
+    assert full["nodes"] == len(pp.ID3().fit(reports).tree_)
+    options = {"criterion": "gain_ratio", "ccp_alpha": 0.02, "min_z": 0.5}
+    expected = pp.ID3(**options).fit(reports)
+    found = mined(
+        capsys, "--criterion", "gain-ratio", "--ccp-alpha", "0.02", "--min-z", "0.5", "--folds", "3"
+    )
+    read = pp.read_model("m.json")
+    assert {k: read.get_params()[k] for k in options} == options
+    assert found["nodes"] == len(read.tree_) == len(expected.tree_) < full["nodes"]
+    np.testing.assert_array_equal(read.tree_.counts, expected.tree_.counts)
+    np.testing.assert_array_equal(
+        read.tree_.standard_error, pp.ID3(**options).fit(reports).tree_.standard_error
+    )
+
+
+def test_a_tree_pruned_by_what_was_kept_back_is_written_and_drawn(
+    files: pp.Codebook, capsys: Any
+) -> None:
+    found = mined(capsys, "--prune", "0.4")
+    read = pp.read_model("m.json")
+    tree = read.tree_
+    # Grown on the others; smaller than a full tree of three attributes, and drawn as it is.
+    assert read.n_reports_ == 900
+    assert 1 < found["nodes"] == len(tree) < 15
+    assert Path("m.svg").read_text().count("<!-- →") == len(tree.leaves)
+    test = records_of(4, 3_000)
+    score = read.score(pp.Records(test.codes, files))
+    assert abs(found["accuracy"]["value"] - score) < 4 * found["accuracy"]["standard_error"] + 0.02
+    for share, says in (
+        ("1", "prune: got 1.0; a number between 0 and 1"),
+        ("0.0001", "prune: got 0.0001; 1500 reports have no such part"),
+    ):
+        options = ("--prune", share, "--folds", "0", "--out", "x.json")
+        assert main(["mine", "id3", "r.parquet", *BOTH, *options]) == 2
+        assert says in capsys.readouterr().err
+        assert not Path("x.json").exists()
+
+
+# -- choosing among trees --------------------------------------------------------------------------
+
+
+def test_the_paired_rule_goes_by_the_differences_of_the_folds() -> None:
+    scores = np.array(
+        [[0.70, 0.80, 0.90, 0.80], [0.69, 0.81, 0.88, 0.78], [0.72, 0.83, 0.93, 0.80]]
+    )
+    results = {f"split{k}_test_score": scores[:, k] for k in range(4)}
+    results |= {"mean_test_score": scores.mean(axis=1), "std_test_score": scores.std(axis=1)}
+    results["param_ccp_alpha"] = np.array([0.2, 0.1, None], object)
+    # The scores vary by .08 from fold to fold; the differences of .02 and .03 only by half of that.
+    assert pp.one_standard_error("ccp_alpha", simplest="largest")(results) == 0
+    assert pp.one_standard_error("ccp_alpha", simplest="largest", paired=True)(results) == 2
+    results["mean_test_score"] = np.array([0.80, 0.79, 0.801])
+    assert pp.one_standard_error("ccp_alpha", simplest="largest", paired=True)(results) == 0
+    one = {k: v for k, v in results.items() if not k.startswith("split") or k[5] == "0"}
+    with pytest.raises(pp.InputError, match="paired: the search has 1 fold; two or more"):
+        pp.one_standard_error("ccp_alpha", paired=True)(one)
+
+
+def test_depth_and_alpha_are_chosen_by_reports_only() -> None:
+    reports, test = reports_of(GROUPS, 11, 3_000), records_of(12, 4_000)
+    path = pp.ID3(GROUPS, "class").cost_complexity_pruning_path(reports)
+    search = GridSearchCV(
+        pp.ID3(GROUPS, "class"),
+        {"ccp_alpha": [None, *path.ccp_alphas]},
+        scoring=pp.disguised_accuracy,
+        refit=pp.one_standard_error("ccp_alpha", simplest="largest", paired=True),
+    ).fit(reports)
+    best = max(
+        pp.ID3(GROUPS, "class", ccp_alpha=a).fit(reports).score(test) for a in path.ccp_alphas
+    )
+    assert search.best_estimator_.score(test) > best - 0.03
+    # The design is the law of the reports: another one is refused, and no parameter to tune.
+    other = GridSearchCV(
+        pp.ID3(GROUPS, "class", max_depth=1),
+        {"design__theta": [[0.9, 0.7], [0.9, 0.8]]},
+        scoring=pp.disguised_accuracy,
+        refit="accuracy",
+        error_score="raise",
+    )
+    with pytest.raises(RecordsError, match="made by another design"):
+        other.fit(reports)

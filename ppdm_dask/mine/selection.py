@@ -120,7 +120,7 @@ def one_standard_error(
     Raises
     ------
     InputError
-        If the search does not vary the parameter.
+        If the search does not vary the parameter, or, for differences, has a single fold.
 
     References
     ----------
@@ -163,6 +163,8 @@ def _folds(results: Results, name: str) -> int:
 def _errors_of_differences(results: Results, name: str, best: int) -> Floats:
     """Standard errors of the mean differences from the best candidate, from those of the folds."""
     folds = _folds(results, name)
+    if folds < 2:
+        raise InputError(f"paired: the search has {folds} fold; two or more are needed", folds)
     scores = np.array([results[f"split{k}_test_{name}"] for k in range(folds)], float)
     found: Floats = (scores - scores[:, [best]]).std(axis=0, ddof=1) / math.sqrt(folds)
     return found

@@ -18,7 +18,7 @@ from ppdm_dask.files.reader import AS_FOUND, BLOCK, Reading, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.result import Estimate
-from ppdm_dask.ranges import whole
+from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import open_sources
 from ppdm_dask.survey.disguise import in_file
@@ -125,6 +125,7 @@ def mine_files(
     weights: str | None = None,
     folds: int = 5,
     seed: int = 0,
+    prune: float | None = None,
 ) -> Mined:
     """Fit a learner to files of reports, and score it by cross-validation on disguised reports.
 
@@ -142,11 +143,16 @@ def mine_files(
         Parts of the reports, each scored by a model of the others; 0 for no score.
     seed : int
         Of the division into parts.
+    prune : float, optional
+        Share of the reports that a tree is not grown on, but pruned by: a branch has to be better
+        than a leaf by a standard error.  Trees of the parts are grown and pruned alike.
 
     Raises
     ------
     DataError, RecordsError, NotInvertible, InputError
     """
+    if prune is not None:
+        real("prune", prune, 0, 1, open_ends=True)
     if folds:
         whole("folds", folds, 2)
     for name in features:
@@ -162,7 +168,9 @@ def mine_files(
     if folds:
         part = np.random.default_rng(seed).permutation(len(reports)) % folds
         scores = [
-            make().fit(reports[part != fold]).score_disguised(reports[part == fold])
+            _fitted(make(), reports[part != fold], prune, seed).score_disguised(
+                reports[part == fold]
+            )
             for fold in range(folds)
         ]
         # Folds share no report, and each weighs what it holds.
@@ -170,7 +178,21 @@ def mine_files(
         value = math.fsum(s * each.value for s, each in zip(share, scores, strict=True))
         errors = (s * each.standard_error for s, each in zip(share, scores, strict=True))
         accuracy = Estimate.single(value, math.hypot(*errors), len(reports))
-    return Mined(make().fit(reports), accuracy, reports.simulated)
+    return Mined(_fitted(make(), reports, prune, seed), accuracy, reports.simulated)
+
+
+def _fitted(learner: Any, reports: Reports, prune: float | None, seed: int) -> Classifier:
+    """A learner of reports; a tree that is pruned by some of them is grown on the others."""
+    if prune is None:
+        model: Classifier = learner.fit(reports)
+        return model
+    kept_back = round(prune * len(reports))
+    if not 0 < kept_back < len(reports):
+        raise InputError(f"prune: got {prune:g}; {len(reports)} reports have no such part", prune)
+    order = np.random.default_rng([seed, 1]).permutation(len(reports))
+    grown = learner.fit(reports[np.sort(order[kept_back:])])
+    pruned: Classifier = grown.prune(reports[np.sort(order[:kept_back])], min_z=1.0)
+    return pruned
 
 
 def regress_files(
