@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Bools, Floats, Ints, sum_rounding
+from ppdm_dask.designs.identity import Identity
 from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import ENTROPY_TIE
 from ppdm_dask.mine.evidence import ROUNDING, signed_cells
@@ -37,6 +38,7 @@ def split_z(
     column: int,
     candidates: int,
     tables: Sequence[NodeTables] | None = None,
+    clean: Counts | None = None,
 ) -> float:
     """How many standard errors a node is away from not supporting a split.
 
@@ -57,6 +59,8 @@ def split_z(
         Attributes that it was chosen from.
     tables : sequence of NodeTables, optional
         Those of the strata, where they are made already.
+    clean : array, shape (categories, classes), optional
+        Counts of the node where nothing is disguised: of 0s and 1s there is nothing more to know.
 
     Returns
     -------
@@ -67,13 +71,18 @@ def split_z(
 
     parts = []
     counts = np.zeros((evidence.codebook.shape[column], evidence.n_classes))
-    if tables is None:
-        tables = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
-    path = tuple(conditions.items())
-    for stratum, rows in zip(evidence.strata, tables, strict=True):
-        weights, first, second = rows.split_moments(path, column)
-        counts += np.tensordot(first, weights, axes=1)
-        parts.append((weights, first, second, stratum.n))
+    if clean is not None:
+        counts += clean
+        weights = np.eye(counts.size).reshape(counts.size, *counts.shape)
+        parts.append((weights, counts.ravel(), counts.ravel(), evidence.n))
+    else:
+        if tables is None:
+            tables = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
+        path = tuple(conditions.items())
+        for stratum, rows in zip(evidence.strata, tables, strict=True):
+            weights, first, second = rows.split_moments(path, column)
+            counts += np.tensordot(first, weights, axes=1)
+            parts.append((weights, first, second, stratum.n))
     size, n = counts.sum(), evidence.n
     square = sum(float(second @ w.sum(axis=(1, 2)) ** 2) for w, _, second, _ in parts)
     variance = _covariance([(w.sum(axis=(1, 2))[:, None], *rest) for w, *rest in parts])[0, 0]
@@ -278,6 +287,12 @@ def first_best(scores: Counts, tie: int | float) -> Ints:
     return position
 
 
+def _undisguised(evidence: Evidence) -> bool:
+    """Whether each record weighs 0 or 1 in every node."""
+    blocks = [block for stratum in evidence.strata for block, _ in stratum.blocks]
+    return len(evidence.strata) == 1 and all(isinstance(block, Identity) for block in blocks)
+
+
 def grow(evidence: Evidence, rules: Rules) -> Tree:
     """Grow the tree that the evidence supports."""
     features = np.array(evidence.features)
@@ -397,10 +412,18 @@ def _split(
     rows = np.arange(len(nodes))
     if rules.min_z is not None:
         candidates = np.isfinite(scores).sum(axis=1)
-        rows_of = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
+        clean = _undisguised(evidence)
+        known = None if clean else [NodeTables(s, evidence.target) for s in evidence.strata]
         z = [
-            split_z(evidence, conditions_of(path[node]), int(features[j]), int(m), rows_of)
-            for node, j, m in zip(nodes, position, candidates, strict=True)
+            split_z(
+                evidence,
+                conditions_of(path[node]),
+                int(features[j]),
+                int(candidates[i]),
+                known,
+                tables[j][i] / counter.scale if clean else None,
+            )
+            for i, (node, j) in enumerate(zip(nodes, position, strict=True))
         ]
         rows = np.flatnonzero(np.array(z) >= rules.min_z)
         counter.keep(rows)  # numbered again, as descend counts the nodes that are split

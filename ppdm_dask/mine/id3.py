@@ -19,11 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.designs.binding import check_fit
-from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_order
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.stratified import Stratified, pair_strata
-from ppdm_dask.mine.classifier import Classifier, check_inputs
+from ppdm_dask.mine.classifier import Classifier, check_inputs, undisguised
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import CRITERIA, Rules, grow
 from ppdm_dask.mine.pruning import WeakestLinks, prune_tree, subtree, weakest_links
@@ -364,7 +363,7 @@ class ID3(Classifier):
         check_is_fitted(self)
         codebook = self.tree_.codebook
         if clean and isinstance(reports, Records) and not isinstance(reports, Reports):
-            design: Design | Stratified = Identity(codebook.names, codebook.shape)
+            design: Design | Stratified = undisguised(codebook)
         else:
             design = self.design_
         found = []
