@@ -562,6 +562,8 @@ def test_scikit_learn_conventions():
         "max_depth": None,
         "min_weight": 0.0,
         "min_z": None,
+        "criterion": "information_gain",
+        "ccp_alpha": None,
     }
     fresh = clone(model).set_params(max_depth=1)
     for name in ("predict", "predict_proba", "score", "score_disguised", "prune"):

@@ -137,6 +137,28 @@ def id3(
             min=0, metavar="Z", help="Standard errors that a split needs.", show_default="none"
         ),
     ] = None,
+    criterion: Annotated[
+        Literal["information-gain", "gain-ratio"],
+        typer.Option(help="What the attribute of a split has most of."),
+    ] = "information-gain",
+    ccp_alpha: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="A",
+            help="Prune leaves that bring less than this share of right answers.",
+            show_default="none",
+        ),
+    ] = None,
+    prune: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Share of the reports kept back to prune branches that are not better than a "
+            "leaf by a standard error.",
+            show_default="none",
+        ),
+    ] = None,
     folds: Folds = 5,
     seed: Seed = 0,
     picture: Picture = None,
@@ -145,9 +167,14 @@ def id3(
 ) -> None:
     """Fit a decision tree, ID3, to reports."""
     kind: Callable[..., Any] = partial(
-        pp.ID3, max_depth=max_depth, min_weight=min_weight, min_z=min_z
+        pp.ID3,
+        max_depth=max_depth,
+        min_weight=min_weight,
+        min_z=min_z,
+        criterion=criterion.replace("-", "_"),
+        ccp_alpha=ccp_alpha,
     )
-    options = {"folds": folds, "seed": seed, "combine": combine}
+    options = {"folds": folds, "seed": seed, "combine": combine, "prune": prune}
     given = _Given(files, codebook, design, clean or [])
     _mine(kind, given, out, target, features, picture, options, force, as_json)
 

@@ -25,6 +25,8 @@ from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype, tabl
 from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
+from ppdm_dask.designs.parameters import MOST_CELLS
+from ppdm_dask.designs.product import Product
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.owners import Owners
@@ -47,6 +49,14 @@ ENUMERATED = 1 << 20
 """Evaluations of the classifier up to which the sum over the truth is exact."""
 
 DRAWS = 32
+
+
+def undisguised(codebook: Codebook) -> Design:
+    """The design of clean records, in blocks of one attribute where it would be too large."""
+    if math.prod(codebook.shape) <= MOST_CELLS:
+        return Identity(codebook.names, codebook.shape)
+    pairs = zip(codebook.names, codebook.shape, strict=True)
+    return Product([Identity(name, [size]) for name, size in pairs])
 
 
 def score_disguised(
@@ -278,7 +288,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if design is None:
             design = getattr(reports, "design", None)
         if design is None and isinstance(reports, Records) and not isinstance(reports, Reports):
-            design = Identity(reports.codebook.names, reports.codebook.shape)
+            design = undisguised(reports.codebook)
         if target is None and book is not None:
             target = book.target
         if design is None:

@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Bools, Floats, Ints, sum_rounding
+from ppdm_dask.designs.identity import Identity
+from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import ENTROPY_TIE
 from ppdm_dask.mine.evidence import ROUNDING, signed_cells
 from ppdm_dask.mine.rows import Conjunction, NodeTables
 from ppdm_dask.mine.tree import Tree, check_depth, mean_entropy
 from ppdm_dask.ranges import real
+from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.mine.evidence import Conditions, Evidence, SignedCells
@@ -35,6 +38,7 @@ def split_z(
     column: int,
     candidates: int,
     tables: Sequence[NodeTables] | None = None,
+    clean: Counts | None = None,
 ) -> float:
     """How many standard errors a node is away from not supporting a split.
 
@@ -55,6 +59,8 @@ def split_z(
         Attributes that it was chosen from.
     tables : sequence of NodeTables, optional
         Those of the strata, where they are made already.
+    clean : array, shape (categories, classes), optional
+        Counts of the node where nothing is disguised: of 0s and 1s there is nothing more to know.
 
     Returns
     -------
@@ -65,19 +71,25 @@ def split_z(
 
     parts = []
     counts = np.zeros((evidence.codebook.shape[column], evidence.n_classes))
-    if tables is None:
-        tables = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
-    path = tuple(conditions.items())
-    for stratum, rows in zip(evidence.strata, tables, strict=True):
-        weights, first, second = rows.split_moments(path, column)
-        counts += np.tensordot(first, weights, axes=1)
-        parts.append((weights, first, second, stratum.n))
+    if clean is not None:
+        counts += clean
+        weights = np.eye(counts.size).reshape(counts.size, *counts.shape)
+        parts.append((weights, counts.ravel(), counts.ravel(), evidence.n))
+    else:
+        if tables is None:
+            tables = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
+        path = tuple(conditions.items())
+        for stratum, rows in zip(evidence.strata, tables, strict=True):
+            weights, first, second = rows.split_moments(path, column)
+            counts += np.tensordot(first, weights, axes=1)
+            parts.append((weights, first, second, stratum.n))
     size, n = counts.sum(), evidence.n
     square = sum(float(second @ w.sum(axis=(1, 2)) ** 2) for w, _, second, _ in parts)
     variance = _covariance([(w.sum(axis=(1, 2))[:, None], *rest) for w, *rest in parts])[0, 0]
-    if not size > sum_rounding(square, n) or not variance >= 0:
+    if not size > sum_rounding(square, n) or math.isnan(variance):
         return 0.0
-    present = size / math.sqrt(variance) if variance else math.inf
+    # All weights of the root are 1: what is left of their variance is rounding, of either sign.
+    present = size / math.sqrt(variance) if variance > 0 else math.inf
     by_value, by_class = counts.sum(axis=1) / size, counts.sum(axis=0) / size
     # In the node the weights of a row sum to `own`; the linearised contrasts sum to the contrasts.
     contrasts = []
@@ -119,9 +131,12 @@ def _covariance(parts: Sequence[tuple[Floats, Floats, Floats, int]]) -> Floats:
     return matrix
 
 
+CRITERIA = ("information_gain", "gain_ratio")
+
+
 @dataclass(frozen=True)
 class Rules:
-    """When to stop; the parameters of :class:`ppdm_dask.mine.ID3`.
+    """How to split and when to stop; the parameters of :class:`ppdm_dask.mine.ID3`.
 
     Raises
     ------
@@ -132,9 +147,15 @@ class Rules:
     max_depth: int | None = None
     min_weight: float = 0.0
     min_z: float | None = None
+    criterion: str = CRITERIA[0]
 
     def __post_init__(self) -> None:
         check_depth(self.max_depth)
+        if self.criterion not in CRITERIA:
+            raise InputError(
+                f"criterion: got {given(self.criterion)}; one of {listed(CRITERIA)} is needed",
+                self.criterion,
+            )
         real("min_weight", self.min_weight, 0)
         if self.min_z is not None:
             real("min_z", self.min_z, 0)
@@ -260,14 +281,16 @@ def conditions_of(path: Ints) -> dict[int, int]:
     return {int(c): int(path[c]) for c in np.flatnonzero(path >= 0)}
 
 
-def first_best(scores: Counts, tie: int | float, *, largest: bool) -> Ints:
-    """Position of the best score of each row; within `tie` of it, the one that comes first."""
-    if largest:
-        near = scores >= scores.max(axis=1, keepdims=True) - tie
-    else:
-        near = scores <= scores.min(axis=1, keepdims=True) + tie
-    position: Ints = np.argmax(near, axis=1)
+def first_best(scores: Counts, tie: int | float) -> Ints:
+    """Position of the largest score of each row; within `tie` of it, the one that comes first."""
+    position: Ints = np.argmax(scores >= scores.max(axis=1, keepdims=True) - tie, axis=1)
     return position
+
+
+def _undisguised(evidence: Evidence) -> bool:
+    """Whether each record weighs 0 or 1 in every node."""
+    blocks = [block for stratum in evidence.strata for block, _ in stratum.blocks]
+    return len(evidence.strata) == 1 and all(isinstance(block, Identity) for block in blocks)
 
 
 def grow(evidence: Evidence, rules: Rules) -> Tree:
@@ -287,13 +310,15 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
     start = 0  # number of the level's first node
     while len(counts):
         positive = counts > counter.tolerance
-        majority = first_best(counts, counter.tolerance, largest=True)
+        majority = first_best(counts, counter.tolerance)
         label = np.where(positive.any(axis=1), majority, inherited)
         going = (positive.sum(axis=1) > 1) & (path[:, features] < 0).any(axis=1)
         going &= np.maximum(counts, 0).sum(axis=1) >= rules.min_weight * counter.scale
         if rules.max_depth is not None and len(levels) >= rules.max_depth:
             going[:] = False
-        chosen, best, children = _split(counter, evidence, np.flatnonzero(going), path, rules)
+        chosen, best, children = _split(
+            counter, evidence, np.flatnonzero(going), counts, path, rules
+        )
         nodes = np.flatnonzero(chosen >= 0)
         width = shape[chosen[nodes]]
         first = np.cumsum(width) - width
@@ -326,8 +351,33 @@ def grow(evidence: Evidence, rules: Rules) -> Tree:
     )
 
 
+def gain_ratio(gain: Floats, split: Floats) -> Floats:
+    """Gain in proportion to the entropy of the split, of the attributes that gain enough.
+
+    These are the attributes whose gain is that of the mean at least: where a split is almost no
+    split, the ratio is large for nothing.  [Quinlan]_, p. 101.
+
+    Parameters
+    ----------
+    gain, split : array, shape (nodes, features)
+        Information gain, -inf where an attribute is no candidate, and entropy of the split, in
+        nats.  Under a disguise a gain may be negative.
+
+    Returns
+    -------
+    array, shape (nodes, features)
+        0 for an attribute with a single category in the node; -inf for those left out.
+    """
+    candidate = np.isfinite(gain)
+    mean = np.where(candidate, gain, 0).sum(axis=1) / np.maximum(candidate.sum(axis=1), 1)
+    ratio = np.zeros(gain.shape)
+    np.divide(gain, split, out=ratio, where=candidate & (split > ENTROPY_TIE))
+    found: Floats = np.where(candidate & (gain >= mean[:, None] - ENTROPY_TIE), ratio, -np.inf)
+    return found
+
+
 def _split(
-    counter: Counter, evidence: Evidence, nodes: Ints, path: Ints, rules: Rules
+    counter: Counter, evidence: Evidence, nodes: Ints, counts: Counts, path: Ints, rules: Rules
 ) -> tuple[Ints, Floats, Counts]:
     """Split the nodes of a level that go on; the counter then stands at the next level.
 
@@ -350,14 +400,30 @@ def _split(
     tables = counter.split(wanted)
     for j, table in enumerate(tables):
         scores[wanted[:, j], j] = mean_entropy(table[wanted[:, j]])
-    position = first_best(scores, ENTROPY_TIE, largest=False)
+    merit = -scores
+    if rules.criterion == "gain_ratio":
+        splits = np.zeros(scores.shape)
+        for j, table in enumerate(tables):
+            # Entropy of the categories, whose sizes are those of the clipped counts.
+            splits[:, j] = mean_entropy(np.maximum(table, 0).sum(axis=2)[:, None, :])
+        gain = mean_entropy(counts[nodes][:, None, :])[:, None] - scores
+        merit = gain_ratio(gain, splits)
+    position = first_best(merit, ENTROPY_TIE)
     rows = np.arange(len(nodes))
     if rules.min_z is not None:
         candidates = np.isfinite(scores).sum(axis=1)
-        rows_of = [NodeTables(stratum, evidence.target) for stratum in evidence.strata]
+        clean = _undisguised(evidence)
+        known = None if clean else [NodeTables(s, evidence.target) for s in evidence.strata]
         z = [
-            split_z(evidence, conditions_of(path[node]), int(features[j]), int(m), rows_of)
-            for node, j, m in zip(nodes, position, candidates, strict=True)
+            split_z(
+                evidence,
+                conditions_of(path[node]),
+                int(features[j]),
+                int(candidates[i]),
+                known,
+                tables[j][i] / counter.scale if clean else None,
+            )
+            for i, (node, j) in enumerate(zip(nodes, position, strict=True))
         ]
         rows = np.flatnonzero(np.array(z) >= rules.min_z)
         counter.keep(rows)  # numbered again, as descend counts the nodes that are split

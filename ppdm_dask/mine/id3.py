@@ -7,27 +7,28 @@ validation records.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.designs.binding import check_fit
-from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_order
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.owners import pair_strata, scored, weights_of
 from ppdm_dask.inference.stratified import Stratified
-from ppdm_dask.mine.classifier import Classifier, check_inputs
+from ppdm_dask.mine.classifier import Classifier, check_inputs, undisguised
 from ppdm_dask.mine.evidence import Evidence
-from ppdm_dask.mine.growth import Rules, grow
-from ppdm_dask.mine.tree import Tree, accuracy, from_arrays, node_counts, to_arrays
+from ppdm_dask.mine.growth import CRITERIA, Rules, grow
+from ppdm_dask.mine.pruning import WeakestLinks, prune_tree, subtree, weakest_links
+from ppdm_dask.mine.tree import Tree, accuracy, from_arrays, to_arrays
+from ppdm_dask.ranges import real
 from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
@@ -37,61 +38,6 @@ if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
 __all__ = ["ID3"]
-
-
-def prune_tree(tree: Tree, validation: Evidence) -> Tree:
-    """Cut every branch that does not beat a leaf in its place.
-
-    From the bottom up, a node becomes a leaf unless its branch, pruned already, predicts more of
-    the validation records correctly than the node's own label.  Under a disguise these numbers are
-    estimated by event weights, w(leaf and class = label), so that one may be negative.
-
-    Parameters
-    ----------
-    tree : Tree
-    validation : Evidence
-        Records or reports that the tree was not grown on, over the same attributes.
-    """
-    found = node_counts(tree, validation)
-    as_leaf = found.counts[np.arange(len(tree)), tree.label]
-    below = np.zeros_like(as_leaf)
-    inner = tree.attribute >= 0
-    cut = ~inner
-    for node in range(len(tree) - 1, -1, -1):
-        # Children stand behind their parents, so that `below` is complete here.
-        cut[node] |= bool(as_leaf[node] >= below[node] - found.tolerance)
-        if node:
-            below[tree.parent[node]] += as_leaf[node] if cut[node] else below[node]
-    return _subtree(tree, cut)
-
-
-def _subtree(tree: Tree, cut: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Tree:
-    """The tree whose leaves are the nodes that are cut, and what lies above them."""
-    kept = np.zeros(len(tree), dtype=bool)
-    kept[0] = True
-    for node in range(1, len(tree)):
-        above = tree.parent[node]
-        kept[node] = kept[above] and not cut[above]
-    nodes = np.flatnonzero(kept)
-    number = np.cumsum(kept) - 1
-    leaf = cut[nodes]
-    parent, first = tree.parent[nodes], tree.first_child[nodes]
-    pruned = replace(
-        tree,
-        attribute=np.where(leaf, -1, tree.attribute[nodes]),
-        first_child=np.where(leaf, -1, number[first]),
-        parent=np.where(parent < 0, -1, number[parent]),
-        category=tree.category[nodes],
-        depth=tree.depth[nodes],
-        counts=tree.counts[nodes],
-        negative=tree.negative[nodes],
-        label=tree.label[nodes],
-        score=np.where(leaf, np.nan, tree.score[nodes]),
-    )
-    if tree.evidence is None:
-        # A tree that travelled has no reports to compute them from again.
-        pruned.__dict__["standard_error"] = tree.standard_error[nodes]
-    return pruned
 
 
 class ID3(Classifier):
@@ -116,7 +62,16 @@ class ID3(Classifier):
         A node is split only where its data are so many standard errors away from not supporting the
         split: its estimated size from 0, and class and attribute from independence, by a Wald test
         whose p-value is multiplied by the number of attributes to choose from
-        (:func:`ppdm_dask.mine.growth.split_z`).  None, the default, is the paper's algorithm.
+        (:func:`ppdm_dask.mine.growth.split_z`); 1.96 asks for significance at 5 %.  None, the
+        default, is the paper's algorithm.
+    criterion : {"information_gain", "gain_ratio"}
+        What the attribute that splits a node has most of.  The gain ratio favours attributes of
+        many categories less (:func:`ppdm_dask.mine.growth.gain_ratio`).
+    ccp_alpha : float, optional
+        Share of right answers that each leaf has to bring: of the pruned trees, the smallest one
+        with the least estimated error plus `ccp_alpha` times its leaves is kept
+        (:func:`ppdm_dask.mine.pruning.weakest_links`).  None, the default, prunes nothing; 0 only
+        branches that bring nothing on the training reports.
 
     Attributes
     ----------
@@ -139,7 +94,7 @@ class ID3(Classifier):
 
     Notes
     -----
-    *Choice.*  Let ``w_vc`` be the count of class c where the attribute is v,
+    *Choice by gain.*  Let ``w_vc`` be the count of class c where the attribute is v,
     ``n_vc = max(0, w_vc)``, ``n_v = sum_c n_vc`` and ``H_v`` the entropy of ``n_vc / n_v``.  Of the
     attributes not yet on the path, the one with the least ``sum_v n_v H_v / sum_v n_v`` splits the
     node: it has the largest gain, Eq. (10) of [ZhanDu]_.  Values within 1e-10 nats of the best tie,
@@ -175,12 +130,16 @@ class ID3(Classifier):
         max_depth: int | None = None,
         min_weight: float = 0.0,
         min_z: float | None = None,
+        criterion: str = CRITERIA[0],
+        ccp_alpha: float | None = None,
     ) -> None:
         self.design = design
         self.target = target
         self.max_depth = max_depth
         self.min_weight = min_weight
         self.min_z = min_z
+        self.criterion = criterion
+        self.ccp_alpha = ccp_alpha
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to reports, which hold the target, or to undisguised columns and classes.
@@ -240,7 +199,9 @@ class ID3(Classifier):
             raise RecordsError("ID3 needs at least one attribute besides the target", names)
 
     def _fit(self, evidence: Evidence) -> Self:
-        rules = Rules(self.max_depth, self.min_weight, self.min_z)
+        rules = Rules(self.max_depth, self.min_weight, self.min_z, self.criterion)
+        if self.ccp_alpha is not None:
+            real("ccp_alpha", self.ccp_alpha, 0)
         codebook = evidence.codebook
         for stratum in evidence.strata:
             stratum.design.require_inverse()
@@ -248,8 +209,41 @@ class ID3(Classifier):
         self._fitted_to(codebook.names[c] for c in evidence.features)
         self.categories_ = {name: codebook[name].categories for name in codebook.names}
         self.n_reports_ = evidence.n
-        self._set_tree(grow(evidence, rules))
+        tree = grow(evidence, rules)
+        if self.ccp_alpha is not None:
+            tree = subtree(tree, weakest_links(tree).cut(self.ccp_alpha))
+        self._set_tree(tree)
         return self
+
+    def cost_complexity_pruning_path(self, X: Any, y: Any = None) -> Bunch:
+        """The trees that `ccp_alpha` can give, from the largest to the root on its own.
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, shape (trees,), from 0 on; ``errors``, the estimated share of the
+            training reports that each tree gets wrong, which flatters large trees and may be
+            negative; ``leaves``.
+
+        Examples
+        --------
+        >>> import ppdm_dask as pp
+        >>> frame = pp.datasets.load("breast-cancer")
+        >>> book = pp.Codebook.from_toml(pp.resources.codebook_path("breast-cancer"))
+        >>> records = book.binarise(frame, "midrange").encode(frame)
+        >>> path = pp.ID3(target="class").cost_complexity_pruning_path(records)
+        >>> path.leaves[-1]
+        1
+        >>> len(pp.ID3(target="class", ccp_alpha=path.ccp_alphas[-2]).fit(records).tree_.leaves)
+        2
+        """
+        found: WeakestLinks = weakest_links(clone(self).set_params(ccp_alpha=None).fit(X, y).tree_)
+        return Bunch(ccp_alphas=found.alphas, errors=found.errors, leaves=found.leaves)
 
     def _set_tree(self, tree: Tree) -> None:
         self.tree_ = tree
@@ -338,27 +332,31 @@ class ID3(Classifier):
         evidence = self._other_evidence(reports)
         return accuracy(self.tree_, evidence)
 
-    def prune(self, validation: Records | Sequence[Records]) -> Self:
-        """Prune by the error on validation records; see :func:`ppdm_dask.mine.id3.prune_tree`.
+    def prune(self, validation: Records | Sequence[Records], min_z: float = 0.0) -> Self:
+        """Prune by validation records; see :func:`ppdm_dask.mine.pruning.prune_tree`.
 
         Parameters
         ----------
         validation : Records, Reports, or one of these a stratum under a stratified design
             ``Reports`` are taken to be disguised by the model's design, ``Records`` to be clean;
             neither may be among the training reports.
+        min_z : float
+            Standard errors by which a branch has to be better than a leaf in its place: with 1, the
+            rule of one standard error.
 
         Returns
         -------
         ID3
             A new, fitted model; this one stays as it is.
         """
+        real("min_z", min_z, 0)
         evidence = self._other_evidence(validation, clean=True)
         pruned = clone(self)
         same = ("classes_", "features_", "n_features_in_", "categories_", "n_reports_")
-        for name in (*same, "feature_names_in_", "design_", "target_", "_columns"):
+        for name in (*same, "feature_names_in_", "design_", "target_", "codebook_", "_columns"):
             if hasattr(self, name):
                 setattr(pruned, name, getattr(self, name))
-        pruned._set_tree(prune_tree(self.tree_, evidence))
+        pruned._set_tree(prune_tree(self.tree_, evidence, min_z))
         return pruned  # type: ignore[no-any-return]
 
     def _other_evidence(
@@ -368,7 +366,7 @@ class ID3(Classifier):
         check_is_fitted(self)
         codebook = self.tree_.codebook
         if clean and isinstance(reports, Records) and not isinstance(reports, Reports):
-            design: Design | Stratified = Identity(codebook.names, codebook.shape)
+            design: Design | Stratified = undisguised(codebook)
         else:
             design = self.design_
             reports = scored(design, reports)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.result import Estimate
@@ -93,7 +94,7 @@ def disguised_accuracy(estimator: Any, X: Any, y: None = None) -> dict[str, floa
 
 
 def one_standard_error(
-    parameter: str, score: str = "accuracy", *, simplest: str = "smallest"
+    parameter: str, score: str = "accuracy", *, simplest: str = "smallest", paired: bool = False
 ) -> Callable[[Results], int]:
     """Rule for ``refit=`` of a search: the simplest model within one standard error of the best.
 
@@ -104,20 +105,26 @@ def one_standard_error(
     Parameters
     ----------
     parameter : str
-        The parameter that says how complex a model is: ``max_depth``, ``tree__max_depth``.
+        The parameter that says how complex a model is: ``max_depth``, ``tree__max_depth``, or, with
+        ``simplest="largest"``, ``ccp_alpha``.
     score : str
         Name of the score; of a search with a single score it is not looked at.
     simplest : {"smallest", "largest"}
-        Which of its values is the simplest model; None is the largest of all.
+        Which of its values is the simplest model; None, no limit, is never simpler than another.
+    paired : bool
+        Whether a model has to be within one standard error of its own difference from the best,
+        which the folds' differences give.  Models are scored on the same reports, whose noise is
+        common to them, so that this error is smaller: the plain rule may give away as much accuracy
+        as the best score is uncertain.
 
     Raises
     ------
     InputError
-        If the search does not vary the parameter.
+        If the search does not vary the parameter, or, for differences, has a single fold.
 
     References
     ----------
-    Section 3.4.3 of Breiman, Friedman, Olshen and Stone, Classification and Regression Trees, 1984.
+    Section 3.4.3 of [Breiman]_.
     """
     if simplest not in ("smallest", "largest"):
         raise InputError(
@@ -136,19 +143,36 @@ def one_standard_error(
         name = score if f"mean_test_{score}" in results else "score"
         means = np.asarray(results[f"mean_test_{name}"], float)
         best = int(np.nanargmax(means))
-        bound = means[best] - _error_of_mean(results, name, best)
-        sizes = np.array([math.inf if value is None else float(value) for value in values])
-        order = sizes if simplest == "smallest" else -sizes
+        if paired:
+            errors = _errors_of_differences(results, name, best)
+        else:
+            errors = np.full(len(means), _error_of_mean(results, name, best))
+        sign = 1 if simplest == "smallest" else -1
+        order = [math.inf if value is None else sign * float(value) for value in values]
         # Of equally simple ones the better.
-        inside = [i for i in range(len(means)) if means[i] >= bound]
+        inside = [i for i in range(len(means)) if means[i] >= means[best] - errors[i]]
         return min(inside, key=lambda i: (order[i], -means[i]))
 
     return choose
 
 
+def _folds(results: Results, name: str) -> int:
+    return sum(1 for key in results if key.startswith("split") and key.endswith(f"_test_{name}"))
+
+
+def _errors_of_differences(results: Results, name: str, best: int) -> Floats:
+    """Standard errors of the mean differences from the best candidate, from those of the folds."""
+    folds = _folds(results, name)
+    if folds < 2:
+        raise InputError(f"paired: the search has {folds} fold; two or more are needed", folds)
+    scores = np.array([results[f"split{k}_test_{name}"] for k in range(folds)], float)
+    found: Floats = (scores - scores[:, [best]]).std(axis=0, ddof=1) / math.sqrt(folds)
+    return found
+
+
 def _error_of_mean(results: Results, name: str, candidate: int) -> float:
     """Standard error of a candidate's mean score over the folds."""
-    folds = sum(1 for key in results if key.startswith("split") and key.endswith(f"_test_{name}"))
+    folds = _folds(results, name)
     errors = [results.get(f"split{k}_test_standard_error") for k in range(folds)]
     if all(each is not None for each in errors):
         return math.hypot(*(float(each[candidate]) for each in errors)) / folds  # type: ignore[index]

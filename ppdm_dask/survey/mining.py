@@ -21,7 +21,7 @@ from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate
-from ppdm_dask.ranges import whole
+from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import open_sources
 from ppdm_dask.survey.disguise import in_file
@@ -134,6 +134,7 @@ def mine_files(
     combine: str = "sum",
     folds: int = 5,
     seed: int = 0,
+    prune: float | None = None,
 ) -> Mined:
     """Fit a learner to files of reports, and score it by cross-validation on disguised reports.
 
@@ -154,11 +155,16 @@ def mine_files(
         Parts of the reports of each owner, each scored by a model of the others; 0 for no score.
     seed : int
         Of the division into parts.
+    prune : float, optional
+        Share of the reports that a tree is not grown on, but pruned by: a branch has to be better
+        than a leaf by a standard error.  Trees of the parts are grown and pruned alike.
 
     Raises
     ------
     DataError, RecordsError, NotInvertible, InputError
     """
+    if prune is not None:
+        real("prune", prune, 0, 1, open_ends=True)
     if folds:
         whole("folds", folds, 2)
     for name in features:
@@ -176,9 +182,9 @@ def mine_files(
         n, draw = sum(sizes), np.random.default_rng(seed)
         part = [draw.permutation(size) % folds for size in sizes]
         scores = [
-            make()
-            .fit(_of(reports, [each != fold for each in part]))
-            .score_disguised(_of(reports, [each == fold for each in part]))
+            _fitted(
+                make(), _of(reports, [each != fold for each in part]), prune, seed
+            ).score_disguised(_of(reports, [each == fold for each in part]))
             for fold in range(folds)
         ]
         # Folds share no report, and each weighs what it holds.
@@ -186,14 +192,34 @@ def mine_files(
         value = math.fsum(s * each.value for s, each in zip(share, scores, strict=True))
         errors = (s * each.standard_error for s, each in zip(share, scores, strict=True))
         accuracy = Estimate.single(value, math.hypot(*errors), n)
-    return Mined(make().fit(reports), accuracy, reports.simulated, sizes)
+    return Mined(_fitted(make(), reports, prune, seed), accuracy, reports.simulated, sizes)
 
 
-def _of(reports: Reports | Owners, chosen: Sequence[npt.NDArray[np.bool_]]) -> Any:
-    """Some of the records of each owner."""
+def _of(reports: Reports | Owners, chosen: Sequence[npt.NDArray[Any]]) -> Any:
+    """Some of the records of each owner, by position or mask."""
     if isinstance(reports, Owners):
         return reports.replaced(one[rows] for one, rows in zip(reports, chosen, strict=True))
     return reports[chosen[0]]
+
+
+def _fitted(learner: Any, reports: Reports | Owners, prune: float | None, seed: int) -> Classifier:
+    """A learner of reports; a tree that is pruned by some of them is grown on the others."""
+    if prune is None:
+        model: Classifier = learner.fit(reports)
+        return model
+    sizes = tuple(map(len, reports if isinstance(reports, Owners) else [reports]))
+    kept_back = [round(prune * size) for size in sizes]
+    for kept, size in zip(kept_back, sizes, strict=True):
+        if not 0 < kept < size:
+            raise InputError(f"prune: got {prune:g}; {size} reports have no such part", prune)
+    draw = np.random.default_rng([seed, 1])
+    orders = [draw.permutation(size) for size in sizes]
+    both = list(zip(orders, kept_back, strict=True))
+    grown = learner.fit(_of(reports, [np.sort(order[kept:]) for order, kept in both]))
+    pruned: Classifier = grown.prune(
+        _of(reports, [np.sort(order[:kept]) for order, kept in both]), min_z=1.0
+    )
+    return pruned
 
 
 def regress_files(
