@@ -352,6 +352,12 @@ MADE = [
 ELSEWHERE = {
     "Disguise": "test_selection.py",
     "GLM": "test_regression.py",
+    "Owners": "test_owners.py",
+    "Stratified": "test_owners.py and test_stages.py",
+    "TwoStage": "test_stages.py",
+    "device_design": "test_lattice.py",
+    "regret": "test_robust.py",
+    "robust_design": "test_robust.py",
     "association_rules": "test_rules.py",
     "evaluate": "test_evaluation.py",
     "item_count": "test_field_answers.py",
