@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -19,7 +19,7 @@ from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.data.partitioned import opened
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.errors import InputError
-from ppdm_dask.inference import Estimate, estimate
+from ppdm_dask.inference import Estimate, estimate, invert
 from ppdm_dask.inference.laws import CARRIERS
 from ppdm_dask.inference.proportions import design_of
 from ppdm_dask.inference.tables import ContingencyTable, along_blocks
@@ -161,7 +161,8 @@ class _Table:
 
     @cached_property
     def error(self) -> Floats:
-        return _finite(self.estimate.standard_error.values)
+        variance = np.asarray(self.estimate.variance, float)
+        return np.where(np.isfinite(variance), np.sqrt(np.maximum(variance, 0.0)), np.inf)
 
 
 def association_rules(
@@ -256,9 +257,12 @@ def association_rules(
         if not bounds:
             break
         for subset, counted in tables_of(reports, made, bounds):
-            found = estimate(counted, subset, design=made)
-            upper = found.values + z * _finite(found.standard_error.values)
-            tables[subset] = _Table(counted, found, np.minimum(bounds[subset], upper))
+            # A table of just these attributes need not be inverted twice.
+            same = counted.attributes == subset
+            found = invert(counted, made) if same else estimate(counted, subset, design=made)
+            table = _Table(counted, found, bounds[subset])
+            upper = found.values + z * table.error
+            tables[subset] = replace(table, most=np.minimum(table.most, upper))
     supports: dict[Items, tuple[float, float]] = {}
     labels = {name: book[name].categories for name in order}
     groups: list[_Found] = []
@@ -287,11 +291,6 @@ def association_rules(
     told.sort(key=lambda rule: (math.isnan(rule.q), rule.q, -rule.confidence, -rule.support))
     n = next(iter(tables.values())).estimate.n
     return Rules(tuple(told), supports, n, len(adjusted), len(tables))
-
-
-def _finite(error: Any) -> Floats:
-    found = np.asarray(error, float)
-    return np.where(np.isfinite(found), found, np.inf)
 
 
 def _simultaneous(level: float, sizes: list[int], max_length: int) -> float:

@@ -19,6 +19,7 @@ from .mining import mine_files as mine_files
 from .mining import predict_file as predict_file
 from .mining import regress_files as regress_files
 from .mining import reports_of as reports_of
+from .mining import rules_of_files as rules_of_files
 from .parts import MANIFEST as MANIFEST
 from .parts import Sources as Sources
 from .plan import Plan as Plan
