@@ -124,9 +124,9 @@ def test_the_kernel_counts_as_its_plain_twin(n: int) -> None:
 
 
 def test_reports_that_are_not_counted_are_refused_by_name(answers: pd.DataFrame) -> None:
-    sets = pp.Product([pp.UnaryEncoding("c", 3, epsilon=2.0), pp.Warner("a", 0.9)])
+    sets = pp.Product([pp.designs.UnaryEncoding("c", 3, epsilon=2.0), pp.Warner("a", 0.9)])
     reports = sets.bind(BOOK).disguise(BOOK.encode(answers), pp.Stream.from_seed(2))
-    with pytest.raises(pp.InputError, match="reports of c are sets of categories"):
+    with pytest.raises(pp.InputError, match="reports of 'c' are sets of categories"):
         pp.association_rules(reports)
     assert len(pp.association_rules(reports, attributes=["a", "b"], min_support=0.01)) > 0
     weighted = BOOK.encode(answers).surveyed_by(weights=np.arange(1.0, 3_001.0))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.arrays import Ints, Words
-from ppdm_dask.data.partitioned import PartitionedReports
+from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs.base import row_major
 from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import InputError
@@ -19,7 +19,8 @@ from ppdm_dask.inference.tables import ContingencyTable, require_table
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook, Records
+    from ppdm_dask.data.codebook import Codebook
+    from ppdm_dask.data.partitioned import PartitionedReports
     from ppdm_dask.designs.base import Design
 
 __all__ = ["tables_of"]
@@ -70,10 +71,10 @@ def tables_of(
         return
     book = reports.codebook
     design = bound_to(reports, design)
-    partitioned = isinstance(reports, PartitionedReports)
+    partitioned = not isinstance(reports, Records)
     for chosen in _passes(design, book, sets):
         part = partial(_counted, layout=chosen)
-        counts: Ints = reports.reduce(part) if partitioned else part(reports)
+        counts: Ints = part(reports) if isinstance(reports, Records) else reports.reduce(part)
         digest = getattr(reports, "design_digest", design.digest if partitioned else "")
         simulated = bool(getattr(reports, "simulated", False))
         for i, (names, over) in enumerate(zip(chosen.sets, chosen.over, strict=True)):

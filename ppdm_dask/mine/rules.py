@@ -470,9 +470,10 @@ def _tested(
         """Of x both + y first + z second."""
         total = x * x * squares[0] + y * y * squares[1] + z * z * squares[2]
         total = total + 2 * (x * y * cross[0] + x * z * cross[1] + y * z * cross[2])
-        return np.sqrt(np.maximum(total, 0.0))
+        return np.asarray(np.sqrt(np.maximum(total, 0.0)))
 
     c, lift = both / p_first, both / (p_first * p_second)
+    by: tuple[Floats | float, Floats | float, Floats | float]
     if test == "confidence":
         effect, by = both - confidence * p_first, (1.0, -confidence, 0.0)
     else:
@@ -521,7 +522,9 @@ def _p_values(
         if test == "confidence":
             p[few], laws = mean_p(u[few], known.counts)
         else:
-            exact = [independence_p(*(w[i] for w in three), known.counts) for i in few]
+            exact = [
+                independence_p(three[0][i], three[1][i], three[2][i], known.counts) for i in few
+            ]
             p[few], laws = [each for each, _ in exact], [law for _, law in exact]
         for i, law in zip(few, laws, strict=True):
             how[i] = law
