@@ -211,6 +211,7 @@ LATE = frozenset(
         ("experiments.sweep", "experiments.sweep.plan"),
         ("experiments.samples", "kernels.draws"),
         ("experiments.sweep.plan", "experiments.sweep.engines"),
+        ("mine.itemsets", "kernels.itemsets"),
         ("mine.rows", "kernels.tables"),
         ("mine.tree", "drawing.style"),
         ("perturb.aibr", "kernels.aibr"),

@@ -92,7 +92,7 @@ def audit(
         say(f"{subject.name}: {subject.prior}")
         print_rows(["measure", "value", "in words"], rows, right=(1,))
         say()
-    print_lines(each.sentence for each in (*certain, *far))
+    print_lines([*(each.sentence for each in certain), *(each.sentence for each in far)])
     if any(each.degree in ("nearly", "likely") for each in certain):
         say("what is likely is so where each answer was equally likely before")
     say("epsilon and gamma hold for any prior; the others for the prior that is named")

@@ -14,6 +14,7 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli.options import (
+    Cluster,
     CodebookFile,
     Data,
     Decimal,
@@ -21,6 +22,7 @@ from ppdm_dask.cli.options import (
     Encoding,
     Force,
     Json,
+    PartWorkers,
     Sheet,
     Sources,
     Split,
@@ -290,6 +292,8 @@ def rules(
             metavar="P", help="Largest expected share of false rules.", show_default="all rules"
         ),
     ] = None,
+    workers: PartWorkers = 0,
+    cluster: Cluster = None,
     spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     as_json: Json = False,
@@ -298,22 +302,26 @@ def rules(
     given = _Given(files, codebook, design, clean or [])
     require_new(out, force, given.inputs, (".csv", ".json"))
     book, plan, opened = given.open()
-    reports = opened.load(book, named(over, book.names) or opened.common(book))
+    place = pp.cluster.Place(workers, cluster)
     try:
-        found = pp.association_rules(
-            reports,
-            None if given.clean else plan,
-            min_support=min_support,
-            min_confidence=min_confidence,
-            max_length=max_length,
-            test=test,
-            fdr=fdr,
-        )
+        with place.client() as client:
+            found = pp.survey.rules_of_files(
+                opened,
+                book,
+                plan,
+                named(over, book.names) or None,
+                client=client,
+                min_support=min_support,
+                min_confidence=min_confidence,
+                max_length=max_length,
+                test=test,
+                fdr=fdr,
+            )
     except InputError as error:
         head, colon, rest = str(error).partition(":")
         said = f"--{head.replace('_', '-')}{colon}{rest}" if head in OF_RULES else str(error)
         raise InputError(said, error.subject) from None
-    document = _document(found, reports.simulated)
+    document = _document(found, opened.simulated)
     if out is not None and ending(out) == ".json":
         pp.files.write_text(out, json.dumps(document, indent=1) + "\n")
     elif out is not None:
@@ -333,18 +341,20 @@ def rules(
                 f"{x:.4f}"
                 for x in (rule.support, rule.confidence, rule.confidence_error, rule.lift)
             ),
-            "undefined" if math.isnan(rule.p) else f"{rule.q:.2g}",
+            *("undefined" if math.isnan(rule.p) else f"{x:.2g}" for x in (rule.p, rule.q)),
         ]
         for rule in found[:ROWS]
     ]
     if rows:
-        header = ["rule", "support", "confidence", "error", "lift", "q"]
-        print_rows(header, rows, right=range(1, 6))
+        header = ["rule", "support", "confidence", "error", "lift", "p", "q"]
+        print_rows(header, rows, right=range(1, 7))
     if len(found) > ROWS:
         say(f"{ROWS} of {len(found):,} rules; --out and --json have all")
     if document["simulated"]:
         say("simulated: some of the reports protect nobody")
     what = "rule" if len(found) == 1 else "rules"
+    if few := sum(rule.by != "normal" for rule in found):
+        say(f"{few:,} of them rest on few reports; their p holds for any number, and is larger")
     say(f"{len(found):,} {what} of {found.tested:,} tested, from {found.n:,} reports")
 
 

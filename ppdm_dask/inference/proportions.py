@@ -154,7 +154,7 @@ def estimate(
         what = "over: several events take reports in memory, without by, where or method"
         raise InputError(what, asked)
     if isinstance(evidence, PartitionedReports):
-        made = _design_of(evidence, design)
+        made = design_of(evidence, design)
         question = (asked, groups, where)
         total = evidence.reduce(_part_of(made, question, columns))
         return finish(total, made, question, method)
@@ -164,7 +164,7 @@ def estimate(
         raise InputError(f"{listed(columns)}: counts keep none; give the reports")
     if not isinstance(evidence, Records | ContingencyTable):
         return _of_strata(evidence, asked, groups, where, design, method, estimand)
-    made = _design_of(evidence, design)
+    made = design_of(evidence, design)
     if several:
         return _of_events(evidence, made, asked, estimand, lone, replicates)  # type: ignore[arg-type]
     question = (asked, groups, where)
@@ -210,7 +210,7 @@ def _finished(
     return evidence.estimate(*errors)
 
 
-def _design_of(source: Any, design: Design | Stratified | None) -> Design:
+def design_of(source: Any, design: Design | Stratified | None) -> Design:
     """The design given, or the one that the reports carry."""
     made = design
     if made is None:

@@ -21,6 +21,7 @@ from .mining import mine_files as mine_files
 from .mining import predict_file as predict_file
 from .mining import regress_files as regress_files
 from .mining import reports_of as reports_of
+from .mining import rules_of_files as rules_of_files
 from .owners import OwnerFiles as OwnerFiles
 from .owners import open_owners as open_owners
 from .parts import MANIFEST as MANIFEST

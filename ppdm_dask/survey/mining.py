@@ -21,17 +21,21 @@ from ppdm_dask.files.regular import ending
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate
+from ppdm_dask.mine.rules import association_rules
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import open_sources
 from ppdm_dask.survey.disguise import in_file
 from ppdm_dask.survey.reports import all_reports
+from ppdm_dask.survey.stored import StoredReports
 
 if TYPE_CHECKING:
+    from ppdm_dask.cluster.spread import Client
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.regression import GLM
     from ppdm_dask.mine.classifier import Classifier
+    from ppdm_dask.mine.rules import Rules
     from ppdm_dask.survey.owners import OwnerFiles
     from ppdm_dask.survey.parts import Sources
 
@@ -43,6 +47,7 @@ __all__ = [
     "predict_file",
     "regress_files",
     "reports_of",
+    "rules_of_files",
 ]
 
 
@@ -255,6 +260,64 @@ def regress_files(
         raise InputError(f"formula: {listed(wanted)}: none is an attribute of the codebook", wanted)
     reports = all_reports(sources, names, beside)
     return model.fit(reports, **survey)
+
+
+def rules_of_files(
+    opened: OwnerFiles,
+    codebook: Codebook,
+    design: Design | None = None,
+    names: Sequence[str] | None = None,
+    *,
+    client: Client | None = None,
+    **options: Any,
+) -> Rules:
+    """Find association rules behind files of reports, which are counted where they are read.
+
+    Files of several owners are read into memory.
+
+    Parameters
+    ----------
+    opened : OwnerFiles
+        As :func:`ppdm_dask.survey.open_owners` gives them.
+    codebook : Codebook
+        That of the files.
+    design : Design, optional
+        By default the one that they carry.
+    names : sequence of str, optional
+        Attributes; by default all of the codebook that every file has.
+    client : distributed.Client, optional
+        Whose workers count; by default the active one, or else this process, block by block.
+    **options
+        Of :func:`ppdm_dask.association_rules`.
+
+    Raises
+    ------
+    DataError, RecordsError, InputError
+    """
+    if len(opened.reports) != 1 or opened.clean:
+        if client is not None:
+            raise InputError(
+                "--workers, --cluster: files of several owners are read in this process", client
+            )
+        records = opened.load(codebook, names or opened.common(codebook))
+        return association_rules(records, **options)
+    (sources,) = opened.reports
+    design = sources[0][1].design.bind(codebook) if design is None else design
+    there = common_attributes(sources, codebook)
+    chosen = there if names is None else list(names)
+    # Whole blocks: what is asked for may not be cut out of its block.
+    read = covering(design, chosen)
+    for path, about in sources:
+        if about.kind != "reports":
+            raise DataError(f"{path}: holds {about.kind}; files of reports are needed", path)
+        for name in read:
+            if name not in about.codebook.names:
+                found = listed(about.codebook.names)
+                raise DataError(
+                    f"{path}: holds no attribute {shown(name)}; there are {found}", name
+                )
+    reports = StoredReports(sources, read, client=client)
+    return association_rules(reports, design, attributes=chosen, **options)
 
 
 def predict_file(

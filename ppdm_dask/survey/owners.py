@@ -43,6 +43,11 @@ class OwnerFiles:
     reports: tuple[Sources, ...]
     clean: tuple[Path, ...] = ()
 
+    @property
+    def simulated(self) -> bool:
+        """Whether a seed drew some of the reports."""
+        return any(about.simulated for part in self.reports for _, about in part)
+
     def common(self, codebook: Codebook) -> list[str]:
         """Attributes that every file has, in the order of the codebook."""
         there = [set(about.codebook.names) for part in self.reports for _, about in part]

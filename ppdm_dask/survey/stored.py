@@ -27,6 +27,7 @@ from ppdm_dask.survey.parts import MANIFEST, Part, Sources, aside, checked, fini
 from ppdm_dask.survey.reports import about_file, read_reports
 
 if TYPE_CHECKING:
+    from ppdm_dask.cluster.spread import Client
     from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs import Design
 
@@ -174,16 +175,29 @@ class StoredReports:
     Parameters
     ----------
     sources : list of (Path, About)
+    names : sequence of str, optional
+        Attributes to read, which all files have; by default those of the first file.
+    client : distributed.Client, optional
+        Whose workers read; by default the active one, or else this process.
     """
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        names: Sequence[str] | None = None,
+        *,
+        client: Client | None = None,
+    ) -> None:
         self._sources = sources
         self._first = sources[0][1]
+        book = self._first.codebook
+        self._codebook = book if names is None else book.select(names)
+        self._client = client
 
     @property
     def codebook(self) -> Codebook:
         """Declares the attributes and categories of the truth."""
-        return self._first.codebook
+        return self._codebook
 
     @property
     def design(self) -> Design:
@@ -210,7 +224,9 @@ class StoredReports:
 
         Workers of the active client read, if there is one, and otherwise this process.
         """
-        client = None if on_a_worker() else active_client()
+        client = self._client
+        if client is None and not on_a_worker():
+            client = active_client()
         together = partial(_added, add=add)
         work = partial(_of_blocks, part=part, add=together, names=self.codebook.names)
         found = [Source(path.resolve(), about, path) for path, about in self._sources]
