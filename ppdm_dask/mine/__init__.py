@@ -6,9 +6,11 @@ from ppdm_dask.mine.id3 import ID3
 from ppdm_dask.mine.naive_bayes import NaiveBayes
 from ppdm_dask.mine.rules import Rule, Rules, association_rules
 from ppdm_dask.mine.selection import Disguise, disguised_accuracy, one_standard_error
+from ppdm_dask.mine.tan import TAN
 
 __all__ = [
     "ID3",
+    "TAN",
     "Disguise",
     "NaiveBayes",
     "Rule",

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype, table_of
+from ppdm_dask.data.partitioned import PartitionedReports, opened
 from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
@@ -234,14 +235,15 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _learned(self, X: Any, y: Any, sample_weight: Any = None) -> Records | Sequence[Records]:
         """Settle the design and the target, and return the records to fit."""
         self._columns = None
-        if isinstance(X, Records) or isinstance(self.design, Stratified):
+        X = opened(X)
+        if isinstance(X, Records | PartitionedReports) or isinstance(self.design, Stratified):
             if y is not None:
                 raise RecordsError("y: reports and records hold their target; leave y out", y)
             self._settle(X)
             if sample_weight is None:
                 return X  # type: ignore[no-any-return]
             if not isinstance(X, Records):
-                raise RecordsError("sample_weight: strata carry their own weights", X)
+                raise RecordsError("sample_weight: takes Records or Reports in memory", X)
             return _weighted(X, sample_weight)
         if self.design is not None:
             raise RecordsError(
