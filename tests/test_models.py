@@ -75,7 +75,11 @@ def reports(_files: None, capsys: Capture) -> Path:
     return Path("r.parquet")
 
 
-LEARNERS = [lambda d: pp.NaiveBayes(d, "income"), lambda d: pp.ID3(d, "income", max_depth=2)]
+LEARNERS = [
+    lambda d: pp.NaiveBayes(d, "income"),
+    lambda d: pp.TAN(d, "income"),
+    lambda d: pp.ID3(d, "income", max_depth=2),
+]
 
 
 # -- documents -------------------------------------------------------------------------------------
