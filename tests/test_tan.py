@@ -1,4 +1,4 @@
-"""Tree-augmented naive Bayes: its tree by all trees, its law by the textbook's, from any reports."""
+"""Tree-augmented naive Bayes: its tree by all trees, its law by the textbook's."""
 
 from __future__ import annotations
 
@@ -319,9 +319,7 @@ def test_partitions_tables_and_files_give_the_same(kind: Any, tmp_path: Path) ->
     )
     margins = expected._margins(list(NAMES[1:]))
     tables = [pp.count(reports[:900], design, m) for m in margins]
-    tables = [
-        t + pp.count(reports[900:], design, m) for t, m in zip(tables, margins, strict=True)
-    ]
+    tables = [t + pp.count(reports[900:], design, m) for t, m in zip(tables, margins, strict=True)]
     lazy.to_parquet(tmp_path / "parts")
     found = [
         kind(target="c").fit(lazy),
@@ -371,7 +369,9 @@ def test_the_score_of_reports_is_the_sum_over_all_truths() -> None:
         right = np.moveaxis(np.tensordot(B.T, right, (1, axis)), 0, axis)
     weights = right[tuple(reports.codes.T)]
     assert model.score(reports) == pytest.approx(weights.mean(), abs=1e-12)
-    assert model.score(records) == (best[tuple(records.codes[:, 1:].T)] == records.codes[:, 0]).mean()
+    assert (
+        model.score(records) == (best[tuple(records.codes[:, 1:].T)] == records.codes[:, 0]).mean()
+    )
 
 
 # -- files and commands ----------------------------------------------------------------------------

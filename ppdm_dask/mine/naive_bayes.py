@@ -70,10 +70,10 @@ def _added(results: list[list[Any]]) -> list[Any]:
     return [reduce(plus, parts) for parts in zip(*results, strict=True)]
 
 
-def _draw_bars(
+def draw_bars(
     path: Path, classes: Sequence[str], panels: Sequence[tuple[str, Sequence[str], Floats]]
 ) -> None:
-    """Panels in three columns; in each a row a category, and in a row a bar a class."""
+    """Draw panels in three columns; in each a row a category, and in a row a bar a class."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -371,7 +371,7 @@ class NaiveBayes(Classifier):
             for name, log in self.feature_log_prob_.items()
         ]
         prior = np.diag(np.exp(self.class_log_prior_))
-        _draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
+        draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
 
     def fitted_values(self) -> dict[str, Any]:
         """Logarithms of the probabilities, and what the floor did; as JSON values."""

@@ -98,9 +98,9 @@ class TAN(NaiveBayes):
     """Tree-augmented naive Bayes: each attribute depends on the class and one other attribute.
 
     The attributes are joined by the spanning tree of most conditional mutual information given the
-    class, which is the most likely of all trees [FriedmanGeiger]_.  The joint proportions P(c, a, b)
-    behind it are estimated without bias, as naive Bayes estimates P(c, a): by inverting the design,
-    or by event weights.
+    class, which is the most likely of all trees [FriedmanGeiger]_.  The joint proportions
+    P(c, a, b) behind it are estimated without bias, as naive Bayes estimates P(c, a): by inverting
+    the design, or by event weights.
 
     Where estimates have to be repaired, the laws stay those of naive Bayes: P(c) and P(a | c) are
     floored as there.  Joint estimates of a pair in the tree are raised to the same floor and then
