@@ -365,7 +365,7 @@ class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
             X = self._columns.records(self, X)
         design = getattr(X, "design", None) if self.design is None else self.design
         if design is None:
-            if isinstance(X, Reports) or getattr(X, "design_digest", ""):
+            if isinstance(X, Reports) or getattr(X, "design_digest", None):
                 raise RecordsError("design: the reports do not carry theirs; give it", X)
             design = Identity(X.codebook.names, X.codebook.shape)
         if not isinstance(design, Design):

@@ -61,7 +61,7 @@ def joint_estimates(
 
 
 def _evidence_of_each(
-    reports: Reports, *, design: Design, margins: Sequence[tuple[str, ...]]
+    reports: Reports, *, design: Any, margins: Sequence[tuple[str, ...]]
 ) -> list[Evidence]:
     return [evidence_of(reports, design, names) for names in margins]
 

@@ -85,7 +85,7 @@ def _with_margins(table: Floats, first: Floats, second: Floats) -> Floats:
     first, second : arrays, shapes (n_first, classes) and (n_second, classes)
         Laws in each class.
     """
-    law = table / table.sum(axis=(0, 1))
+    law: Floats = table / table.sum(axis=(0, 1))
     for _ in range(STEPS):
         law = law * (first / law.sum(axis=1))[:, None]
         law = law * (second / law.sum(axis=0))
