@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +39,6 @@ from ppdm_dask.mine.naive_bayes import draw_bars, first_largest
 from ppdm_dask.randomness import Stream
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import given, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["LatentClasses"]
 
@@ -114,6 +111,11 @@ class _Likelihood:
         weights, *laws = np.split(vector, ends[:-1])
         return weights, [law.reshape(-1, self.k) for law in laws]
 
+    def normal(self, vector: Floats) -> Floats:
+        """The vector with sums of 1, which long steps leave by rounding."""
+        weights, laws = self.parts(vector)
+        return _vector(weights / weights.sum(), [law / law.sum(axis=0) for law in laws])
+
     def logs(self, vector: Floats) -> Floats:
         """Log of weight times likelihood, shape (rows, clusters)."""
         weights, laws = self.parts(vector)
@@ -165,16 +167,14 @@ class _Path(NamedTuple):
     converged: bool
 
 
-def _maximise(
-    step: Callable[[Floats], tuple[float, Floats]], vector: Floats, tolerance: float, most: int
-) -> _Path:
+def _maximise(likelihood: _Likelihood, vector: Floats, tolerance: float, most: int) -> _Path:
     """Steps until none moves a proportion by more than the tolerance; every third one is longer.
 
     The longer one is the squared extrapolation of [VaradhanRoland]_ (S3), shortened until all
     proportions are positive and taken only if the likelihood does not fall.
     """
     found: list[float] = []
-    steps = 0
+    steps, step = 0, likelihood.step
     value, one = step(vector)
     while True:
         found.append(value)
@@ -187,7 +187,7 @@ def _maximise(
         found.append(value)
         steps += 1
         longer = _extrapolated(vector, one, two)
-        vector = two if longer is None else longer
+        vector = two if longer is None else likelihood.normal(longer)
         value, one = step(vector)
         if longer is not None and not value >= found[-1]:
             vector = two
@@ -329,7 +329,7 @@ class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
                 _random_laws(size, k, stream.child(start, column))
                 for column, size in enumerate(shape)
             ]
-            path = _maximise(likelihood.step, _vector(np.full(k, 1 / k), laws), tolerance, most)
+            path = _maximise(likelihood, _vector(np.full(k, 1 / k), laws), tolerance, most)
             if best is None or path.likelihoods[-1] > best.likelihoods[-1]:
                 best = path
         assert best is not None
