@@ -20,6 +20,7 @@ from timing import Claim, interleave, options, ratio, report
 
 from ppdm_dask import (
     ID3,
+    TAN,
     Attribute,
     Codebook,
     NaiveBayes,
@@ -71,6 +72,7 @@ def ours(n: int) -> dict[str, Callable[[], int]]:
         "count of a pair": done(lambda: count(reports, design, [NAMES[0], NAMES[-1]])),
         "count of all": done(lambda: count(reports, design)),
         "naive Bayes": done(lambda: NaiveBayes(design, NAMES[0]).fit(reports)),
+        "TAN": done(lambda: TAN(design, NAMES[0]).fit(reports)),
         "ID3": done(lambda: ID3(design, NAMES[0], max_depth=DEPTH).fit(reports)),
         "ID3's score of a fifth": done(lambda: model.score_disguised(test), len(test)),
     }

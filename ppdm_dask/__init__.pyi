@@ -49,7 +49,9 @@ from .inference.tables import ContingencyTable as ContingencyTable
 from .inference.tables import count as count
 from .inference.weights import event_weights as event_weights
 from .mine import ID3 as ID3
+from .mine import TAN as TAN
 from .mine import Disguise as Disguise
+from .mine import LatentClasses as LatentClasses
 from .mine import NaiveBayes as NaiveBayes
 from .mine import association_rules as association_rules
 from .mine import disguised_accuracy as disguised_accuracy

@@ -75,7 +75,11 @@ def reports(_files: None, capsys: Capture) -> Path:
     return Path("r.parquet")
 
 
-LEARNERS = [lambda d: pp.NaiveBayes(d, "income"), lambda d: pp.ID3(d, "income", max_depth=2)]
+LEARNERS = [
+    lambda d: pp.NaiveBayes(d, "income"),
+    lambda d: pp.TAN(d, "income"),
+    lambda d: pp.ID3(d, "income", max_depth=2),
+]
 
 
 # -- documents -------------------------------------------------------------------------------------
@@ -265,7 +269,8 @@ def test_the_page_on_models_runs_as_it_stands(root: Path, capsys: Capture) -> No
     assert len(names["scores"]) == 5
     assert names["best"].max_depth in (1, 2, 3)
     assert np.isfinite(names["compared"].cv_results_["mean_test_score"]).all()
-    assert Path("tree.svg").exists()
+    assert len(names["groups"].weights_) == 2
+    assert {path.name for path in Path().glob("*.svg")} >= {"tree.svg", "tan.svg", "clusters.svg"}
 
 
 def test_rules_of_files_are_those_of_python(

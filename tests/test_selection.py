@@ -41,7 +41,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
-    [pp.NaiveBayes(), pp.ID3(max_depth=3)], expected_failed_checks=expected_failures
+    [pp.NaiveBayes(), pp.TAN(), pp.ID3(max_depth=3)], expected_failed_checks=expected_failures
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -64,7 +64,11 @@ def reports(clean: pp.Records, design: pp.Design) -> pp.Reports:
     return design.disguise(clean, pp.Stream.from_seed(1))
 
 
-LEARNERS = [lambda d: pp.ID3(d, "class", max_depth=2), lambda d: pp.NaiveBayes(d, "class")]
+LEARNERS = [
+    lambda d: pp.ID3(d, "class", max_depth=2),
+    lambda d: pp.NaiveBayes(d, "class"),
+    lambda d: pp.TAN(d, "class"),
+]
 
 
 # -- records by position ---------------------------------------------------------------------------

@@ -89,31 +89,39 @@ Folds = Annotated[
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of the division into parts.")]
 
 
-@app.command("naive-bayes")
-def naive_bayes(
-    files: Sources,
-    codebook: CodebookFile,
-    out: Out,
-    design: OwnDesign = None,
-    clean: Clean = None,
-    combine: Combine = "sum",
-    target: Target = None,
-    features: Features = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Survey weights that were kept.", show_default="none"),
-    ] = None,
-    folds: Folds = 5,
-    seed: Seed = 0,
-    picture: Picture = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Fit naive Bayes to reports."""
-    kind: Callable[..., Any] = pp.NaiveBayes
-    options = {"folds": folds, "seed": seed, "weights": weights, "combine": combine}
-    given = _Given(files, codebook, design, clean or [])
-    _mine(kind, given, out, target, features, picture, options, force, as_json)
+def _bayes(kind: Callable[[], Callable[..., Any]]) -> Callable[..., None]:
+    """The command of a Bayes classifier; its class is loaded when the command runs."""
+
+    def command(
+        files: Sources,
+        codebook: CodebookFile,
+        out: Out,
+        design: OwnDesign = None,
+        clean: Clean = None,
+        combine: Combine = "sum",
+        target: Target = None,
+        features: Features = None,
+        weights: Annotated[
+            str | None,
+            typer.Option(
+                metavar="COLUMN", help="Survey weights that were kept.", show_default="none"
+            ),
+        ] = None,
+        folds: Folds = 5,
+        seed: Seed = 0,
+        picture: Picture = None,
+        force: Force = False,
+        as_json: Json = False,
+    ) -> None:
+        options = {"folds": folds, "seed": seed, "weights": weights, "combine": combine}
+        given = _Given(files, codebook, design, clean or [])
+        _mine(kind(), given, out, target, features, picture, options, force, as_json)
+
+    return command
+
+
+app.command("naive-bayes", help="Fit naive Bayes to reports.")(_bayes(lambda: pp.NaiveBayes))
+app.command("tan", help="Fit tree-augmented naive Bayes to reports.")(_bayes(lambda: pp.TAN))
 
 
 @app.command("id3")
@@ -234,6 +242,7 @@ def _mine(
         with replacing(picture) as aside:
             found.model.draw(aside)
     reports, tree = found.model.n_reports_, getattr(found.model, "tree_", None)
+    edges = getattr(found.model, "edges_", None)
     if as_json:
         score = found.accuracy
         told: dict[str, Any] = {"model": str(out), "target": wanted, "features": chosen}
@@ -245,10 +254,14 @@ def _mine(
             told["accuracy"] = {"value": score.value, "standard_error": plain(error)}
         if tree is not None:
             told["nodes"] = len(tree)
+        if edges is not None:
+            told["edges"] = [[*pair] for pair in edges]
         print_json(told)
         return
     if tree is not None:
         print_lines(tree.export_text(4).splitlines())
+    if edges is not None:
+        print_lines([f"{a} - {b}" for a, b in edges])
     if found.simulated:
         say("simulated: some of the reports protect nobody")
     if found.accuracy is not None:

@@ -40,7 +40,7 @@ class NoParameters(Declared):
 
 @dataclass(frozen=True)
 class NaiveBayesSpec(Declared):
-    """Parameters of naive Bayes.
+    """Parameters of naive Bayes, tree-augmented or not.
 
     Parameters
     ----------
@@ -110,6 +110,7 @@ class Entry:
 
 LEARNERS: dict[str, Entry] = {
     "naive-bayes": Entry("naive_bayes:NaiveBayes", NaiveBayesSpec),
+    "tan": Entry("tan:TAN", NaiveBayesSpec),
     "id3": Entry("id3:ID3", ID3Spec, tree=True),
 }
 """By the name in ``[mine]``, and among the classifiers of ``[usability]``."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -27,8 +28,8 @@ class Columns:
         Learns the number and the names of its features.
     X : array or frame, shape (n_records, n_features)
         Texts, truth values or whole numbers; each different value is a category.
-    y : array, shape (n_records,)
-        Classes.
+    y : array, shape (n_records,), optional
+        Classes, for classifiers.
     target : str or None
         What y is called.
 
@@ -40,7 +41,11 @@ class Columns:
         For fractions: bin them first.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, target: str | None) -> None:
+    def __init__(self, estimator: Any, X: Any, y: Any = None, target: str | None = None) -> None:
+        if not is_classifier(estimator):
+            table = validate_data(estimator, X, dtype=None, accept_sparse=False)
+            self._read(estimator, table)
+            return
         if y is None:
             raise RecordsError(
                 f"{type(estimator).__name__} requires y to be passed, but the target y is None; "
@@ -50,39 +55,45 @@ class Columns:
         table, labels = validate_data(estimator, X, y, dtype=None, accept_sparse=False)
         check_classification_targets(labels)
         labels = column_or_1d(labels, warn=True)
-        if not np.shape(table)[1]:
-            raise RecordsError("0 feature(s): at least one is needed", X)
-        named = getattr(estimator, "feature_names_in_", None)
-        names = [f"x{i}" for i in range(table.shape[1])] if named is None else list(named)
+        self._read(estimator, table)
         self.target = target or "y"
-        if self.target in names:
+        if self.target in self.names:
             raise RecordsError(
                 f"target: got {given(self.target)}, which is a column of X too; another name is "
                 "needed",
                 self.target,
             )
+        self.classes = np.unique(labels)
+
+    target: str | None = None
+    classes: npt.NDArray[Any]
+
+    def _read(self, estimator: Any, table: Any) -> None:
+        if not np.shape(table)[1]:
+            raise RecordsError("0 feature(s): at least one is needed", table)
+        named = getattr(estimator, "feature_names_in_", None)
+        names = [f"x{i}" for i in range(table.shape[1])] if named is None else list(named)
         self.names = tuple(names)
         self.values = [
             _categories(name, column) for name, column in zip(names, table.T, strict=True)
         ]
-        self.classes: npt.NDArray[Any] = np.unique(labels)
 
     def records(self, estimator: Any, X: Any, y: Any = None) -> Records:
-        """Coded records of such a table; without y the target is 0 throughout."""
+        """Coded records of such a table; without y a classifier's target is 0 throughout."""
         table = validate_data(estimator, X, reset=False, dtype=None, accept_sparse=False)
         codes = np.zeros((len(table), len(self.names) + 1), code_dtype(MOST), order="F")
-        known = zip(self.names, self.values, table.T, strict=True)
-        for i, (name, values, column) in enumerate(known):
+        known = [*zip(self.names, self.values, strict=True)]
+        for i, ((name, values), column) in enumerate(zip(known, table.T, strict=True)):
             codes[:, i] = _codes(f"column {shown(name)}", values, column)
         if y is not None:
             codes[:, -1] = _codes("y", self.classes, column_or_1d(y, warn=True))
-        attributes = [
-            Attribute(name, tuple(map(str, values)))
-            for name, values in zip(
-                (*self.names, self.target), (*self.values, self.classes), strict=True
-            )
-        ]
-        return Records(codes, Codebook(tuple(attributes), target=self.target))
+        declared: list[tuple[str, npt.NDArray[Any]]] = list(known)
+        if self.target is None:
+            codes = codes[:, :-1]
+        else:
+            declared.append((self.target, self.classes))
+        attributes = tuple(Attribute(name, tuple(map(str, values))) for name, values in declared)
+        return Records(codes, Codebook(attributes, target=self.target))
 
 
 def _categories(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype, table_of
+from ppdm_dask.data.partitioned import PartitionedReports, opened
 from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, require_countable, require_design
@@ -223,21 +224,83 @@ def _sample(
     return weights
 
 
-class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Designed(BaseEstimator):  # type: ignore[misc]
+    """An estimator with a design: its parameters, its features, and what is asked of it."""
+
+    design: Design | Stratified | None
+    codebook_: Codebook
+    features_: tuple[str, ...]
+    _columns: Columns | None = None
+
+    def _fitted_to(self, features: Iterable[str]) -> None:
+        """Say what the features were, as scikit-learn does."""
+        self.features_ = tuple(features)
+        self.n_features_in_ = len(self.features_)
+        if self._columns is None:
+            self.feature_names_in_ = np.array(self.features_, dtype=object)
+
+    def _asked(self, X: Any) -> Records:
+        """Records to predict: as they are, or from columns like those that were fitted."""
+        check_is_fitted(self)
+        if isinstance(X, Records):
+            return X
+        if self._columns is not None:
+            return self._columns.records(self, X)
+        return self._encoded(X)
+
+    def _encoded(self, X: Any, *others: str) -> Records:
+        """Answers of a table of labels, for a model that was fitted to records."""
+        if not hasattr(X, "columns") and not isinstance(X, Mapping):
+            raise RecordsError(
+                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them, "
+                "or a table of labels",
+                X,
+            )
+        return self.codebook_.select((*self.features_, *others)).encode(table_of(X))
+
+    # -- parameters --------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; deep ones are those of the design, such as ``design__theta``."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep and isinstance(self.design, Design):
+            nested = self.design.config().items()
+            params |= {f"design__{key}": value for key, value in nested if key != "id"}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``design__theta=0.7`` puts a design that differs in it in the place.
+
+        Raises
+        ------
+        DesignError
+            For what the design has no parameter of, or an impossible value.
+        """
+        nested = {k.partition("__")[2]: v for k, v in params.items() if k.startswith("design__")}
+        super().set_params(**{k: v for k, v in params.items() if not k.startswith("design__")})
+        if nested:
+            if not isinstance(self.design, Design):
+                raise InputError("design: there is none whose parameters could be set", params)
+            self.design = design_from_config(self.design.config() | nested)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+class Classifier(ClassifierMixin, Designed):  # type: ignore[misc]
     """A classifier of categorical attributes, fitted to disguised reports or undisguised data.
 
     Reports and records hold their target.  Arrays and frames are undisguised, have it in ``y``, and
     each different value is a category; then ``design`` stays None.
     """
 
-    design: Design | Stratified | None
     target: str | None
     design_: Design | Stratified
     target_: str
-    codebook_: Codebook
     classes_: npt.NDArray[Any]
-    features_: tuple[str, ...]
-    _columns: Columns | None = None
 
     @abstractmethod
     def predict_codes(self, X: Any) -> npt.NDArray[np.int64]:
@@ -256,14 +319,16 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _learned(self, X: Any, y: Any, sample_weight: Any = None) -> Records | Sequence[Records]:
         """Settle the design and the target, and return the records to fit."""
         self._columns = None
-        if isinstance(X, Records | Owners) or isinstance(self.design, Stratified):
+        X = opened(X)
+        known = Records | PartitionedReports | Owners
+        if isinstance(X, known) or isinstance(self.design, Stratified):
             if y is not None:
                 raise RecordsError("y: reports and records hold their target; leave y out", y)
             self._settle(X)
             if sample_weight is None:
                 return X  # type: ignore[no-any-return]
             if not isinstance(X, Records):
-                raise RecordsError("sample_weight: strata carry their own weights", X)
+                raise RecordsError("sample_weight: takes Records or Reports in memory", X)
             return _weighted(X, sample_weight)
         if self.design is not None:
             raise RecordsError(
@@ -298,37 +363,11 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.design_, self.target_ = design, target
         self.codebook_ = reports[0].codebook if book is None else book
 
-    def _fitted_to(self, features: Iterable[str]) -> None:
-        """Say what the features were, as scikit-learn does."""
-        self.features_ = tuple(features)
-        self.n_features_in_ = len(self.features_)
-        if self._columns is None:
-            self.feature_names_in_ = np.array(self.features_, dtype=object)
-
     def _labelled(self, categories: Sequence[str]) -> npt.NDArray[Any]:
         """Labels of the classes, as y had them."""
         if self._columns is not None:
             return self._columns.classes
         return np.array(categories, dtype=object)
-
-    def _asked(self, X: Any) -> Records:
-        """Records to predict: as they are, or from columns like those that were fitted."""
-        check_is_fitted(self)
-        if isinstance(X, Records):
-            return X
-        if self._columns is not None:
-            return self._columns.records(self, X)
-        return self._encoded(X)
-
-    def _encoded(self, X: Any, *others: str) -> Records:
-        """Answers of a table of labels, for a model that was fitted to records."""
-        if not hasattr(X, "columns") and not isinstance(X, Mapping):
-            raise RecordsError(
-                f"X: got {type(X).__name__}; Records are needed, as Codebook.encode gives them, "
-                "or a table of labels",
-                X,
-            )
-        return self.codebook_.select((*self.features_, *others)).encode(table_of(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels of the target, shape (n,); reports as in :meth:`predict_codes`."""
@@ -400,37 +439,6 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def restore(self, fitted: Mapping[str, Any]) -> None:
         """Inverse of :meth:`fitted_values`, once the codebook and the features are settled."""
         raise InputError(f"model: {type(self).__name__} cannot be read from a file", self)
-
-    # -- parameters --------------------------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters; deep ones are those of the design, such as ``design__theta``."""
-        params: dict[str, Any] = super().get_params(deep=False)
-        if deep and isinstance(self.design, Design):
-            nested = self.design.config().items()
-            params |= {f"design__{key}": value for key, value in nested if key != "id"}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``design__theta=0.7`` puts a design that differs in it in the place.
-
-        Raises
-        ------
-        DesignError
-            For what the design has no parameter of, or an impossible value.
-        """
-        nested = {k.partition("__")[2]: v for k, v in params.items() if k.startswith("design__")}
-        super().set_params(**{k: v for k, v in params.items() if not k.startswith("design__")})
-        if nested:
-            if not isinstance(self.design, Design):
-                raise InputError("design: there is none whose parameters could be set", params)
-            self.design = design_from_config(self.design.config() | nested)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        return tags
 
 
 def _weighted(records: Records, sample_weight: Any) -> Records:

@@ -16,6 +16,7 @@ from ppdm_dask.files.writing import write_text
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.mine.id3 import ID3
 from ppdm_dask.mine.naive_bayes import NaiveBayes
+from ppdm_dask.mine.tan import TAN
 from ppdm_dask.mine.tree import json_number
 from ppdm_dask.shown import given, located
 
@@ -28,7 +29,7 @@ __all__ = ["read_model", "write_model"]
 
 FORMAT = 1
 
-KINDS: dict[str, type[Classifier]] = {"naive-bayes": NaiveBayes, "id3": ID3}
+KINDS: dict[str, type[Classifier]] = {"naive-bayes": NaiveBayes, "tan": TAN, "id3": ID3}
 
 FORM = {
     "model": str,
@@ -53,7 +54,7 @@ def write_model(
     ----------
     path : path
         Ends in ``.json``.
-    model : NaiveBayes or ID3
+    model : NaiveBayes, TAN or ID3
         Fitted to reports or records.
     accuracy : Estimate, optional
         Its unbiased accuracy on other reports, to stand in the document.

@@ -18,11 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
+from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, require_order
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.owners import pair_strata, scored, weights_of
 from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.tables import ContingencyTable, count
 from ppdm_dask.mine.classifier import Classifier, check_inputs, undisguised
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import CRITERIA, Rules, grow
@@ -34,7 +36,6 @@ from ppdm_dask.shown import given, listed
 if TYPE_CHECKING:
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.result import Estimate
-    from ppdm_dask.inference.tables import ContingencyTable
     from ppdm_dask.randomness import Stream
 
 __all__ = ["ID3"]
@@ -147,7 +148,7 @@ class ID3(Classifier):
         Parameters
         ----------
         X : Reports, Records, Owners, one of these a stratum under a stratified design, or array or
-            frame
+            frame; or lazy reports, or paths of files and folders of reports.
         y : array, shape (n_records,), optional
             Classes, for arrays and frames only.
 
@@ -162,6 +163,8 @@ class ID3(Classifier):
             If a parameter is out of its range.
         """
         reports = self._learned(X, y)
+        if isinstance(reports, PartitionedReports):
+            return self.fit_table(count(reports, self.design_))  # type: ignore[arg-type]
         strata = pair_strata(self.design_, reports)
         self._check_target(strata[0][0].codebook.names)
         weights = weights_of(self.design_, reports)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
+from operator import add as plus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
+from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.drawing.style import COLOURS, DPI, styled
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.inference import Estimate, estimate, invert
+from ppdm_dask.inference import Estimate, Evidence, estimate, evidence_of, invert
 from ppdm_dask.inference.owners import Owners, pair_strata, scored, weights_of
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.tables import ContingencyTable
@@ -43,10 +46,35 @@ def first_largest(scores: Floats) -> npt.NDArray[np.int64]:
     return first
 
 
-def _draw_bars(
+def joint_estimates(
+    reports: Any, design: Design | Stratified, margins: Sequence[tuple[str, ...]]
+) -> list[Estimate]:
+    """Joint proportions of several groups of attributes; partitions are gone through once."""
+    if not isinstance(reports, PartitionedReports):
+        return [estimate(reports, names, design=design) for names in margins]
+    total = reports.reduce(partial(_evidence_of_each, design=design, margins=margins), _added)
+    return [
+        estimate(each, names, design=design)
+        if isinstance(each, ContingencyTable)
+        else estimate(each)
+        for each, names in zip(total, margins, strict=True)
+    ]
+
+
+def _evidence_of_each(
+    reports: Reports, *, design: Any, margins: Sequence[tuple[str, ...]]
+) -> list[Evidence]:
+    return [evidence_of(reports, design, names) for names in margins]
+
+
+def _added(results: list[list[Any]]) -> list[Any]:
+    return [reduce(plus, parts) for parts in zip(*results, strict=True)]
+
+
+def draw_bars(
     path: Path, classes: Sequence[str], panels: Sequence[tuple[str, Sequence[str], Floats]]
 ) -> None:
-    """Panels in three columns; in each a row a category, and in a row a bar a class."""
+    """Draw panels in three columns; in each a row a category, and in a row a bar a class."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -161,6 +189,9 @@ class NaiveBayes(Classifier):
     True
     """
 
+    _together: ClassVar[int] = 1
+    """Features that a table of :meth:`fit_tables` holds."""
+
     def __init__(
         self,
         design: Design | Stratified | None = None,
@@ -177,7 +208,7 @@ class NaiveBayes(Classifier):
         Parameters
         ----------
         X : Reports, Records, Owners, one of these a stratum under a stratified design, or array or
-            frame
+            frame; or lazy reports, or paths of files and folders of reports.
         y : array, shape (n_records,), optional
             Classes, for arrays and frames only.
         sample_weight : array, shape (n_records,), optional
@@ -191,8 +222,7 @@ class NaiveBayes(Classifier):
             If the target is no attribute of the reports, or they were made by another design.
         """
         reports = self._learned(X, y, sample_weight)
-        first = self._first(reports)
-        names = first.codebook.names
+        names = self.codebook_.names
         if self.target_ not in names:
             raise RecordsError(
                 f"target: got {given(self.target_)}; the attributes are: {listed(names)}",
@@ -201,9 +231,13 @@ class NaiveBayes(Classifier):
         features = [name for name in names if name != self.target_]
         if not features:
             raise RecordsError("naive Bayes needs at least one attribute besides the target", names)
-        if not len(first):
+        if not isinstance(reports, PartitionedReports) and not len(self._first(reports)):
             raise RecordsError("there are no reports to fit; at least one is needed", reports)
-        return self._fit(features, [self._estimate(reports, name) for name in features])
+        return self._fit(features, joint_estimates(reports, self.design_, self._margins(features)))
+
+    def _margins(self, features: Sequence[str]) -> list[tuple[str, ...]]:
+        """Attributes whose joint proportions are estimated, the target first."""
+        return [(self.target_, name) for name in features]
 
     def _first(self, reports: Records | Sequence[Records]) -> Records:
         """The reports, or those of the first stratum."""
@@ -212,9 +246,6 @@ class NaiveBayes(Classifier):
         if not isinstance(reports, Records):
             raise RecordsError(f"fit: got {type(reports).__name__}; Reports are needed", reports)
         return reports
-
-    def _estimate(self, reports: Records | Sequence[Records], feature: str) -> Estimate:
-        return estimate(reports, (self.target_, feature), design=self.design_)
 
     def fit_tables(
         self, tables: Iterable[ContingencyTable], names: Iterable[str] | None = None
@@ -227,7 +258,8 @@ class NaiveBayes(Classifier):
             As counted by ``count(reports, design, (target, feature))``, possibly summed over
             partitions.
         names : iterable of str, optional
-            All attributes in the order of their tables; from the tables' second axes by default.
+            All attributes in the order of their tables; from the tables' axes after the first by
+            default.
         """
         tables = list(tables)
         if not tables or not tables[0].n:
@@ -235,32 +267,41 @@ class NaiveBayes(Classifier):
         self._columns = None
         self._settle(tables[0])
         if names is None:
-            features = [table.attributes[1] for table in tables]
+            # A block that is not lumpable was counted whole, which adds attributes to the end.
+            wanted = slice(1, 1 + self._together)
+            features = [*dict.fromkeys(n for t in tables for n in t.attributes[wanted])]
         else:
             features = [name for name in names if name != self.target_]
-        # A block that is not lumpable was counted whole.
-        pairs = [(self.target_, name) for name in features]
         estimates = [
-            invert(table, self.design_).marginal(pair)  # type: ignore[arg-type]
-            for table, pair in zip(tables, pairs, strict=True)
+            invert(table, self.design_).marginal(margin)  # type: ignore[arg-type]
+            for table, margin in zip(tables, self._margins(features), strict=True)
         ]
         return self._fit(features, estimates)
 
     def _fit(self, features: list[str], estimates: list[Estimate]) -> Self:
         """Fit to the joint proportions of the target and each feature."""
-        self.n_reports_ = estimates[0].n
-        self.floor_ = self._floor(self.n_reports_)
-        classes = estimates[0].labels[self.target_]
+        labels = {name: part for made in estimates for name, part in made.labels.items()}
+        return self._fit_joint(
+            features, estimates[0].n, labels, [made.values for made in estimates]
+        )
+
+    def _fit_joint(
+        self, features: list[str], n: int, labels: Mapping[str, Any], joints: Sequence[Floats]
+    ) -> Self:
+        """Fit to arrays of these proportions, shape (classes, categories of the feature)."""
+        self.n_reports_ = n
+        self.floor_ = self._floor(n)
+        classes = labels[self.target_]
         self.classes_ = self._labelled(classes)
         self._fitted_to(features)
         self.categories_ = {self.target_: classes}
         self.feature_log_prob_ = {}
         self.floored_ = 0
         n_joint = 0
-        prior = estimates[0].values.sum(axis=1)
-        for name, made in zip(features, estimates, strict=True):
-            joint = made.values.T
-            self.categories_[name] = made.labels[name]
+        prior = joints[0].sum(axis=1)
+        for name, values in zip(features, joints, strict=True):
+            joint = values.T
+            self.categories_[name] = labels[name]
             self.floored_ += int((joint < self.floor_ - FLOOR_ROUNDING).sum())
             n_joint += joint.size
             raised = np.maximum(joint, self.floor_)
@@ -331,7 +372,7 @@ class NaiveBayes(Classifier):
             for name, log in self.feature_log_prob_.items()
         ]
         prior = np.diag(np.exp(self.class_log_prior_))
-        _draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
+        draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
 
     def fitted_values(self) -> dict[str, Any]:
         """Logarithms of the probabilities, and what the floor did; as JSON values."""
