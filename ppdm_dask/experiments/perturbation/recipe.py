@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.parts import DataEntry, Id, RecipeBase, Repeats, Seed, Share, Some
-from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
+from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS, USUAL
 from ppdm_dask.files.declared import Declared, Rest, schema_of
 from ppdm_dask.files.values import Choice, Many, Named, Place, Plain, Scalar, Schema, Text, When
 from ppdm_dask.frozen import settle
@@ -163,14 +163,14 @@ class Usability(Declared):
     """
 
     accept: Share
-    classifiers: Annotated[tuple[str, ...], CLASSIFIER] = tuple(CLASSIFIERS)
+    classifiers: Annotated[tuple[str, ...], CLASSIFIER] = USUAL
     judges: Annotated[tuple[str, ...], CLASSIFIER] = ()
 
     def __post_init__(self) -> None:
         settle(
             self,
-            classifiers=self.classifiers or tuple(CLASSIFIERS),
-            judges=self.judges or self.classifiers or tuple(CLASSIFIERS),
+            classifiers=self.classifiers or USUAL,
+            judges=self.judges or self.classifiers or USUAL,
         )
 
     def checked(self, at: Place) -> Self:
