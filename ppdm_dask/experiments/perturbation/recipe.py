@@ -156,7 +156,7 @@ class Usability(Declared):
     accept : float
         A setting is acceptable where the mean of r is below this for every judge.
     classifiers : tuple of str
-        All of them by default.
+        By default nearest neighbours, the SVM, the entropy tree, naive Bayes and ID3.
     judges : tuple of str
         The classifiers that decide whether a setting is acceptable; all that are trained by
         default.
