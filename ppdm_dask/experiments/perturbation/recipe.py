@@ -20,7 +20,7 @@ from ppdm_dask.experiments.parts import (
     Share,
     Some,
 )
-from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS
+from ppdm_dask.experiments.perturbation.trials import CLASSIFIERS, USUAL
 from ppdm_dask.files.declared import Declared, Rest, schema_of
 from ppdm_dask.files.values import Choice, Many, Named, Place, Plain, Scalar, Schema, Text, When
 from ppdm_dask.frozen import settle
@@ -165,21 +165,21 @@ class Usability(Declared):
     accept : float
         A setting is acceptable where the mean of r is below this for every judge.
     classifiers : tuple of str
-        All of them by default.
+        By default nearest neighbours, the SVM, the entropy tree, naive Bayes and ID3.
     judges : tuple of str
         The classifiers that decide whether a setting is acceptable; all that are trained by
         default.
     """
 
     accept: Share
-    classifiers: Annotated[tuple[str, ...], CLASSIFIER] = tuple(CLASSIFIERS)
+    classifiers: Annotated[tuple[str, ...], CLASSIFIER] = USUAL
     judges: Annotated[tuple[str, ...], CLASSIFIER] = ()
 
     def __post_init__(self) -> None:
         settle(
             self,
-            classifiers=self.classifiers or tuple(CLASSIFIERS),
-            judges=self.judges or self.classifiers or tuple(CLASSIFIERS),
+            classifiers=self.classifiers or USUAL,
+            judges=self.judges or self.classifiers or USUAL,
         )
 
     def checked(self, at: Place) -> Self:
