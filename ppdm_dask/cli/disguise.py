@@ -92,9 +92,10 @@ def audit(
         say(f"{subject.name}: {subject.prior}")
         print_rows(["measure", "value", "in words"], rows, right=(1,))
         say()
-    print_lines([*(each.sentence for each in certain), *(each.sentence for each in far)])
+    print_lines(each.sentence for each in certain)
     if any(each.degree in ("nearly", "likely") for each in certain):
         say("what is likely is so where each answer was equally likely before")
+    print_lines(each.sentence for each in far)
     say("epsilon and gamma hold for any prior; the others for the prior that is named")
     if plan.undefined:
         say(f"nothing can be estimated of all of it: {plan.undefined}")
