@@ -141,7 +141,12 @@ class Solution(NamedTuple):
 
 
 def run_solver(
-    A: Floats, b: Floats, cost: Floats, cones: Sequence[int], tolerance: float
+    A: Floats,
+    b: Floats,
+    cost: Floats,
+    cones: Sequence[int],
+    tolerance: float,
+    nonnegative: int = 1,
 ) -> Solution | None:
     """Minimise ``cost^T x`` with ``b - A x`` in cones; None where the solver does not end well.
 
@@ -151,9 +156,11 @@ def run_solver(
     b : array, shape (rows,)
     cost : array, shape (variables,)
     cones : sequence of int
-        Sizes of the second-order cones; the last row is one of a number of 0 or more.
+        Sizes of the second-order cones.
     tolerance : float
         Of the gap and of feasibility.
+    nonnegative : int
+        How many of the last rows are numbers of 0 or more.
     """
     import clarabel
     from scipy import sparse
@@ -168,7 +175,7 @@ def run_solver(
         cost,
         sparse.csc_matrix(A),
         b,
-        [*map(clarabel.SecondOrderConeT, cones), clarabel.NonnegativeConeT(1)],
+        [*map(clarabel.SecondOrderConeT, cones), clarabel.NonnegativeConeT(nonnegative)],
         settings,
     ).solve()
     # What is almost solved will do: no status is believed, the certificate is checked by itself.

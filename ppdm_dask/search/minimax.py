@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.search.bound import run_solver
 
 __all__ = ["Dual", "certify", "limits_of", "rays_of_epsilon", "rays_of_posterior", "solve"]
 
@@ -182,9 +183,6 @@ def _first_good(rays: Floats, p: Floats, limits: Floats) -> Dual:
 
 
 def _attempt(rays: Floats, p: Floats, limits: Floats, tolerance: float) -> Dual | None:
-    import clarabel
-    from scipy import sparse
-
     m, n = rays.shape
     rows, cols = np.triu_indices(n)
     n_Y, n_pi = len(rows), len(p) - 1
@@ -207,23 +205,17 @@ def _attempt(rays: Floats, p: Floats, limits: Floats, tolerance: float) -> Dual 
     cost = np.concatenate(
         [np.where(rows == cols, -2.0 / math.sqrt(unit), 0.0), np.ones(n), known[1:] - known[0]]
     )
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    found = clarabel.DefaultSolver(
-        sparse.csc_matrix((len(cost), len(cost))),
-        cost,
-        sparse.csc_matrix(np.vstack([A.reshape(m * (n + 2), -1), positive])),
+    found = run_solver(
+        np.vstack([A.reshape(m * (n + 2), -1), positive]),
         np.concatenate([b.ravel(), np.zeros(n_pi), [1.0]]),
-        [*map(clarabel.SecondOrderConeT, [n + 2] * m), clarabel.NonnegativeConeT(n_pi + 1)],
-        settings,
-    ).solve()
-    # As everywhere: no status is believed, what comes out is certified.
-    if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
+        cost,
+        [n + 2] * m,
+        tolerance,
+        n_pi + 1,
+    )
+    if found is None:
         return None
-    x = np.array(found.x)
-    z = np.array(found.z)[: m * (n + 2)].reshape(m, n + 2)
+    x, z = found.x, found.z[: m * (n + 2)].reshape(m, n + 2)
     Y = np.zeros((n, n))
     Y[rows, cols] = Y[cols, rows] = x[:n_Y] / math.sqrt(unit)
     pi = np.maximum(np.append(1.0 - x[n_Y + n :].sum(), x[n_Y + n :]), 0.0)

@@ -26,7 +26,7 @@ from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.counts import open_sources
 from ppdm_dask.survey.disguise import in_file
-from ppdm_dask.survey.reports import all_reports
+from ppdm_dask.survey.reports import all_reports, require_attributes
 from ppdm_dask.survey.stored import StoredReports
 
 if TYPE_CHECKING:
@@ -308,14 +308,7 @@ def rules_of_files(
     # Whole blocks: what is asked for may not be cut out of its block.
     read = covering(design, chosen)
     for path, about in sources:
-        if about.kind != "reports":
-            raise DataError(f"{path}: holds {about.kind}; files of reports are needed", path)
-        for name in read:
-            if name not in about.codebook.names:
-                found = listed(about.codebook.names)
-                raise DataError(
-                    f"{path}: holds no attribute {shown(name)}; there are {found}", name
-                )
+        require_attributes(path, about, read)
     reports = StoredReports(sources, read, client=client)
     return association_rules(reports, design, attributes=chosen, **options)
 

@@ -34,6 +34,7 @@ __all__ = [
     "reported_codes",
     "reported_labels",
     "reported_sizes",
+    "require_attributes",
     "set_sizes",
 ]
 
@@ -202,6 +203,16 @@ def read_reports(
         raise DataError(f"{path}: holds {total:,} reports; {about.n:,} were written", path)
 
 
+def require_attributes(path: Path, about: About, names: Sequence[str]) -> None:
+    """Raise DataError unless a file holds reports of all these attributes."""
+    if about.kind != "reports":
+        raise DataError(f"{path}: holds {about.kind}; files of reports are needed", path)
+    for name in names:
+        if name not in about.codebook.names:
+            there = listed(about.codebook.names)
+            raise DataError(f"{path}: holds no attribute {shown(name)}; there are {there}", name)
+
+
 def all_reports(
     sources: Sequence[tuple[Path, About]], names: Sequence[str], others: Sequence[str] = ()
 ) -> Reports:
@@ -223,14 +234,7 @@ def all_reports(
     """
     blocks = []
     for path, about in sources:
-        if about.kind != "reports":
-            raise DataError(f"{path}: holds {about.kind}; files of reports are needed", path)
-        for name in names:
-            if name not in about.codebook.names:
-                there = listed(about.codebook.names)
-                raise DataError(
-                    f"{path}: holds no attribute {shown(name)}; there are {there}", name
-                )
+        require_attributes(path, about, names)
         blocks += [each for each in read_reports(path, about, names, others) if len(each.reports)]
     if not blocks:
         raise DataError(f"{sources[0][0]}: there are no reports; at least one is needed", sources)
