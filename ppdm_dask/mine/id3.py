@@ -234,7 +234,7 @@ class ID3(Classifier):
         >>> book = pp.Codebook.from_toml(pp.resources.codebook_path("breast-cancer"))
         >>> records = book.binarise(frame, "midrange").encode(frame)
         >>> path = pp.ID3(target="class").cost_complexity_pruning_path(records)
-        >>> path.leaves[-1]
+        >>> int(path.leaves[-1])
         1
         >>> len(pp.ID3(target="class", ccp_alpha=path.ccp_alphas[-2]).fit(records).tree_.leaves)
         2
