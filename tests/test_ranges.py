@@ -352,8 +352,10 @@ MADE = [
 ELSEWHERE = {
     "Disguise": "test_selection.py",
     "GLM": "test_regression.py",
+    "LatentClasses": "test_latent.py",
     "Owners": "test_owners.py",
     "Stratified": "test_owners.py and test_stages.py",
+    "TAN": "test_tan.py",
     "TwoStage": "test_stages.py",
     "device_design": "test_lattice.py",
     "regret": "test_robust.py",
