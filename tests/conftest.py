@@ -15,6 +15,11 @@ import pytest
 from hypothesis import settings
 from untracked import Untracked
 
+# One thread in numerical libraries, as in runs: several wait for one another where tests go abreast
+# or the machine is shared.  Before anything loads them; what tests start takes it over.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 # No deadline: the first example may compile a kernel.  Examples are fixed, so that a run says the
 # same of the same code; PPDM_EXAMPLES=random looks for new ones.
 settings.register_profile("fixed", deadline=None, derandomize=True)
