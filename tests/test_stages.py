@@ -128,10 +128,31 @@ def test_shares_of_strata_have_to_be_weights():
         ({"guess": [0.5, 0.5]}, "guess: got"),
         ({"sizes": 100}, "sizes: got 100; reports of two stages"),
         ({"sizes": (1, 5)}, r"sizes\[0\]: got 1"),
+        ({"sizes": None}, "sizes: got None; reports of two stages"),
         ({"weights": "best"}, "weights: got 'best'"),
+        ({"weights": None}, "weights: got None"),
+        ({"weights": 5}, "weights: got 5"),
         ({"weights": (0.5, 0.6)}, "weights: got"),
         ({"level": 2.0}, "level: got 2"),
         ({"epsilon": None}, "epsilon, max_posterior: give one of them"),
+        ({"first": "kary"}, "first: got 'kary'; a design"),
+        # Its likelihoods have the ratio .9 / .05 = 18.
+        ({"first": pp.KaryResponse("answer", 3, p=0.9)}, "first: got an epsilon of 2.89037176; 1 "),
+        # By Bayes' theorem .4 .5 / (.4 .5 + .6 .25) = 4 / 7.
+        (
+            {
+                "first": pp.KaryResponse("answer", 3, p=0.5),
+                "epsilon": None,
+                "max_posterior": 0.55,
+            },
+            "first: got a posterior of 0.571428571; 0.55 ",
+        ),
+        ({"first": pp.KaryResponse("other", 3, p=0.5)}, "first: got a design of 'other'"),
+        ({"first": pp.KaryResponse("answer", 4, p=0.5)}, "with 4 categories; one of 'answer' with"),
+        (
+            {"first": pp.KaryResponse("answer", 3, p=1 / 3), "weights": "sizes"},
+            "reports do not depend on the truth",
+        ),
     ],
 )
 def test_what_is_refused(options, message):

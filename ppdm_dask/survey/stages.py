@@ -37,6 +37,9 @@ __all__ = ["TwoStage"]
 PRIORS = 25
 """Priors on the rim of the pilot's confidence region."""
 
+ROUNDING = 1e-9
+"""By how much a given design may exceed the privacy, relative."""
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class TwoStage:
@@ -54,7 +57,7 @@ class TwoStage:
         stage.
     attribute : str
     first : Design, optional
-        Of the pilot; by default the best one at the guess.
+        Of the pilot, within the privacy; by default the best one at the guess.
     level : float, optional
         In (0, 1): the second design is the one of least regret over the confidence region of the
         pilot at that level, and keeps a posterior at all of it.  By default it is the best one at
@@ -107,7 +110,7 @@ class TwoStage:
             raise InputError(
                 f"guess: got {given(guess)}; labels with proportions are needed", guess
             )
-        if isinstance(sizes, int) or len(sizes) != 2:
+        if not isinstance(sizes, Sequence | np.ndarray) or len(sizes) != 2:
             raise InputError(f"sizes: got {given(sizes)}; reports of two stages are needed", sizes)
         counts = whole("sizes[0]", sizes[0], 2), whole("sizes[1]", sizes[1], 2)
         if (epsilon is None) == (max_posterior is None):
@@ -128,8 +131,30 @@ class TwoStage:
             level=level,
         )
         best = self._best(shares[None])
-        design = best if first is None else first.in_order({attribute: labels})
+        design = best if first is None else self._checked(first, shares)
         settle(self, first=design, shares=self._shares(weights, shares, design, best))
+
+    def _checked(self, first: Any, guess: Floats) -> Design:
+        """A pilot's design that was given, if it is one of this attribute and keeps the privacy."""
+        k = len(self.guess)
+        if not isinstance(first, Design):
+            raise InputError(f"first: got {given(first)}; a design is needed", first)
+        if tuple(first.attributes) != (self.attribute,) or first.n_true != k:
+            raise InputError(
+                f"first: got a design of {given(', '.join(first.attributes))} with {first.n_true} "
+                f"categories; one of {given(self.attribute)} with {k} is needed",
+                first,
+            )
+        design = first.in_order({self.attribute: tuple(self.guess)})
+        design.variance(guess)  # raises where its reports do not depend on the truth
+        if self.epsilon is not None:
+            what, got, most = "an epsilon", design.epsilon(), self.epsilon
+        else:
+            assert self.max_posterior is not None
+            what, got, most = "a posterior", design.max_posterior(guess), self.max_posterior
+        if got > most * (1 + ROUNDING):
+            raise InputError(f"first: got {what} of {got:.9g}; {most:.9g} or less is needed", first)
+        return design
 
     def _best(self, priors: Floats) -> RRMatrix:
         """The best design at a prior, or the one of least regret over several."""
@@ -170,7 +195,8 @@ class TwoStage:
                 for n, design in zip(self.sizes, (first, best), strict=True)
             ]
         else:
-            precision = [real("weights", each, 0, 1) for each in weights]
+            several = isinstance(weights, Sequence | np.ndarray)
+            precision = [real("weights", each, 0, 1) for each in weights] if several else []
             if len(precision) != 2 or abs(sum(precision) - 1) > 1e-9:
                 raise InputError(
                     f"weights: got {given(weights)}; two numbers of sum 1 are needed", weights
