@@ -237,3 +237,15 @@ def test_the_nearest_proportions_of_an_estimate(values, least, expected):
 def test_what_is_refused(priors, options, message):
     with pytest.raises(InputError, match=message):
         pp.robust_design(priors, **options)
+
+
+@pytest.mark.parametrize(
+    ("design", "limits", "message"),
+    [
+        ("kary", None, "design: got 'kary'; a design is needed"),
+        (pp.KaryResponse("a", 2, p=0.8), [0.0], "limits: got 0; numbers above 0 are needed"),
+    ],
+)
+def test_a_regret_of_no_design_or_of_no_limit_is_refused(design, limits, message):
+    with pytest.raises(InputError, match=message):
+        pp.regret(design, [[0.5, 0.5]], limits=limits)

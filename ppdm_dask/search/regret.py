@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
+from ppdm_dask.designs import Design
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import reals
 from ppdm_dask.search.cheapest import cheapest_posterior
@@ -20,8 +21,6 @@ from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ppdm_dask.designs import Design
 
 __all__ = ["Regret", "regret"]
 
@@ -141,7 +140,7 @@ def regret(
     categories : sequence of str, optional
         Labels in the order of the priors, for a design that states labels.
     limits : array_like, shape (priors,), optional
-        Certified limits that are known already.
+        Certified limits that are known already, above 0.
 
     Returns
     -------
@@ -159,6 +158,8 @@ def regret(
     >>> f"{found.at_guess:.3f} {found.worst:.3f}"
     '1.000 1.005'
     """
+    if not isinstance(design, Design):
+        raise InputError(f"design: got {given(design)}; a design is needed", design)
     p, labels = check_scenarios(priors, categories)
     if labels is not None:
         design = design.in_order({design.attributes[0]: labels})
@@ -182,6 +183,8 @@ def regret(
         least = reals("limits", limits, 0, ndim=1)
         if len(least) != len(p):
             raise InputError(f"limits: got {len(least)}; {len(p)} are needed", limits)
+        if not least.all():
+            raise InputError("limits: got 0; numbers above 0 are needed", limits)
     return Regret(noise / least, noise, least, posteriors, p, privacy, epsilon, labels)
 
 
