@@ -45,7 +45,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="TOML: a table [prior.ATTRIBUTE] of categories and proportions each.",
+            help="TOML: a table \\[prior.ATTRIBUTE] of categories and proportions each.",
             show_default="equal",
         ),
     ] = None,

@@ -56,7 +56,7 @@ def optimize(
         typer.Option(
             "--prior",
             metavar="FILE",
-            help="TOML: attribute, and a table [prior] of categories and proportions.",
+            help="TOML: attribute, and a table \\[prior] of categories and proportions.",
             show_default=False,
         ),
     ],
@@ -137,6 +137,7 @@ def optimize(
             "--choose": choose,
             "--generations": generations,
             "--checkpoint": checkpoint,
+            "--method": method,
         }
         for option, value in given_too.items():
             if value is not None:
@@ -159,6 +160,9 @@ def optimize(
             raise _renamed(error, file) from None
         _print_device(_write_device(made, n_records, out_folder), as_json)
         return
+    for option, text in {"--question": question, "--texts": texts}.items():
+        if text is not None:
+            raise InputError(f"{option}: --device is needed, whose instruction it is for", text)
     if checkpoint is not None:
         pp.search.require_file(checkpoint)
         own(checkpoint)

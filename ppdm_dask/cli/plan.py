@@ -40,7 +40,7 @@ def plan(
         str,
         typer.Option(
             metavar="P|FILE",
-            help="Guessed share of the sensitive answer, or TOML with a table [prior].",
+            help="Guessed share of the sensitive answer, or TOML with a table \\[prior].",
             show_default=False,
         ),
     ],

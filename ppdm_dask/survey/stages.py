@@ -110,7 +110,8 @@ class TwoStage:
             raise InputError(
                 f"guess: got {given(guess)}; labels with proportions are needed", guess
             )
-        if not isinstance(sizes, Sequence | np.ndarray) or len(sizes) != 2:
+        pair: Any = sizes
+        if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise InputError(f"sizes: got {given(sizes)}; reports of two stages are needed", sizes)
         counts = whole("sizes[0]", sizes[0], 2), whole("sizes[1]", sizes[1], 2)
         if (epsilon is None) == (max_posterior is None):
