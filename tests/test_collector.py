@@ -344,6 +344,8 @@ def test_a_survey_is_read_as_it_was_built_or_refused(tmp_path: Path) -> None:
 def test_a_database_has_one_survey_under_an_id(store: Store, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="another survey has the id"):
         Store(tmp_path / "reports.db", SURVEY.id, "{}")
+    with pytest.raises(InputError, match="No such file or directory"):
+        Store(tmp_path / "absent" / "reports.db", SURVEY.id, SURVEY.text())
     assert oct((tmp_path / "reports.db").stat().st_mode & 0o777) == "0o600"
 
 

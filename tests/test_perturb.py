@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import perturb_checks as checks
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.kernels.aibr import perturb_column, perturb_column_plain
@@ -353,3 +355,35 @@ def test_duplicates_are_condensed_too():
 
 def test_equal_values_are_ranked_by_position():
     assert ordinal_ranks(np.array([2.0, 1.0, 2.0, 1.0])).tolist() == [2, 0, 3, 1]
+
+
+# -- scikit-learn's conventions --------------------------------------------------------------------
+
+OBJECTS = "of objects that are no numbers it wants a TypeError; ours names column, row and value"
+BY_POSITION = "records are drawn for by their position, so that parts give what the whole gives"
+
+
+def expected_failures(method: Perturbation) -> dict[str, str]:
+    found = {"check_dtype_object": OBJECTS}
+    if method.id in ("aibr", "kcg"):
+        found |= {
+            "check_methods_sample_order_invariance": BY_POSITION,
+            "check_methods_subset_invariance": BY_POSITION,
+        }
+    return found
+
+
+@parametrize_with_checks(
+    [AIBR(k=2, seed=1), BSVD(k=1), SSVD(k=1, e=0.1), KCG(k=3, seed=1)],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("method", [BSVD(k=1), SSVD(k=1, e=0.1), KCG(k=2, seed=1)])
+def test_a_value_that_is_missing_only_later_is_refused(method: Perturbation) -> None:
+    fitted = method.fit(np.arange(12.0).reshape(6, 2) ** 2)
+    later = np.array([[1.0, 2.0], [np.nan, 3.0]])
+    with pytest.raises(DataError, match="column '0': 1 of 2 values are missing"):
+        fitted.transform(later)

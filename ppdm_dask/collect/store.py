@@ -59,30 +59,38 @@ class Store:
 
     def __init__(self, address: str | Path, survey: str, about: str) -> None:
         self.survey = survey
+        self._db: Any = None
         self.postgres = str(address).startswith(("postgresql://", "postgres://"))
         self._errors: tuple[type[Exception], ...] = (sqlite3.Error,)
         try:
             self._open(str(address))
-            with self._transaction():
-                for table in TABLES:
-                    rowless = "" if self.postgres else " WITHOUT ROWID"
-                    self._run(f"CREATE TABLE IF NOT EXISTS {table}{rowless}")
-                self._run(
-                    "INSERT INTO surveys VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    (survey, secrets.token_hex(16), about),
-                )
-                rows = self._run("SELECT salt, about FROM surveys WHERE survey = ?", (survey,))
-                self._salt, there = rows.fetchone()
-        except self._errors as error:
+            there = self._prepared(about)
+        except (*self._errors, OSError) as error:
+            self.close()
             raise InputError(f"{_bare(address)}: {_line(error)}", address) from None
         if there != about:
+            self.close()
             raise InputError(f"{_bare(address)}: another survey has the id {survey}", address)
+
+    def _prepared(self, about: str) -> str:
+        """Make the tables that are not there, and enter the survey; what is kept of it."""
+        with self._transaction():
+            for table in TABLES:
+                rowless = "" if self.postgres else " WITHOUT ROWID"
+                self._run(f"CREATE TABLE IF NOT EXISTS {table}{rowless}")
+            self._run(
+                "INSERT INTO surveys VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (self.survey, secrets.token_hex(16), about),
+            )
+            rows = self._run("SELECT salt, about FROM surveys WHERE survey = ?", (self.survey,))
+            self._salt, there = rows.fetchone()
+        return str(there)
 
     def _open(self, address: str) -> None:
         if not self.postgres:
             # 0600: who may read the reports decides the one who starts the collector.
             os.close(os.open(address, os.O_RDWR | os.O_CREAT, 0o600))
-            self._db: Any = sqlite3.connect(
+            self._db = sqlite3.connect(
                 address, timeout=WAIT, isolation_level=None, check_same_thread=False
             )
             self._db.execute("PRAGMA journal_mode = WAL")
@@ -113,7 +121,8 @@ class Store:
 
     def close(self) -> None:
         """Close the database."""
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
 
     # -- what collectors do ----------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class AIBR(Perturbation):
     """
 
     id = "aibr"
+    takes_missing = True
     required = ("k",)
     private_end: ClassVar[Mapping[str, str]] = {"k": "small"}
 

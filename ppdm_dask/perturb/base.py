@@ -98,7 +98,10 @@ def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:
     frame = X if isinstance(X, pd.DataFrame) else _frame(X)
     names = tuple(map(str, frame.columns))
     if not names:
-        raise DataError("there are no columns; at least one column of numbers is needed")
+        raise DataError(
+            f"there are no columns: 0 feature(s) (shape={frame.shape}) while a minimum of 1 is "
+            "required."
+        )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"column {shown(twice)} occurs {names.count(twice)} times", twice)
@@ -111,9 +114,16 @@ def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:
 def _frame(X: Any) -> Any:
     import pandas as pd
 
+    if hasattr(X, "tocsr"):
+        raise DataError("sparse data are not taken; give a dense array or a frame")
     array = np.asarray(X)
     if array.ndim != 2:
-        raise DataError(f"the data have shape {array.shape}; records by columns are needed")
+        # The words in the end are those of scikit-learn.
+        raise DataError(
+            f"the data have shape {array.shape}; records by columns are needed. Reshape your data"
+        )
+    if array.dtype.kind == "c":
+        raise DataError("Complex data not supported; columns of numbers are needed")
     return pd.DataFrame(array)
 
 
@@ -215,7 +225,7 @@ class ColumnSummary:
         if self.n < 2:
             raise DataError(
                 f"there {'is 1 record' if self.n else 'are 0 records'}; 2 or more are needed, "
-                "since a single one would be released as it is",
+                f"since a single one would be released as it is (n_samples={self.n})",
                 self.n,
             )
         for name, missing, low, high in zip(
@@ -244,7 +254,7 @@ class ColumnSummary:
             if missing:
                 raise DataError(
                     f"column {shown(name)}: {missing} of {self.n} values are missing; {method} "
-                    "needs complete records, drop the others first",
+                    "needs complete records, drop those with NaN first",
                     name,
                 )
 
@@ -325,6 +335,9 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
     """Parameters without a default."""
     private_end: ClassVar[Mapping[str, str]]
     """For each parameter, whether privacy is better where it is ``"small"`` or ``"large"``."""
+
+    takes_missing: ClassVar[bool] = False
+    """Whether values may be missing, which then are missing in the release."""
 
     seed: int | None
     summary_: ColumnSummary
@@ -417,15 +430,28 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
         check_is_fitted(self, "summary_")
         values, names = read_matrix(X, offset)
         expected = self.summary_.names
+        if len(names) != len(expected) and not hasattr(X, "columns"):
+            raise DataError(
+                f"X has {len(names)} features, but {type(self).__name__} is expecting "
+                f"{len(expected)} features as input",
+                names,
+            )
         if names != expected:
             raise DataError(
                 f"the columns are {listed(names)}; fitted were {listed(expected)}", names
             )
+        if not self.takes_missing and np.isnan(values).any():
+            ColumnSummary.of(values, names).check_complete(type(self).__name__)
         return self._draw(values, stream, offset)
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """Release a record for each original one, with draws as ``seed`` says."""
         return self.perturb(X, self._stream().child(PERTURB))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.takes_missing
+        return tags
 
     def _stream(self) -> Stream:
         return Stream.from_entropy() if self.seed is None else Stream.from_seed(self.seed)

@@ -97,7 +97,8 @@ class BSVD(_Truncated):
         if self.k > most:
             raise InputError(
                 f"k: got {self.k}; of {summary.n} records of {len(summary.names)} columns, "
-                f"{most} or fewer singular values leave anything out",
+                f"{most} or fewer singular values leave anything out "
+                f"(n_features={len(summary.names)})",
                 self.k,
             )
 
