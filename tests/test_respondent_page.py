@@ -196,6 +196,8 @@ def test_it_sends_the_report_once_and_the_answer_never(
     expected = {"survey": survey.id, "design": survey.design.digest, "id": kept["id"]}
     assert sent(browser) == [{**expected, "report": kept["report"]}]
     assert store.counts() == {json.dumps(kept["report"], separators=(",", ":")): 1}
+    # Whoever has the device and the database cannot tell which report came from it.
+    assert json.loads(browser.evaluate("Object.values(localStorage)[0]")) == {"sent": True}
     # The page again: nothing more can be sent.
     browser.open(address)
     assert "You have taken part already" in browser.evaluate("document.body.innerText")
@@ -229,6 +231,75 @@ def test_a_reload_keeps_the_report_and_what_follows_from_the_answer_is_hidden(
             seen.add(before["report"][2])
         assert len(seen) > 1  # three in ten thousand runs give one value
     store.close()
+
+
+def test_an_answer_that_was_taken_back_puts_no_question(
+    browser: chromium.Browser, tmp_path: Path
+) -> None:
+    names = ("first", "second", "third")
+    two = ["v0", "v1"]
+    book = pp.Codebook.from_config({"attribute": [{"name": n, "categories": two} for n in names]})
+    asked = {
+        "title": "t",
+        "question": [
+            {"attribute": "first", "text": "1"},
+            {"attribute": "second", "text": "2", "only_if": {"first": ["v1"]}, "unanswered": "v0"},
+            {"attribute": "third", "text": "3", "only_if": {"second": ["v1"]}, "unanswered": "v0"},
+        ],
+    }
+    # Each report is the opposite of the answer, so that the answers can be told.
+    design = pp.Product([pp.Warner(name, 0.0) for name in book.names]).bind(book)
+    asking = Questionnaire.from_table(Table(asked, "q", error=InputError))
+    survey = Survey.of(build_page(asking, book, design, accept=book.names), ())
+    store = Store(tmp_path / "reports.db", survey.id, survey.text())
+    with served(collector(survey, store)) as port:
+        url = f"http://127.0.0.1:{port}/"
+        browser.open(url)
+        browser.evaluate("localStorage.clear()")
+        browser.open(url)
+        click(browser, "form button")
+        choose(browser, 1)
+        browser.evaluate("document.querySelector('input[value=\"1\"]').click()")
+        click(browser, "form button")
+        assert heading(browser) == "3"
+        for _ in range(2):
+            browser.evaluate("[...document.querySelectorAll('button.plain')].at(-1).click()")
+        assert heading(browser) == "1"
+        choose(browser, 0)
+        assert heading(browser) == "t"  # neither the second nor the third is put
+        click(browser, "form button")
+        assert json.loads(browser.evaluate("Object.values(localStorage)[0]"))["report"] == [1, 1, 1]
+    store.close()
+
+
+def test_a_second_window_draws_no_second_report(browser: chromium.Browser, address: str) -> None:
+    browser.open(address)
+    browser.evaluate("localStorage.clear()")
+    browser.open(address)
+    click(browser, "form button")
+    for code in (0, 1, 0):
+        choose(browser, code)
+    # Another window has drawn a report since this one was opened.
+    drawn = {"id": "0" * 32, "report": [0, 1, 2, 0], "sent": False}
+    name = "'ppdm:' + JSON.parse(document.getElementById('survey').textContent).id"
+    browser.evaluate(f"localStorage.setItem({name}, {json.dumps(json.dumps(drawn))})")
+    click(browser, "form button")
+    assert heading(browser) == "This is all that will be sent"
+    assert json.loads(browser.evaluate("Object.values(localStorage)[0]")) == drawn
+
+
+def test_the_language_is_the_first_that_the_browser_asks_for(
+    browser: chromium.Browser, address: str
+) -> None:
+    found = {}
+    for asked in ("de-AT,de,en-US,en", "fr,en,de", "fr", "en-GB,de"):
+        browser.send("Emulation.setUserAgentOverride", userAgent="test", acceptLanguage=asked)
+        browser.open(address)
+        browser.evaluate("localStorage.clear()")
+        browser.open(address)
+        found[asked] = browser.evaluate("document.documentElement.lang")
+    browser.send("Emulation.setUserAgentOverride", userAgent="", acceptLanguage="en")
+    assert list(found.values()) == ["de", "en", "en", "en"], found
 
 
 def test_a_lost_connection_and_a_refusal_lose_nothing(

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.audit.certainty import bare_attributes, certainties
 from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.collect.blocks import client_blocks
-from ppdm_dask.collect.questionnaire import Question, Questionnaire, words_of
+from ppdm_dask.collect.questionnaire import Question, Questionnaire, filled, words_of
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import write_text
-from ppdm_dask.shown import quoted
+from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
@@ -103,6 +103,7 @@ def build_page(
     questionnaire.require(source, codebook, design)
     asked = codebook.select([name for name in codebook.names if name in questionnaire.asked])
     _refuse_certain(source, questionnaire, asked, design, accept)
+    _refuse_telling(source, questionnaire, asked, design, accept)
     about = {
         "codebook": asked.digest,
         "design": design.digest,
@@ -155,6 +156,45 @@ def _refuse_certain(
         )
 
 
+def _refuse_telling(
+    source: str,
+    questionnaire: Questionnaire,
+    asked: Codebook,
+    design: Design,
+    accept: Sequence[str],
+) -> None:
+    """Refuse a question whose report can tell for certain that it was put.
+
+    That it was put tells a disguised answer to an earlier question.
+    """
+    bare = bare_attributes(design)
+    hidden = {name for name in design.attributes if name not in bare} - {*accept}
+    for question in questionnaire.question:
+        told = [name for name in question.only_if if name in hidden]
+        if told and _tells_put(question, asked, design):
+            raise InputError(
+                f"{source}: question.{question.attribute}.only_if: what is sent for "
+                f"{shown(question.attribute)} can tell that it was asked, and so the answer to "
+                f"{quoted(told)}; disguise it with a design that can give every report for every "
+                f"answer, or name {quoted(told)} in --accept-certain",
+                question.attribute,
+            )
+
+
+def _tells_put(question: Question, asked: Codebook, design: Design) -> bool:
+    """Whether some report has a chance from an answer, and none from those who were not asked."""
+    name = question.attribute
+    block = next((each for each in design.blocks if name in each.attributes), None)
+    if block is None or question.unanswered is None:
+        return True
+    if block.kind == "symbol" and block.attributes == (name,):
+        matrix = block.matrix()
+        never = matrix[:, asked[name].categories.index(question.unanswered)] == 0
+        return bool((never & (matrix > 0).any(axis=1)).any())
+    epsilon = epsilon_of(block)
+    return epsilon is None or math.isinf(epsilon)
+
+
 def _values(
     questionnaire: Questionnaire, asked: Codebook, design: Design, survey: str
 ) -> dict[str, Any]:
@@ -203,14 +243,9 @@ def _question(
     if name in design.attributes:
         block = next(block for block in design.blocks if name in block.attributes)
         size = block.reported_shape[block.attributes.index(name)] if block.kind == "symbol" else 0
-        given = {} if hand is None else dict(hand.symbols.get(name, {}))
+        given = {} if hand is None else hand.symbols.get(name, {})
         names = [*map(str, range(size))] if size != len(categories) else list(categories)
         if block.kind == "symbol" and (given or names != list(categories)):
-            if given and {*given} != {*names}:
-                raise InputError(
-                    f"hand.symbols.{name}: words for {quoted(names)} are needed, one for each",
-                    given,
-                )
             reports = {
                 language: [questionnaire.say(given.get(n, {"": n}), language) for n in names]
                 for language in languages
@@ -258,13 +293,16 @@ def _privacy(
             if (chances := _kept(block, name)) is not None:
                 low, high = (_per_cent(f(chances)) for f in (min, max))
                 key = "same" if low == high else "same_between"
-                said.append(words[key].format(question=texts[name], chance=low, low=low, high=high))
+                said.append(
+                    filled(words[key], question=texts[name], chance=low, low=low, high=high)
+                )
         called = ", ".join(f"“{texts[name]}”" for name in names)
         epsilon = epsilon_of(block)
         if epsilon is None or math.isinf(epsilon):
-            said.append(words["no_odds"].format(attributes=called))
+            said.append(filled(words["no_odds"], attributes=called))
         else:
-            said.append(words["odds"].format(attributes=called, ratio=f"{math.exp(epsilon):.3g}"))
+            ratio = f"{math.exp(epsilon):.3g}"
+            said.append(filled(words["odds"], attributes=called, ratio=ratio))
     return said
 
 

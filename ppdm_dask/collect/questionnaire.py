@@ -6,6 +6,7 @@ table with one text for each language.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
 
-__all__ = ["Hand", "Question", "Questionnaire", "words_of"]
+__all__ = ["Hand", "Question", "Questionnaire", "filled", "words_of"]
 
 LANGUAGE = Text('a language such as "en" or "pt-BR" is needed', r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 ANY = Text("a name is needed", r"(?s).*\S.*")
@@ -32,6 +33,9 @@ ORIGIN = Text(
     'an origin such as "https://survey.example.org" is needed, without a path',
     r"https://[A-Za-z0-9.-]+(:\d{1,5})?|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?",
 )
+
+FIELD = re.compile(r"\{(\w+)\}")
+"""What is filled into one of the page's own words."""
 
 Texts = Mapping[str, str]
 """By language; under the empty text one that is the same in all."""
@@ -67,9 +71,17 @@ def _own_words() -> Mapping[str, Texts]:
 
 
 def words_of(language: str) -> Texts:
-    """Words of the page itself, such as those on its buttons; of English for other languages."""
+    """Words of the page itself, such as those on its buttons; of English for other languages.
+
+    ``de-AT`` has those of ``de``.
+    """
     known = _own_words()
-    return known.get(language, known["en"])
+    return known.get(language, known.get(language.partition("-")[0], known["en"]))
+
+
+def filled(text: str, **values: str) -> str:
+    """A text with values in place of their names in braces, as the page's script fills it in."""
+    return FIELD.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 @dataclass(frozen=True)
@@ -183,16 +195,25 @@ class Questionnaire(Declared):
     ] = field(default_factory=dict)
 
     def checked(self, at: Place) -> Self:
-        for language in self.languages:
-            own = self.words.get(language, {})
-            known = words_of("en")
+        known = words_of("en")
+        for language, own in self.words.items():
+            if language not in self.languages:
+                raise at["words"][language].told(
+                    f"the page is not shown in it; languages are {quoted(self.languages)}"
+                )
             for key, text in own.items():
                 if key not in known:
                     raise at["words"][language][key].wrong(
                         text, f"there is no such word; known: {quoted(known)}"
                     )
+                fields = FIELD.findall(known[key])
+                if not {*FIELD.findall(text)} <= {*fields}:
+                    there = ", ".join(f"{{{field}}}" for field in fields) or "nothing"
+                    raise at["words"][language][key].wrong(text, f"{there} is filled in here")
+        for language in self.languages:
+            own = self.words.get(language, {})
             missing = [key for key in known if key not in own]
-            if language not in _own_words() and missing:
+            if language.partition("-")[0] not in _own_words() and missing:
                 raise at["words"][language].told(
                     f"the page's own words are not known in {shown(language)}; state "
                     f"{quoted(missing)}"
@@ -286,15 +307,36 @@ class Questionnaire(Declared):
                     raise place["only_if"][other].told(
                         f"{shown(bad[0])} is no category; there are {quoted(before[other])}"
                     )
+            offered = [c for c in categories if c != asked.unanswered]
+            self._require_distinct(
+                place["labels"], {c: asked.labels.get(c, {"": c}) for c in offered}
+            )
             before[name] = categories
         if lacking := [name for name in design.attributes if name not in before]:
             raise at["question"].told(f"the design needs a question on {quoted(lacking)}")
-        self._require_hands(at, design)
+        self._require_hands(at, codebook, design)
 
-    def _require_hands(self, at: Place, design: Design) -> None:
+    def _require_distinct(self, place: Place, words: Mapping[str, Texts]) -> None:
+        """Refuse answers that nobody can tell apart."""
+        for language in self.languages:
+            first: dict[str, str] = {}
+            for name, texts in words.items():
+                text = " ".join(self.say(texts, language).split())
+                if text in first:
+                    raise place.told(
+                        f"{quoted([first[text], name])} both read {shown(text)} in "
+                        f"{shown(language)}; a text for each is needed"
+                    )
+                first[text] = name
+
+    def _require_hands(self, at: Place, codebook: Codebook, design: Design) -> None:
         blocks = {frozenset(block.attributes): block for block in design.blocks}
         for i, hand in enumerate(self.hand):
             place, block = at["hand"][i], blocks.get(frozenset(hand.attributes))
+            if any({*hand.attributes} & {*other.attributes} for other in self.hand[:i]):
+                raise place["attributes"].told(
+                    f"{quoted(hand.attributes)} has a device already, in another table [[hand]]"
+                )
             if block is None:
                 there = "; ".join(quoted(each.attributes) for each in design.blocks)
                 raise place["attributes"].told(
@@ -304,6 +346,16 @@ class Questionnaire(Declared):
                 raise place["attributes"].told(
                     f"reports of {quoted(hand.attributes)} are sets, which no device gives"
                 )
+            for name, words in hand.symbols.items():
+                if name not in block.attributes:
+                    raise place["symbols"][name].told(
+                        f"it is none of this table's attributes, {quoted(hand.attributes)}"
+                    )
+                if words.keys() != {*(needed := _symbols(block, name, codebook))}:
+                    raise place["symbols"][name].told(
+                        f"words for {quoted(needed)} are needed, one for each"
+                    )
+                self._require_distinct(place["symbols"][name], words)
             for asked in self.question:
                 if asked.attribute in hand.attributes and (asked.only_if or asked.optional):
                     raise at["question"][asked.attribute].told(
@@ -313,3 +365,9 @@ class Questionnaire(Declared):
                     raise at["question"][asked.attribute]["only_if"].told(
                         f"the true answer to {shown(min(hidden))} is not known to the page"
                     )
+
+
+def _symbols(block: Design, name: str, codebook: Codebook) -> tuple[str, ...]:
+    """Names of an attribute's reports: its categories, or numbers where reports are no answers."""
+    size, categories = block.reported_shape[block.attributes.index(name)], codebook[name].categories
+    return categories if size == len(categories) else tuple(map(str, range(size)))

@@ -139,12 +139,17 @@ class Survey:
         path = Path(folder) / ABOUT
         try:
             found = read_sealed(path, "survey of ppdm survey build", DataError)
-            html = (Path(folder) / PAGE).read_text(encoding="utf-8")
+            # Bytes: reading a text would change its line ends, and with them its digest.
+            html = (Path(folder) / PAGE).read_bytes().decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise DataError(
                 f"{folder}: there is no {Path(error.filename).name}; a folder of `ppdm survey "
                 "build` is needed",
                 folder,
+            ) from None
+        except OSError as error:
+            raise DataError(
+                f"{Path(folder) / PAGE}: cannot be read: {error.strerror}", folder
             ) from None
         if (where := misfit(found, FORM)) is not None or found["format"] != FORMAT:
             raise DataError(f"{path}: {where or 'format'}: not what this version writes", path)

@@ -3,8 +3,9 @@
   const survey = JSON.parse(document.getElementById("survey").textContent);
   const main = document.getElementById("main");
   const name = `ppdm:${survey.id}`;
-  let language = survey.languages.find((each) =>
-    navigator.languages.some((own) => own === each || own.split("-")[0] === each)) ?? survey.languages[0];
+  // The first that the browser asks for: a German one asks for English too, further down its list.
+  let language = navigator.languages.flatMap((own) => [own, own.split("-")[0]])
+    .find((own) => survey.languages.includes(own)) ?? survey.languages[0];
   let answers = new Map();
   let at = -1;
   let kept = null;
@@ -28,7 +29,7 @@
   };
 
   const say = (key, values = {}) =>
-    survey.words[language][key].replace(/\{(\w+)\}/g, (all, word) => values[word] ?? all);
+    survey.words[language][key].replace(/\{(\w+)\}/g, (all, word) => Object.hasOwn(values, word) ? values[word] : all);
   const text = (texts) => texts[language];
 
   const make = (tag, attributes = {}, ...inner) => {
@@ -67,8 +68,10 @@
     }
   };
 
-  // Questions that are put, as far as the answers tell.
-  const put = (question) => question.only.every(([place, codes]) => codes.includes(answers.get(place)));
+  // Questions that are put, as far as the answers tell. An answer to a question that is not put any
+  // more, since an earlier one was changed, counts for none of those that follow.
+  const put = (question) => question.only.every(([place, codes]) =>
+    codes.includes(answers.get(place)) && put(survey.questions.find((each) => each.place === place)));
   const path = () => survey.questions.map((_, i) => i).filter((i) => put(survey.questions[i]));
   const move = (by) => {
     do at += by; while (at >= 0 && at < survey.questions.length && !put(survey.questions[at]));
@@ -138,6 +141,11 @@
         make("button", { type: "button", class: "plain", onclick: () => move(-1) }, say("back")))));
   };
   const disguise = () => {
+    if (read()) { // drawn in another window meanwhile; a second report would give more away
+      answers = new Map();
+      screen();
+      return;
+    }
     const codes = survey.places.map(() => 0);
     for (const question of survey.questions) {
       codes[question.place] = put(question) ? answers.get(question.place) : question.unanswered;
@@ -197,7 +205,7 @@
       return say("failed");
     }
     if (!answer.ok) return say("refused", { status: answer.status });
-    keep({ ...state, sent: true });
+    keep({ sent: true }); // without the report's name nobody finds it by this device
     return "";
   };
 
