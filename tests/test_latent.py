@@ -156,6 +156,7 @@ def test_no_other_laws_make_the_reports_more_likely(name: str) -> None:
     assert minimize(loss, true, method="BFGS").fun > loss(at) - 1e-5
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_the_likelihood_never_falls(name: str, clusters: int) -> None:
@@ -185,6 +186,7 @@ def test_one_cluster_has_the_most_likely_margins(name: str) -> None:
     assert model.n_parameters_ == sum(k - 1 for k in SHAPE)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_criteria_find_the_number_of_clusters() -> None:
     design = DESIGNS["k-ary"]()
     reports = design.disguise(drawn(6_000, 1)[0], pp.Stream.from_seed(2))
@@ -343,6 +345,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return dict.fromkeys(("check_clustering", "check_clustering(readonly_memmap=True)"), FRACTIONS)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
     [pp.LatentClasses(n_init=2, max_steps=50)], expected_failed_checks=expected_failures

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -226,17 +227,18 @@ def _mine(
     as_json: bool,
 ) -> None:
     require_new(out, force, given.inputs, (".json",))
-    require_new(picture, force, given.inputs, (".svg", ".png", ".pdf"))
-    book, plan, opened = given.open()
+    require_new(picture, force, given.inputs, (".svg", ".png", ".pdf"), "--picture")
+    book, _, opened = given.open()
     wanted = book.target if target is None else target
     if wanted is None:
         raise InputError(f"--target: {given.codebook} names none; give one", given.codebook)
     book.index(wanted)
     there = opened.common(book)
     chosen = named(features, book.names) or [name for name in there if name != wanted]
-    # The reports carry their design; owners have several.
-    make = partial(kind, None if given.clean else plan, wanted)
-    found = pp.survey.mine_files(opened, make, book, wanted, chosen, **options)
+    # The reports carry their design: that of the chosen attributes, and owners have several.
+    make = partial(kind, None, wanted)
+    with _as_options("folds", "prune", "features"):
+        found = pp.survey.mine_files(opened, make, book, wanted, chosen, **options)
     pp.write_model(out, found.model, found.accuracy)
     if picture is not None:
         with replacing(picture) as aside:
@@ -316,24 +318,20 @@ def rules(
     require_new(out, force, given.inputs, (".csv", ".json"))
     book, plan, opened = given.open()
     place = pp.cluster.Place(workers, cluster)
-    try:
-        with place.client() as client:
-            found = pp.survey.rules_of_files(
-                opened,
-                book,
-                plan,
-                named(over, book.names) or None,
-                client=client,
-                min_support=min_support,
-                min_confidence=min_confidence,
-                max_length=max_length,
-                test=test,
-                fdr=fdr,
-            )
-    except InputError as error:
-        head, colon, rest = str(error).partition(":")
-        said = f"--{head.replace('_', '-')}{colon}{rest}" if head in OF_RULES else str(error)
-        raise InputError(said, error.subject) from None
+    of_rules = _as_options("min_support", "min_confidence", "max_length", "fdr")
+    with of_rules, place.client() as client:
+        found = pp.survey.rules_of_files(
+            opened,
+            book,
+            plan,
+            named(over, book.names) or None,
+            client=client,
+            min_support=min_support,
+            min_confidence=min_confidence,
+            max_length=max_length,
+            test=test,
+            fdr=fdr,
+        )
     document = _document(found, opened.simulated)
     if out is not None and ending(out) == ".json":
         pp.files.write_text(out, json.dumps(document, indent=1) + "\n")
@@ -374,7 +372,17 @@ def rules(
 ROWS = 100
 """Rules that the table shows."""
 
-OF_RULES = ("min_support", "min_confidence", "max_length", "fdr")
+
+@contextmanager
+def _as_options(*names: str) -> Iterator[None]:
+    """Name options in messages as the command line does."""
+    try:
+        yield
+    except InputError as error:
+        head, colon, rest = str(error).partition(":")
+        if head not in names:
+            raise
+        raise InputError(f"--{head.replace('_', '-')}{colon}{rest}", error.subject) from None
 
 
 def _document(found: Any, simulated: bool) -> dict[str, Any]:

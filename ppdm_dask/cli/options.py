@@ -172,7 +172,11 @@ def read_both(codebook: Path, design: Path) -> tuple[pp.Codebook, pp.Design]:
 
 
 def require_new(
-    out: Path | None, force: bool, inputs: Iterable[Path] = (), endings: Collection[str] = ()
+    out: Path | None,
+    force: bool,
+    inputs: Iterable[Path] = (),
+    endings: Collection[str] = (),
+    option: str = "--out",
 ) -> None:
     """Raise InputError where a file would be replaced that nobody asked to replace.
 
@@ -187,25 +191,27 @@ def require_new(
         What the command reads, which is never replaced.
     endings : collection of str
         What the name may end in; anything if there are none.
+    option : str
+        The option that names the file, for messages.
     """
     if out is None:
         return
     if out.is_dir():
-        raise InputError(f"--out: got {str(out)!r}, which is a folder; a file is needed", out)
+        raise InputError(f"{option}: got {str(out)!r}, which is a folder; a file is needed", out)
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
-            raise InputError(f"--out: {out} is read by this command, and would be lost", out)
+            raise InputError(f"{option}: {out} is read by this command, and would be lost", out)
     if out.exists() and not force:
-        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+        raise InputError(f"{option}: {out} is there already; --force replaces it", out)
     if not out.absolute().parent.is_dir():
-        raise InputError(f"--out: there is no folder {str(out.parent)!r}", out)
+        raise InputError(f"{option}: there is no folder {str(out.parent)!r}", out)
     if endings and ending(out) not in endings:
         ends = " or ".join(endings)
-        raise InputError(f"--out: got {str(out)!r}; a name that ends in {ends} is needed", out)
+        raise InputError(f"{option}: got {str(out)!r}; a name that ends in {ends} is needed", out)
     own(out)
     # Asked again under the lock: another command may just have written it.
     if out.exists() and not force:
-        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+        raise InputError(f"{option}: {out} is there already; --force replaces it", out)
 
 
 def require_new_folder(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppdm_dask.errors import RunFolderError
+from ppdm_dask.errors import InputError, RunFolderError
 from ppdm_dask.files.writing import replacing
 
 if TYPE_CHECKING:
@@ -130,6 +130,21 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
             figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
         written.append(path)
     return written
+
+
+def save_as(figure: Figure, path: Path) -> None:
+    """Write a figure as the kind that the name ends in: svg, png or pdf.
+
+    Raises
+    ------
+    InputError
+        For another ending.
+    """
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise InputError(
+            f"{path}: a drawing's name ends in .svg, .png or .pdf; give it such a name", path
+        )
+    figure.savefig(path, dpi=DPI)
 
 
 def spread(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -84,7 +84,7 @@ class Owners(Sequence[Records]):
             records.append(one)
         self.records = tuple(_like(h, one, records[0]) for h, one in enumerate(records, 1))
         self.codebook: Codebook = self.records[0].codebook
-        if isinstance(weights, str):
+        if isinstance(weights, str) or not isinstance(weights, Iterable):
             if weights not in ("sum", "precision"):
                 raise InputError(
                     f"weights: got {given(weights)}; 'sum', 'precision' or a number for each "
@@ -209,7 +209,8 @@ def precision_weights(
         codebook.index(target)
         asked = [(target, name) for name in names if name != target]
     found = [sum(_spread(design, codebook, pair) for pair in asked) for design in designs]
-    return tuple(min(found) / each for each in found)
+    # Attributes of one category have no variance under any design.
+    return tuple(min(found) / each if each else 1.0 for each in found)
 
 
 def _spread(design: Design, codebook: Codebook, names: tuple[str, ...]) -> float:
@@ -242,6 +243,8 @@ def pair_strata(design: Design | Stratified, reports: Records | Sequence[Records
         return design.pair(reports)  # type: ignore[arg-type]
     if not isinstance(reports, Records):
         raise RecordsError(f"got {type(reports).__name__}; Reports are needed", reports)
+    if not len(reports):
+        raise RecordsError("there are no records; at least one is needed", reports)
     return Stratified([design]).pair([reports])
 
 

@@ -7,6 +7,7 @@ between a class's law and its reports.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats, Ints
@@ -312,6 +314,11 @@ class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
             If there are no reports, they have survey weights, or another design made them.
         InputError
             For parameters out of range, or a block of too many joint categories.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the best start ended at `max_steps`.
         """
         k, starts = whole("n_clusters", self.n_clusters, 1), whole("n_init", self.n_init, 1)
         tolerance = real("tolerance", self.tolerance, 0)
@@ -335,6 +342,13 @@ class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
         assert best is not None
         if math.isinf(best.likelihoods[-1]):
             raise RecordsError("there are reports that the design cannot make", X)
+        if not best.converged:
+            warnings.warn(
+                f"the best start did not converge in {most} steps; more max_steps, fewer clusters "
+                "or a larger tolerance may help",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         weights, laws = likelihood.parts(best.vector)
         order = np.argsort(-weights, kind="stable")
         self.weights_ = weights[order]
@@ -355,7 +369,8 @@ class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
         """Settle the design and the attributes; records in place of columns."""
         self._columns = None
         if not isinstance(X, Records | ContingencyTable | PartitionedReports):
-            if self.design is not None:
+            several = isinstance(X, Sequence) and any(isinstance(each, Records) for each in X)
+            if several or self.design is not None:
                 raise RecordsError(
                     f"fit: got {type(X).__name__}; Reports are needed, as the design makes them, "
                     "or design=None for undisguised columns",
@@ -370,9 +385,12 @@ class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
             design = Identity(X.codebook.names, X.codebook.shape)
         if not isinstance(design, Design):
             raise InputError(f"design: got {given(design)}; one design is needed", design)
-        names = X.codebook.names if self.over is None else tuple(self.over)
+        over = (self.over,) if isinstance(self.over, str) else self.over
+        names = X.codebook.names if over is None else tuple(over)
         if not names or len({*names}) < len(names):
-            raise InputError(f"over: got {listed(names)}; different attributes are needed", names)
+            raise InputError(
+                f"over: got {listed(names) or 'none'}; different attributes are needed", names
+            )
         self.codebook_ = X.codebook.select(names)
         self.design_ = design
         self._fitted_to(names)

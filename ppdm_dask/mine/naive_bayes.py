@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.data.partitioned import PartitionedReports
-from ppdm_dask.drawing.style import COLOURS, DPI, styled
+from ppdm_dask.drawing.style import COLOURS, save_as, styled
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference import Estimate, Evidence, estimate, evidence_of, invert
 from ppdm_dask.inference.owners import Owners, pair_strata, scored, weights_of
@@ -123,7 +123,7 @@ def draw_bars(
         legend = figure.legend(drawn, classes, loc="outside upper left", ncols=6, fontsize=8)
         for each in legend.get_texts():
             each.set_parse_math(False)
-        figure.savefig(path, dpi=DPI)
+        save_as(figure, Path(path))
 
 
 MAX_PANELS = 40

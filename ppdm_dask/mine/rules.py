@@ -18,7 +18,7 @@ import numpy as np
 from ppdm_dask.arrays import Bools, Floats, Ints
 from ppdm_dask.data.partitioned import opened
 from ppdm_dask.designs.matching import bound_to
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference import Estimate, estimate, invert
 from ppdm_dask.inference.laws import CARRIERS
 from ppdm_dask.inference.owners import Owners
@@ -233,8 +233,17 @@ def association_rules(
     if fdr is not None:
         real("fdr", fdr, 0, 1, open_ends=True)
     reports = opened(reports)
-    book = reports.codebook
-    names = book.names if attributes is None else tuple(dict.fromkeys(attributes))
+    book = getattr(reports, "codebook", None)
+    if book is None:
+        raise RecordsError(
+            f"reports: got {type(reports).__name__}; Reports or Records are needed, as "
+            "Codebook.encode gives them",
+            reports,
+        )
+    asked = (attributes,) if isinstance(attributes, str) else attributes
+    names = book.names if asked is None else tuple(dict.fromkeys(asked))
+    if not names:
+        raise InputError("attributes: got none; at least one is needed", attributes)
     if unknown := [name for name in names if name not in book.names]:
         raise InputError(
             f"attributes: got {listed(unknown)}; there are {listed(book.names)}", unknown

@@ -9,21 +9,20 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.mine.classifier import Classifier
 from ppdm_dask.randomness import Stream
+from ppdm_dask.ranges import real
 from ppdm_dask.shown import given, listed
-
-if TYPE_CHECKING:
-    from ppdm_dask.designs.base import Design
 
 __all__ = ["Disguise", "disguised_accuracy", "one_standard_error"]
 
@@ -120,7 +119,8 @@ def one_standard_error(
     Raises
     ------
     InputError
-        If the search does not vary the parameter, or, for differences, has a single fold.
+        If the search does not vary the parameter, which has to be a number or None, has no such
+        score or no standard error of it, or, for differences, a single fold.
 
     References
     ----------
@@ -141,14 +141,28 @@ def one_standard_error(
                 parameter,
             )
         name = score if f"mean_test_{score}" in results else "score"
+        if f"mean_test_{name}" not in results:
+            scores = [key.removeprefix("mean_test_") for key in results if "mean_test_" in key]
+            raise InputError(f"score: got {given(score)}; the search has: {listed(scores)}", score)
         means = np.asarray(results[f"mean_test_{name}"], float)
+        if np.isnan(means).all():
+            raise InputError(f"{name}: no model of the search has a score", means)
         best = int(np.nanargmax(means))
         if paired:
             errors = _errors_of_differences(results, name, best)
         else:
             errors = np.full(len(means), _error_of_mean(results, name, best))
         sign = 1 if simplest == "smallest" else -1
-        order = [math.inf if value is None else sign * float(value) for value in values]
+        order = [
+            math.inf if value is None else sign * real(parameter, value, infinite=True)
+            for value in values
+        ]
+        if math.isnan(errors[best]):
+            raise InputError(
+                "one_standard_error: the scores of the best model have no standard error; "
+                "folds of two or more reports are needed",
+                errors,
+            )
         # Of equally simple ones the better.
         inside = [i for i in range(len(means)) if means[i] >= means[best] - errors[i]]
         return min(inside, key=lambda i: (order[i], -means[i]))
@@ -213,6 +227,8 @@ class Disguise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Records) -> Reports:
         """Reports of clean records; the same for the same records."""
         _require_clean(X)
+        if not isinstance(self.design, Design):
+            raise InputError(f"design: got {given(self.design)}; one design is needed", self.design)
         digest = hashlib.blake2b(np.ascontiguousarray(X.codes).data, digest_size=8).digest()
         stream = Stream.from_seed(self.seed).child(int.from_bytes(digest) >> 1)
         return self.design.disguise(X, stream)

@@ -13,7 +13,7 @@ from scipy.special import xlogy
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.drawing.style import COLOURS, DPI, GREY, styled
+from ppdm_dask.drawing.style import COLOURS, GREY, save_as, styled
 from ppdm_dask.errors import InputError
 from ppdm_dask.kernels import ENTROPY_TIE, FLOOR_ROUNDING
 from ppdm_dask.mine.naive_bayes import NaiveBayes
@@ -278,7 +278,7 @@ class TAN(NaiveBayes):
                     axes.text(x - 0.5, (start + y) / 2, gain, fontsize=7, bbox=plain, **text)
             for name, (x, y) in places.items():
                 axes.text(x, y, name, fontsize=8, bbox=frame, **text)
-            figure.savefig(Path(path), dpi=DPI)
+            save_as(figure, Path(path))
 
     def fitted_values(self) -> dict[str, Any]:
         """Those of naive Bayes, the information of all pairs, and the tree with its laws."""

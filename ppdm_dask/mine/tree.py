@@ -205,7 +205,7 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from ppdm_dask.drawing.style import COLOURS, DPI, GREY, styled
+    from ppdm_dask.drawing.style import COLOURS, GREY, save_as, styled
 
     check_depth(max_depth)
     below = _below(tree)
@@ -242,7 +242,7 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
             frame: dict[str, Any] = {"facecolor": "white", "edgecolor": colour}
             frame |= {"boxstyle": "round,pad=0.3", "linewidth": 0.9 if inner else 1.8}
             axes.text(x, y, "\n".join(lines), **_TEXT, bbox=frame)
-        figure.savefig(Path(path), dpi=DPI)
+        save_as(figure, Path(path))
 
 
 MAX_ENDS = 100

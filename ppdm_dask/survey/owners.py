@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ppdm_dask.data.codebook import Codebook, Records, Reports
-from ppdm_dask.errors import CodebookError, DataError, InputError
+from ppdm_dask.designs.identity import Identity
+from ppdm_dask.designs.matching import covering
+from ppdm_dask.errors import CodebookError, DataError, InputError, NotLumpable
 from ppdm_dask.files.reader import AS_FOUND, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.inference.owners import Owners
@@ -76,10 +78,16 @@ class OwnerFiles:
             Columns to keep beside the attributes of one owner.
         weights : {"sum", "precision"}
             As of :class:`ppdm_dask.Owners`.
+
+        Raises
+        ------
+        NotLumpable
+            If the attributes cut a block that does not marginalise.
         """
         book = Codebook(codebook.select(names).attributes, target)
         found: list[Records] = [
-            replace(all_reports(part, names, keep), codebook=book) for part in self.reports
+            _narrowed(replace(all_reports(part, names, keep), codebook=book))
+            for part in self.reports
         ]
         if len(found) == 1 and not self.clean and isinstance(found[0], Reports):
             return found[0]
@@ -153,6 +161,24 @@ def _opened(part: Sources, codebook: Codebook, names: dict[str, Path]) -> Source
         raise
     except InputError as error:
         raise DataError(f"{path}: {error}", error.subject) from None
+
+
+def _narrowed(reports: Reports) -> Reports:
+    """Reports under the design of their own attributes, where the file had others."""
+    design, book = reports.design, reports.codebook
+    assert design is not None
+    kept = [name for name in design.attributes if name in book.names]
+    if len(kept) == len(design.attributes):
+        return reports
+    if missing := [name for name in covering(design, kept) if name not in kept]:
+        raise NotLumpable(
+            f"{listed(missing)} was disguised together with what is asked for, and cannot be left "
+            "out: choose it too",
+            design,
+        )
+    part = design.marginal(kept) if kept else Identity(book.names, book.shape)
+    assert part is not None
+    return replace(reports, design=part, design_digest=part.digest)
 
 
 def _open(path: Path, codebook: Codebook):  # type: ignore[no-untyped-def]
