@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,14 @@ import pandas as pd
 import pytest
 
 import ppdm_dask as pp
+from ppdm_dask.cli import main
 from ppdm_dask.collect import Limits, Store, Survey, build_page, collector, export_reports
 from ppdm_dask.collect.questionnaire import Questionnaire
 from ppdm_dask.collect.rehearsal import report_of
 from ppdm_dask.collect.survey import Submission
 from ppdm_dask.collect.team import team
 from ppdm_dask.designs import SubsetSelection, UnaryEncoding
-from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.errors import DataError, InputError, MachineError
 from ppdm_dask.files.fields import Table
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -349,6 +350,91 @@ def test_a_database_has_one_survey_under_an_id(store: Store, tmp_path: Path) -> 
     assert oct((tmp_path / "reports.db").stat().st_mode & 0o777) == "0o600"
 
 
+def order_in(file: Path, known: list[str]) -> list[str]:
+    """Names of reports by where they stand in the pages of a file, from the end of each."""
+    content, size = file.read_bytes(), 4096
+    places = {name: content.rfind(name.encode()) for name in known}
+    assert min(places.values()) > 0
+    return sorted(known, key=lambda name: (places[name] // size, -places[name]))
+
+
+def test_a_file_that_is_tidied_shows_no_order_of_arrival(tmp_path: Path) -> None:
+    store = Store(tmp_path / "reports.db", SURVEY.id, SURVEY.text())
+    names = [secrets.token_hex(16) for _ in range(20)]
+    for name in names:
+        store.add([Submission(name, "[1,[0,3],[],1]")], False)
+    store.tidy()
+    assert (tmp_path / "reports.db-wal").stat().st_size == 0
+    assert order_in(tmp_path / "reports.db", names) == sorted(names)
+    other = Store(tmp_path / "reports.db", SURVEY.id, SURVEY.text())
+    other._db.execute("BEGIN IMMEDIATE")
+    store._db.execute("PRAGMA busy_timeout = 0")
+    with pytest.raises(MachineError, match=r"reports\.db: database is locked"):
+        store.tidy()
+    other.close()
+    store.close()
+
+
+def test_an_export_never_takes_another_one_s_file_for_its_own(store: Store, tmp_path: Path) -> None:
+    other = Store(tmp_path / "other.db", SURVEY.id, SURVEY.text())
+    out = tmp_path / "out"
+    for each in (store, other):
+        each.add([Submission(secrets.token_hex(16), "[1,[0,3],[],1]")], False)
+    export_reports(SURVEY, other, out)
+    with pytest.raises(DataError, match=r"reports-0001\.parquet: holds reports of another survey"):
+        export_reports(SURVEY, store, out)
+    assert [n for _, n in export_reports(SURVEY, store, tmp_path / "own")] == [1]
+    with pytest.raises(DataError, match="is a file; a folder is needed"):
+        export_reports(SURVEY, store, out / "reports-0001.parquet")
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "code"),
+    [
+        ("export PAGE --database none.db --out out", "none.db: No such file or directory", 2),
+        ("export PAGE/index.html --database none.db --out out", "survey.json: cannot be read", 2),
+        ("tokens PAGE --database PAGE/index.html -n 1 --out t", "file is not a database", 2),
+        ("serve PAGE --database none.db --port PORT", "PORT: cannot be listened on: Address", 2),
+        ("serve PAGE --database none.db --origin https://x.org/", 'origin[0]: got "https://x', 2),
+        ("serve PAGE --database none.db --certificate PAGE/index.html --key PAGE/index.html",
+         "a certificate and its key are needed, in PEM", 2),
+        ("rehearse PAGE rows.csv --to http://127.0.0.1:x/", "an address such as http://", 2),
+        ("rehearse PAGE rows.csv --to http://127.0.0.1:PORT/", "there is no collector", 2),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line_and_leaves_nothing(
+    command: str,
+    said: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    SURVEY.write("page")
+    Path("rows.csv").write_text("used,drug,games,region\nyes,a,p,north\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        # Answers as no server of HTTP does.
+        answering = threading.Thread(target=answer_oddly, args=(taken,), daemon=True)
+        answering.start()
+        port = str(taken.getsockname()[1])
+        before = sorted(tmp_path.rglob("*"))
+        words = command.replace("PAGE", "page").replace("PORT", port).split()
+        assert main(["survey", *words]) == code
+    found = capsys.readouterr()
+    assert said.replace("PORT", port) in found.err and found.err.count("\n") == 1
+    assert found.out == "" and sorted(tmp_path.rglob("*")) == before
+
+
+def answer_oddly(taken: socket.socket) -> None:
+    with suppress(OSError):
+        connection, _ = taken.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"SSH-2.0-x\r\n")
+
+
 def test_the_team_sees_estimates_and_never_a_report(store: Store) -> None:
     _, texts = simulated(4_000, 5)
     app = team(SURVEY, store, "secret", lambda: {201: 7})
@@ -464,9 +550,22 @@ def test_processes_share_a_database_are_replaced_and_end_in_order(tmp_path: Path
                 time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
+    # Neither the log of writes nor anything else that was only needed meanwhile is left.
+    assert not {*tmp_path.glob("reports.db-*")}
     kept = Store(database, SURVEY.id, SURVEY.text())
     assert sum(kept.counts().values()) >= found.count(201)
     kept.close()
+
+
+@pytest.mark.cluster
+def test_ctrl_c_ends_all_processes_quietly(tmp_path: Path) -> None:
+    SURVEY.write(tmp_path / "page")
+    with serving(tmp_path / "page", str(tmp_path / "reports.db")) as (process, port):
+        assert ask(port, report())[0] == 201
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(timeout=30) == 130
+        assert process.stderr.read() == "ppdm: interrupted\n"
+    assert not {*tmp_path.glob("reports.db-*")}
 
 
 # -- PostgreSQL ----------------------------------------------------------------------------------

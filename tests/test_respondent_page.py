@@ -189,6 +189,7 @@ def test_it_sends_the_report_once_and_the_answer_never(
     for name, words in labels.items():
         assert f"{words[kept['report'][BOOK.index(name)]]}\n" in shown
     assert survey.design.digest in shown
+    assert "Nobody can work out for certain" in shown
     # Sent before the respondent says so: nothing.
     assert sent(browser) == []
     click(browser, "form button")
@@ -227,6 +228,7 @@ def test_a_reload_keeps_the_report_and_what_follows_from_the_answer_is_hidden(
             assert json.loads(browser.evaluate("Object.values(localStorage)[0]")) == before
             assert heading(browser) == "This is all that will be sent"
             assert before["report"][1] == 1
+            assert "Nobody can work out" not in browser.evaluate("document.body.innerText")
             # A question that was not put is answered by its category, and disguised as any.
             seen.add(before["report"][2])
         assert len(seen) > 1  # three in ten thousand runs give one value

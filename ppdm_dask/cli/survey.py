@@ -119,7 +119,7 @@ def serve(
         float, typer.Option(min=0, help="Reports a minute from one address; 0: no limit.")
     ] = 60.0,
 ) -> None:
-    """Serve the page and take its reports, until Ctrl-C."""
+    """Serve the page and take its reports, until Ctrl-C or SIGTERM."""
     if (certificate is None) != (key is None):
         raise InputError("--certificate, --key: both are needed for TLS, or neither")
     if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
@@ -145,9 +145,10 @@ def serve(
         pp.collect.Limits(rate=rate),
     )
     scheme = "http" if certificate is None else "https"
+    shown = f"[{host}]" if ":" in host else host
 
     def ready(public: int, own: int) -> None:
-        say(f"the page: {scheme}://{host}:{public}/")
+        say(f"the page: {scheme}://{shown}:{public}/")
         say(f"the team's page: http://127.0.0.1:{own}/?token={token}")
         say("Ctrl-C ends it; what is acknowledged is kept")
 
@@ -165,7 +166,7 @@ def export(
 ) -> None:
     """Write the reports that no earlier export has, for count, estimate and mine."""
     survey = pp.collect.Survey.read(folder)
-    store = pp.collect.Store(database, survey.id, survey.text())
+    store = pp.collect.Store(database, survey.id, survey.text(), make=False)
     try:
         written = pp.collect.export_reports(survey, store, out)
     finally:
@@ -194,11 +195,11 @@ def tokens(
     require_new(out, force, ())
     store = pp.collect.Store(database, survey.id, survey.text())
     try:
-        made = store.make_tokens(n)
+        # The file first: tokens that nobody was given could not be told from others.
+        with pp.files.replacing(out, mode=0o600) as part:
+            part.write_text("\n".join(store.make_tokens(n)) + "\n", encoding="utf-8")
     finally:
         store.close()
-    pp.files.write_text(out, "\n".join(made) + "\n")
-    out.chmod(0o600)
     say(f"{out}: {n:,} tokens; a page is opened with #token=... after its address")
 
 

@@ -14,6 +14,7 @@ from ppdm_dask.data.words import Imported
 from ppdm_dask.errors import DataError
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.disguise import writing
+from ppdm_dask.survey.reports import about_file
 
 if TYPE_CHECKING:
     from ppdm_dask.collect.store import Store
@@ -44,19 +45,25 @@ def export_reports(survey: Survey, store: Store, folder: Path) -> list[tuple[Pat
     Raises
     ------
     DataError
-        If there are no reports at all.
+        If there are no reports at all, or a file stands in the way that is not this export.
     """
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder}: is a file; a folder is needed", folder)
     store.assign()
     exports = store.exports()
     if not exports:
         raise DataError("there are no reports yet; nothing is exported", folder)
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    missing = []
     for number, batch in exports:
         path = folder / f"reports-{number:04d}.parquet"
         if not path.exists():
-            written.append((path, _write(survey, store, path, number, batch)))
-    return written
+            missing.append((path, number, batch))
+        elif about_file(path).batches != (batch,):
+            raise DataError(
+                f"{path}: holds reports of another survey or database; name another folder", path
+            )
+    return [(path, _write(survey, store, path, number, batch)) for path, number, batch in missing]
 
 
 def _write(survey: Survey, store: Store, path: Path, number: int, batch: str) -> int:

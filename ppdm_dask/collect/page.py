@@ -102,15 +102,15 @@ def build_page(
     """
     questionnaire.require(source, codebook, design)
     asked = codebook.select([name for name in codebook.names if name in questionnaire.asked])
-    _refuse_certain(source, questionnaire, asked, design, accept)
-    _refuse_telling(source, questionnaire, asked, design, accept)
+    certain = _refuse_certain(source, asked, design, accept)
+    certain |= _refuse_telling(source, questionnaire, asked, design, accept)
     about = {
         "codebook": asked.digest,
         "design": design.digest,
         "questionnaire": questionnaire.config(),
     }
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
-    values = _values(questionnaire, asked, design, survey)
+    values = {**_values(questionnaire, asked, design, survey), "certain": certain}
     first = questionnaire.languages[0]
     own, style = _assets(), _assets()["page.css"]
     script = f"{own['draw.js']}{own['page.js']}"
@@ -132,20 +132,14 @@ def build_page(
     return Page(html, survey, asked, design)
 
 
-def _refuse_certain(
-    source: str,
-    questionnaire: Questionnaire,
-    asked: Codebook,
-    design: Design,
-    accept: Sequence[str],
-) -> None:
+def _refuse_certain(source: str, asked: Codebook, design: Design, accept: Sequence[str]) -> bool:
+    """Refuse a design that makes answers certain; whether it does so of some that are accepted."""
     labels = {name: asked[name].categories for name in design.attributes}
     bare = bare_attributes(design)
-    refused = [
-        each
-        for each in certainties(design, labels)
-        if each.gives_away and not each.accepted((*accept, *bare))
+    given_away = [
+        each for each in certainties(design, labels) if each.gives_away and not each.accepted(bare)
     ]
+    refused = [each for each in given_away if not each.accepted((*accept, *bare))]
     if refused:
         said = "; ".join(each.sentence for each in refused[:NAMED])
         names = dict.fromkeys(name for each in refused for name in each.attributes)
@@ -154,6 +148,7 @@ def _refuse_certain(
             f"{quoted(names)} in --accept-certain",
             refused,
         )
+    return bool(given_away)
 
 
 def _refuse_telling(
@@ -162,16 +157,18 @@ def _refuse_telling(
     asked: Codebook,
     design: Design,
     accept: Sequence[str],
-) -> None:
-    """Refuse a question whose report can tell for certain that it was put.
+) -> bool:
+    """Refuse a question whose report can tell for certain that it was put; whether one is accepted.
 
     That it was put tells a disguised answer to an earlier question.
     """
-    bare = bare_attributes(design)
-    hidden = {name for name in design.attributes if name not in bare} - {*accept}
+    bare, accepted = bare_attributes(design), False
     for question in questionnaire.question:
-        told = [name for name in question.only_if if name in hidden]
-        if told and _tells_put(question, asked, design):
+        hidden = [n for n in question.only_if if n in design.attributes and n not in bare]
+        if not hidden or not _tells_put(question, asked, design):
+            continue
+        accepted = True
+        if told := [name for name in hidden if name not in accept]:
             raise InputError(
                 f"{source}: question.{question.attribute}.only_if: what is sent for "
                 f"{shown(question.attribute)} can tell that it was asked, and so the answer to "
@@ -179,6 +176,7 @@ def _refuse_telling(
                 f"answer, or name {quoted(told)} in --accept-certain",
                 question.attribute,
             )
+    return accepted
 
 
 def _tells_put(question: Question, asked: Codebook, design: Design) -> bool:

@@ -18,6 +18,7 @@ from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import InputError, MachineError
 from ppdm_dask.files.reader import open_data
 from ppdm_dask.randomness import Stream
+from ppdm_dask.shown import cut, printable
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Reports
@@ -55,14 +56,18 @@ def rehearse(
     MachineError
         If there is no connection.
     """
-    place = urlsplit(address)
-    if place.scheme not in ("http", "https") or not place.hostname:
+    try:
+        place = urlsplit(address)
+        host, port = place.hostname, place.port
+    except ValueError:  # of the port, or of brackets
+        host = None
+    if not host or place.scheme not in ("http", "https"):
         raise InputError(f"{address}: an address such as http://127.0.0.1:8000/ is needed", address)
     frame = open_data(data).read(survey.codebook.names).frame
     records = survey.codebook.encode(frame)
     reports = survey.design.disguise(records, Stream.from_entropy())
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-    connection = kind(place.hostname, place.port, timeout=SECONDS)
+    connection = kind(host, port, timeout=SECONDS)
     sent = 0
     try:
         _connect(connection)
@@ -76,12 +81,15 @@ def rehearse(
             headers = {"content-type": "application/json"}
             connection.request("POST", "/reports", json.dumps(body), headers)
             answer = connection.getresponse()
-            why = answer.read().decode("utf-8", "replace").strip()
+            why = answer.read().decode("utf-8", "replace")
             if answer.status != 201:
-                raise InputError(f"{address}: report {row + 1}: {answer.status}: {why}", row)
+                said = cut(printable(" ".join(why.split())))
+                raise InputError(f"{address}: report {row + 1}: {answer.status}: {said}", row)
             sent += 1
             if told is not None:
                 told(1)
+    except http.client.HTTPException:
+        raise InputError(f"{address}: what answers there is no collector", address) from None
     except OSError as error:
         raise MachineError(f"{address}: no connection: {error}") from None
     finally:

@@ -13,6 +13,7 @@ import multiprocessing as mp
 import os
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from ppdm_dask.collect.collector import Counters, Limits, collector
+from ppdm_dask.collect.questionnaire import ORIGIN
 from ppdm_dask.collect.store import Store
 from ppdm_dask.collect.survey import Survey
 from ppdm_dask.collect.team import team
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import InputError, MachineError
+from ppdm_dask.files.values import Place
 
 __all__ = ["Serving", "serve"]
 
@@ -100,6 +103,7 @@ class Shared(Counters):
 
 
 def _bind(host: str, port: int) -> socket.socket:
+    made = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         made = socket.socket(family, socket.SOCK_STREAM)
@@ -107,6 +111,8 @@ def _bind(host: str, port: int) -> socket.socket:
         made.bind((host, port))
         made.listen(2048)
     except (OSError, UnicodeError) as error:
+        if made is not None:
+            made.close()
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{host}:{port}: cannot be listened on: {why}", port) from None
     made.set_inheritable(True)
@@ -151,8 +157,7 @@ def _take(how: Serving, listening: socket.socket, numbers: Any) -> None:
     tls: dict[str, Any] = {}
     if how.certificate is not None:
         tls = {"ssl_certfile": str(how.certificate), "ssl_keyfile": str(how.key)}
-    server = uvicorn.Server(_config(app, how, **tls))
-    asyncio.run(server.serve(sockets=[listening]))
+    _run(uvicorn.Server(_config(app, how, **tls)), listening)
     store.close()
 
 
@@ -164,12 +169,39 @@ def _show(how: Serving, listening: socket.socket, numbers: Any) -> None:
     survey = Survey.read(how.folder)
     store = Store(how.database, survey.id, survey.text())
     app = team(survey, store, how.team_token, Shared(numbers).counts)
-    asyncio.run(uvicorn.Server(_config(app, how)).serve(sockets=[listening]))
+    _run(uvicorn.Server(_config(app, how)), listening)
     store.close()
 
 
+def _run(server: Any, listening: socket.socket) -> None:
+    """Serve until SIGTERM, and return: uvicorn raises the signal again, once it has ended."""
+
+    def stop(*_: Any) -> None:
+        server.should_exit = True
+
+    signal.signal(signal.SIGTERM, stop)
+    asyncio.run(server.serve(sockets=[listening]))
+
+
+def _require_pair(certificate: Path, key: Path) -> None:
+    """Refuse what no process could begin with."""
+    for path in (certificate, key):
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{path}: cannot be read", path)
+    try:
+        # A key with a passphrase would have each process ask for it.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, lambda: "")
+    except (ssl.SSLError, OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or str(error)
+        raise InputError(
+            f"{certificate}, {key}: a certificate and its key are needed, in PEM and without a "
+            f"passphrase: {why}",
+            certificate,
+        ) from None
+
+
 def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
-    """Serve until an interrupt or SIGTERM.
+    """Serve until SIGTERM, or an interrupt, which is raised again once all has ended.
 
     Parameters
     ----------
@@ -180,7 +212,9 @@ def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
     Raises
     ------
     InputError
-        If the folder, the database, a port or a certificate cannot be used.
+        If the folder, the database, an origin, a port or a certificate cannot be used.
+    KeyboardInterrupt
+        After an interrupt.
     """
     try:
         import starlette
@@ -190,23 +224,30 @@ def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
     del starlette, uvicorn
     # Whatever is wrong with them is said here, once, before any process starts.
     survey = Survey.read(how.folder)
-    Store(how.database, survey.id, survey.text()).close()
-    for path in (how.certificate, how.key):
-        if path is not None and not os.access(path, os.R_OK):
-            raise InputError(f"{path}: cannot be read", path)
-    public, own = _bind(how.host, how.port), _bind("127.0.0.1", how.team_port)
+    for i, origin in enumerate(how.origins):
+        ORIGIN.read(origin, Place("origin", error=InputError)[i])
+    if how.certificate is not None and how.key is not None:
+        _require_pair(how.certificate, how.key)
+    with contextlib.ExitStack() as bound:
+        public = bound.enter_context(_bind(how.host, how.port))
+        own = bound.enter_context(_bind("127.0.0.1", how.team_port))
+        # After the ports: where one is in use no database is made.
+        Store(how.database, survey.id, survey.text()).close()
+        bound.pop_all()
     context = mp.get_context("spawn")
     numbers = context.Array("Q", len(STATUSES))
-    takers = [_started(context, _take, how, public, numbers) for _ in range(how.workers)]
-    shower = _started(context, _show, how, own, numbers)
-    stopping = False
+    stopping = 0
 
-    def stop(*_: Any) -> None:
+    def stop(number: int, _: Any) -> None:
         nonlocal stopping
-        stopping = True
+        stopping = number
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    takers: list[Any] = []
+    shower = None
     try:
+        takers += [_started(context, _take, how, public, numbers) for _ in range(how.workers)]
+        shower = _started(context, _show, how, own, numbers)
         ready(public.getsockname()[1], own.getsockname()[1])
         while not stopping:
             time.sleep(EVERY)
@@ -217,16 +258,34 @@ def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
             if not shower.is_alive() and not stopping:
                 shower = _started(context, _show, how, own, numbers)
     finally:
-        _end([*takers, shower])
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _end([*takers, *([] if shower is None else [shower])])
         public.close()
         own.close()
+        _tidy(how, survey)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if stopping == signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+def _tidy(how: Serving, survey: Survey) -> None:
+    """Leave no order of arrival in the file; another collector may still be writing to it."""
+    try:
+        store = Store(how.database, survey.id, survey.text())
+        store.tidy()
+        store.close()
+    except (InputError, MachineError) as error:
+        LOG.warning("the database keeps its order of arrival for now: %s", error)
 
 
 def _started(context: Any, target: Any, *arguments: Any) -> Any:
     process = context.Process(target=target, args=arguments, daemon=True)
-    process.start()
+    # Ctrl-C reaches all processes of a terminal; this one alone says that it is time to end.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
     return process
 
 

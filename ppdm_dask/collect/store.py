@@ -1,8 +1,9 @@
 """Where a collector keeps reports: SQLite, or PostgreSQL for several machines.
 
 Kept of a submission are the report, its random name and the day; not when it came within the day,
-from where, nor with which token.  Tables are in the order of those names, so that no order of
-arrival is left in them.
+from where, nor with which token.  Tables of SQLite are in the order of those names; within pages of
+its file, and in its log of writes, the order of arrival can be seen until :meth:`Store.tidy` has
+rewritten them.  PostgreSQL keeps the order, and which writes came together, in columns of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -50,6 +51,8 @@ class Store:
         Id of the survey.
     about : str
         What ``survey.json`` says; it is kept with the reports.
+    make : bool
+        Whether a file of SQLite is made where there is none.
 
     Raises
     ------
@@ -57,20 +60,24 @@ class Store:
         If the database cannot be opened, or has another survey under this id.
     """
 
-    def __init__(self, address: str | Path, survey: str, about: str) -> None:
+    def __init__(self, address: str | Path, survey: str, about: str, *, make: bool = True) -> None:
         self.survey = survey
+        self._named = _bare(address)
         self._db: Any = None
         self.postgres = str(address).startswith(("postgresql://", "postgres://"))
         self._errors: tuple[type[Exception], ...] = (sqlite3.Error,)
         try:
-            self._open(str(address))
+            self._open(str(address), make)
             there = self._prepared(about)
         except (*self._errors, OSError) as error:
             self.close()
-            raise InputError(f"{_bare(address)}: {_line(error)}", address) from None
+            raise InputError(f"{self._named}: {_line(error)}", address) from None
+        except MachineError as error:
+            self.close()
+            raise InputError(str(error), address) from None
         if there != about:
             self.close()
-            raise InputError(f"{_bare(address)}: another survey has the id {survey}", address)
+            raise InputError(f"{self._named}: another survey has the id {survey}", address)
 
     def _prepared(self, about: str) -> str:
         """Make the tables that are not there, and enter the survey; what is kept of it."""
@@ -86,10 +93,10 @@ class Store:
             self._salt, there = rows.fetchone()
         return str(there)
 
-    def _open(self, address: str) -> None:
+    def _open(self, address: str, make: bool) -> None:
         if not self.postgres:
             # 0600: who may read the reports decides the one who starts the collector.
-            os.close(os.open(address, os.O_RDWR | os.O_CREAT, 0o600))
+            os.close(os.open(address, os.O_RDWR | (os.O_CREAT if make else 0), 0o600))
             self._db = sqlite3.connect(
                 address, timeout=WAIT, isolation_level=None, check_same_thread=False
             )
@@ -107,7 +114,10 @@ class Store:
         self._db = psycopg.connect(address, autocommit=True)
 
     def _run(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        return self._db.execute(sql.replace("?", "%s") if self.postgres else sql, values)
+        try:
+            return self._db.execute(sql.replace("?", "%s") if self.postgres else sql, values)
+        except self._errors as error:
+            raise MachineError(f"{self._named}: {_line(error)}") from None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -115,7 +125,8 @@ class Store:
         try:
             yield
         except BaseException:
-            self._run("ROLLBACK")
+            with suppress(MachineError):  # what went wrong may have ended it already
+                self._run("ROLLBACK")
             raise
         self._run("COMMIT")
 
@@ -123,6 +134,21 @@ class Store:
         """Close the database."""
         if self._db is not None:
             self._db.close()
+
+    def tidy(self) -> None:
+        """Rewrite a file of SQLite in the order of its tables, and empty its log of writes.
+
+        Raises
+        ------
+        MachineError
+            If it cannot be rewritten, as when another collector holds it.
+        """
+        if self.postgres:
+            return
+        self._run("VACUUM")
+        busy, *_ = self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise MachineError(f"{self._named}: others are reading it")
 
     # -- what collectors do ----------------------------------------------------------------------
 
@@ -144,8 +170,8 @@ class Store:
         try:
             with self._transaction():
                 return [self._add(each, day, tokens) for each in batch]
-        except self._errors as error:
-            raise MachineError(f"reports cannot be kept: {_line(error)}") from None
+        except MachineError as error:
+            raise MachineError(f"reports cannot be kept: {error}") from None
 
     def _add(self, given: Submission, day: str, tokens: bool) -> Outcome:
         if tokens:
@@ -258,7 +284,8 @@ class Store:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    said = (isinstance(error, OSError) and error.strerror) or str(error)
+    return " ".join(said.split()) or type(error).__name__
 
 
 def _bare(address: str | Path) -> str:

@@ -183,6 +183,7 @@
     show(heading, make("form", { onsubmit: send, autocomplete: "off" }, heading,
       make("dl", {}, ...rows),
       make("p", {}, say(drawn ? "forgotten" : "erased_hand")),
+      drawn && !survey.certain ? make("p", {}, say("uncertain")) : null,
       make("section", { class: "panel" }, make("h2", {}, say("what")),
         ...text(survey.privacy).map((each) => make("p", {}, each)),
         make("p", { class: "soft" }, `${say("design")} `, make("code", {}, survey.design))),
