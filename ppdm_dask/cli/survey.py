@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -151,6 +152,7 @@ def serve(
         say(f"the page: {scheme}://{shown}:{public}/")
         say(f"the team's page: http://127.0.0.1:{own}/?token={token}")
         say("Ctrl-C ends it; what is acknowledged is kept")
+        sys.stdout.flush()  # a log that is read while it serves
 
     pp.collect.serve(how, ready)
 
