@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -282,11 +282,11 @@ def test_one_answer_has_one_report_though_its_task_runs_again(
     def watch() -> None:
         killed = False
         while not stop.is_set():
-            for path in tmp_path.glob(".R.*.part/part-*"):
-                try:
-                    seen.setdefault(path.name, set()).add(path.read_bytes())
-                except FileNotFoundError:
-                    continue
+            # The folder comes to its place in the midst of a look.
+            with suppress(FileNotFoundError):
+                for path in tmp_path.glob(".R.*.part/part-*"):
+                    with suppress(FileNotFoundError):
+                        seen.setdefault(path.name, set()).add(path.read_bytes())
             if seen and not killed:
                 os.kill(next(iter(pool.client.run(os.getpid).values())), signal.SIGKILL)
                 killed = True
