@@ -506,6 +506,12 @@ def bare_attributes(design: Design) -> tuple[str, ...]:
     )
 
 
+def undisguised_attributes(design: Design, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some attributes that stand in reports as they are: bare, or none of the design's."""
+    bare = bare_attributes(design)
+    return tuple(name for name in names if name in bare or name not in design.attributes)
+
+
 def _is_bare(block: Design, axis: int) -> bool:
     size = block.shape[axis]
     if block.kind == "set" or block.reported_shape[axis] != size:

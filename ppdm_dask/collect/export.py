@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ppdm_dask.audit.certainty import bare_attributes
+from ppdm_dask.audit.certainty import undisguised_attributes
 from ppdm_dask.collect.survey import Survey
 from ppdm_dask.data.words import Imported
 from ppdm_dask.errors import DataError
@@ -67,8 +67,6 @@ def export_reports(survey: Survey, store: Store, folder: Path) -> list[tuple[Pat
 
 
 def _write(survey: Survey, store: Store, path: Path, number: int, batch: str) -> int:
-    true = {*bare_attributes(survey.design)}
-    true |= {name for name in survey.codebook.names if name not in survey.design.attributes}
     # Where a device in the hand made some of them, they are answers of the field.
     imported = Imported() if survey.hands else None
     about = About(
@@ -76,7 +74,7 @@ def _write(survey: Survey, store: Store, path: Path, number: int, batch: str) ->
         survey.codebook,
         survey.design,
         simulated=False,
-        undisguised=tuple(name for name in survey.codebook.names if name in true),
+        undisguised=undisguised_attributes(survey.design, survey.codebook.names),
         batches=(batch,),
         imported=imported,
     )

@@ -12,15 +12,20 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.audit.certainty import bare_attributes, certainties
+from ppdm_dask.audit.certainty import bare_attributes, certainties, undisguised_attributes
 from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.collect.blocks import client_blocks
-from ppdm_dask.collect.questionnaire import Question, Questionnaire, filled, words_of
+from ppdm_dask.collect.questionnaire import (
+    Question,
+    Questionnaire,
+    filled,
+    symbols_of,
+    words_of,
+)
+from ppdm_dask.collect.templates import asset, template
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.shown import quoted, shown
@@ -112,9 +117,8 @@ def build_page(
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
     values = {**_values(questionnaire, asked, design, survey), "certain": certain}
     first = questionnaire.languages[0]
-    own, style = _assets(), _assets()["page.css"]
-    script = f"{own['draw.js']}{own['page.js']}"
-    html = _template().render(
+    style, script = asset("page.css"), asset("draw.js") + asset("page.js")
+    html = template("page.html.j2").render(
         language=first,
         title=questionnaire.say(questionnaire.title, first),
         policy=_policy(script, style, questionnaire.collector),
@@ -240,14 +244,14 @@ def _question(
     reports = own
     if name in design.attributes:
         block = next(block for block in design.blocks if name in block.attributes)
-        size = block.reported_shape[block.attributes.index(name)] if block.kind == "symbol" else 0
         given = {} if hand is None else hand.symbols.get(name, {})
-        names = [*map(str, range(size))] if size != len(categories) else list(categories)
-        if block.kind == "symbol" and (given or names != list(categories)):
-            reports = {
-                language: [questionnaire.say(given.get(n, {"": n}), language) for n in names]
-                for language in languages
-            }
+        if block.kind == "symbol":
+            names = symbols_of(block, name, asked)
+            if given or names != categories:
+                reports = {
+                    language: [questionnaire.say(given.get(n, {"": n}), language) for n in names]
+                    for language in languages
+                }
     found: dict[str, Any] = {
         "place": asked.index(name),
         "text": {lang: questionnaire.say(question.text, lang) for lang in languages},
@@ -255,7 +259,7 @@ def _question(
         "labels": own if hand is None else reports,
         "reports": reports,
         "hand": hand is not None,
-        "disguised": name in design.attributes and name not in bare_attributes(design),
+        "disguised": not undisguised_attributes(design, [name]),
         "optional": question.optional,
         "unanswered": None
         if question.unanswered is None
@@ -337,22 +341,6 @@ def _policy(script: str, style: str, collector: str | None) -> str:
 
 def _json(values: Any) -> str:
     return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-
-@cache
-def _assets() -> dict[str, str]:
-    folder = files("ppdm_dask.collect") / "assets"
-    names = ("draw.js", "page.js", "page.css")
-    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    folder = files("ppdm_dask.collect") / "assets"
-    text = (folder / "page.html.j2").read_text(encoding="utf-8")
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
 
 
 def _raw(text: str) -> Any:

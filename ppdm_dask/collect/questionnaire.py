@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
 
-__all__ = ["Hand", "Question", "Questionnaire", "filled", "words_of"]
+__all__ = ["Hand", "Question", "Questionnaire", "filled", "symbols_of", "words_of"]
 
 LANGUAGE = Text('a language such as "en" or "pt-BR" is needed', r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 ANY = Text("a name is needed", r"(?s).*\S.*")
@@ -351,7 +351,7 @@ class Questionnaire(Declared):
                     raise place["symbols"][name].told(
                         f"it is none of this table's attributes, {quoted(hand.attributes)}"
                     )
-                if words.keys() != {*(needed := _symbols(block, name, codebook))}:
+                if words.keys() != {*(needed := symbols_of(block, name, codebook))}:
                     raise place["symbols"][name].told(
                         f"words for {quoted(needed)} are needed, one for each"
                     )
@@ -367,7 +367,7 @@ class Questionnaire(Declared):
                     )
 
 
-def _symbols(block: Design, name: str, codebook: Codebook) -> tuple[str, ...]:
+def symbols_of(block: Design, name: str, codebook: Codebook) -> tuple[str, ...]:
     """Names of an attribute's reports: its categories, or numbers where reports are no answers."""
     size, categories = block.reported_shape[block.attributes.index(name)], codebook[name].categories
     return categories if size == len(categories) else tuple(map(str, range(size)))

@@ -11,11 +11,13 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ppdm_dask.audit.certainty import bare_attributes
+import numpy as np
+
+from ppdm_dask.audit.certainty import undisguised_attributes
 from ppdm_dask.collect.survey import Survey
+from ppdm_dask.collect.templates import template
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference import estimate
 
@@ -55,13 +57,15 @@ def estimates(survey: Survey, counts: Mapping[str, int]) -> list[tuple[str, list
     list of (attribute, rows)
         Rows without numbers say that nothing can be known yet.
     """
-    texts = [text for text, n in counts.items() for _ in range(n)]
-    reports = survey.reports(texts)
+    # Each text is read once, however many people sent it.
+    reports = survey.reports(list(counts))
+    times = np.fromiter(counts.values(), np.int64)
+    reports = reports.take(np.repeat(np.arange(len(counts)), times))
     found = []
     for name in survey.codebook.names:
         labels = survey.codebook[name].categories
         rows = [Row(label, "", "cannot be known yet") for label in labels]
-        if texts:
+        if len(reports):
             with suppress(InputError):
                 made = estimate(reports, (name,), design=survey.design)
                 lower, upper = made.ends(0.95)
@@ -123,7 +127,7 @@ def team(
         days = store.days()
         all_tokens, used = store.tokens()
         return str(
-            _template().render(
+            template("team.html.j2").render(
                 survey=survey.id,
                 digest=survey.design.digest,
                 total=sum(days.values()),
@@ -131,8 +135,7 @@ def team(
                 days=days,
                 tokens=all_tokens,
                 used=used,
-                bare=set(bare_attributes(survey.design))
-                | {n for n in survey.codebook.names if n not in survey.design.attributes},
+                bare=undisguised_attributes(survey.design, survey.codebook.names),
                 found=estimates(survey, store.counts()),
             )
         )
@@ -164,10 +167,3 @@ POLICY = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 }
-
-
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    text = (files("ppdm_dask.collect") / "assets" / "team.html.j2").read_text(encoding="utf-8")
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(text)

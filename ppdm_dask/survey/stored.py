@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppdm_dask.audit.certainty import bare_attributes
+from ppdm_dask.audit.certainty import undisguised_attributes
 from ppdm_dask.cluster.active import active_client, on_a_worker
 from ppdm_dask.cluster.spread import summed
 from ppdm_dask.errors import DataError, InputError
@@ -79,8 +79,7 @@ def write_parts(
     """
     _require_place(out, overwrite)
     book, design = reports.codebook, reports.design
-    bare = {*book.names} - {*design.attributes} | {*bare_attributes(design)}
-    truth = (*(attribute for attribute in book.names if attribute in bare), *kept)
+    truth = (*undisguised_attributes(design, book.names), *kept)
     about = About("reports", book, design, reports.simulated, truth, (name,))
     with aside(out, lambda _: None) as folder:
         work = partial(_write, about=about, inputs=tuple(inputs), folder=str(folder))
