@@ -220,7 +220,7 @@ def _noise_of(block: Design, p: Floats) -> float | None:
         return math.fsum(block.variance(p))
     try:
         P = block.matrix()
-    except (PPDMError, NotImplementedError, MemoryError):
+    except (PPDMError, MemoryError):
         return None
     if P.size > MOST_ENTRIES or P.shape[1] != p.size:
         return None

@@ -29,9 +29,10 @@ gives that function's value for each ray, or None; ``level`` is its bound.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,49 +59,48 @@ class Pairs(NamedTuple):
     """Cost of a ray in the unit of these values."""
 
 
-class Cone(Protocol):
-    """A privacy, by the rows that it allows."""
+class Cone(ABC):
+    """A privacy, by the rows that it allows; by default one whose rays are listed, of no level."""
 
     @property
+    @abstractmethod
     def text(self) -> str:
         """What it asks for, for messages."""
-        ...  # pragma: no cover
 
     @property
     def level(self) -> float:
         """Bound on the sum of the costs; infinite where there is none."""
-        ...  # pragma: no cover
+        return math.inf
 
+    @abstractmethod
     def count(self, n: int) -> int:
         """Number of extremal rays for n categories, or a bound on it."""
-        ...  # pragma: no cover
 
+    @abstractmethod
     def rows(self, prior: Floats) -> Floats:
         """All extremal rays, shape (rays, n), each with ``row @ prior = 1``."""
-        ...  # pragma: no cover
 
     def pairs(self, prior: Floats) -> Pairs | None:
         """The rays that have two values, for a walk over them; None where not all are of a form."""
-        ...  # pragma: no cover
+        return None
 
     def others(self, prior: Floats, places: Ints | None = None) -> Floats:
         """The rays that the pairs leave out, scaled as all rows are.
 
         With `places` only those that are 0 elsewhere.
         """
-        ...  # pragma: no cover
+        return self.rows(prior)
 
     def cost(self, rows: Floats, prior: Floats) -> Floats | None:
         """What each ray adds to the level, shape (rays,); None where there is no level."""
-        ...  # pragma: no cover
+        return None
 
-    def check(self, prior: Floats) -> None:
+    def check(self, prior: Floats) -> None:  # noqa: B027 - most privacies allow some design
         """Raise an InputError where no design tells anything within this privacy."""
-        ...  # pragma: no cover
 
+    @abstractmethod
     def excess(self, rows: Floats, prior: Floats) -> Floats:
         """By how much each row breaks it, whatever its scale; 0 or less where it keeps it."""
-        ...  # pragma: no cover
 
 
 def _scaled(rows: Floats, prior: Floats) -> Floats:
@@ -140,7 +140,7 @@ def breach(cone: Cone, P: Floats, prior: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class Epsilon:
+class Epsilon(Cone):
     """No report is more than ``e^epsilon`` times likelier for one category than for another.
 
     Its extremal rays are the staircases ``l(x) in {1, e^epsilon}``, all but the two even ones.
@@ -152,7 +152,6 @@ class Epsilon:
     """
 
     epsilon: float
-    level = math.inf
 
     def __post_init__(self) -> None:
         real("epsilon", self.epsilon, LEAST, MOST)
@@ -176,12 +175,6 @@ class Epsilon:
 
     def others(self, prior: Floats, places: Ints | None = None) -> Floats:
         return np.zeros((0, prior.size))
-
-    def cost(self, rows: Floats, prior: Floats) -> None:
-        return None
-
-    def check(self, prior: Floats) -> None:
-        return None
 
     def excess(self, rows: Floats, prior: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -209,7 +202,7 @@ class Amplification(Epsilon):
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Cone):
     """No posterior P(x | y) is above delta.
 
     Parameters
@@ -219,7 +212,6 @@ class Posterior:
     """
 
     delta: float
-    level = math.inf
 
     def __post_init__(self) -> None:
         real("delta", self.delta, 0.0, 1.0)
@@ -245,9 +237,6 @@ class Posterior:
         rows = np.zeros((len(some), prior.size))
         rows[:, at] = some / prior[at]
         return _scaled(rows, prior)
-
-    def cost(self, rows: Floats, prior: Floats) -> Floats | None:
-        return None
 
     def check(self, prior: Floats) -> None:
         if self.delta <= prior.max():
@@ -278,7 +267,7 @@ class Guess(Posterior):
     success: float = 1.0
 
     @property
-    def level(self) -> float:  # type: ignore[override]
+    def level(self) -> float:
         return self.success
 
     @property
@@ -300,7 +289,7 @@ class Guess(Posterior):
 
 
 @dataclass(frozen=True)
-class Trait:
+class Trait(Cone):
     """No posterior of one category is above delta; the others may be known for certain.
 
     The extremal rays are the reports that are one other category, and those that are the trait
@@ -316,7 +305,6 @@ class Trait:
 
     trait: int
     delta: float
-    level = math.inf
 
     @property
     def text(self) -> str:
@@ -332,15 +320,6 @@ class Trait:
         with_trait[:, self.trait] = self.delta
         return _scaled(np.concatenate([others, with_trait]) / prior, prior)
 
-    def pairs(self, prior: Floats) -> None:
-        return None
-
-    def others(self, prior: Floats, places: Ints | None = None) -> Floats:
-        return self.rows(prior)
-
-    def cost(self, rows: Floats, prior: Floats) -> None:
-        return None
-
     def check(self, prior: Floats) -> None:
         share = float(prior[self.trait])
         if not share < self.delta <= 1:
@@ -355,7 +334,7 @@ class Trait:
 
 
 @dataclass(frozen=True)
-class EpsilonPosterior:
+class EpsilonPosterior(Cone):
     """A bound on epsilon and one on the posterior, both.
 
     With the smallest entry of a row as unit and s its probability in that unit, each entry is 1,
@@ -369,7 +348,6 @@ class EpsilonPosterior:
 
     epsilon: float
     delta: float
-    level = math.inf
 
     def __post_init__(self) -> None:
         real("epsilon", self.epsilon, LEAST, MOST)
@@ -411,15 +389,6 @@ class EpsilonPosterior:
         rows = _scaled(rows[fits], prior)
         _, first = np.unique(np.round(rows, 10), axis=0, return_index=True)
         return rows[np.sort(first)]
-
-    def pairs(self, prior: Floats) -> None:
-        return None
-
-    def others(self, prior: Floats, places: Ints | None = None) -> Floats:
-        return self.rows(prior)
-
-    def cost(self, rows: Floats, prior: Floats) -> None:
-        return None
 
     def check(self, prior: Floats) -> None:
         Posterior(self.delta).check(prior)
