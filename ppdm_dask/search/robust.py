@@ -19,7 +19,7 @@ from ppdm_dask.search.rays import thinned
 from ppdm_dask.search.regret import LARGEST_EPSILON, Privacy, Regret, regret
 from ppdm_dask.search.scenarios import check_scenarios
 
-__all__ = ["Robust", "arranged", "robust_design"]
+__all__ = ["Robust", "arranged_design", "robust_design"]
 
 UNUSED = 1e-6
 """Weight of a ray, relative to the largest, that is the solver's noise."""
@@ -121,22 +121,27 @@ def robust_design(
     bound = max(1.0, certify(rays, p, limits, dual.Y, dual.nu, dual.pi))
     q = dual.pi @ (p / limits[:, None])
     prior = q / q.sum()
-    P = arranged(_matrix(rays, dual.weights, p, limits, prior))
-    design = RRMatrix(attribute, P, p0=prior if len(P) > n else None, categories=labels)
+    P = _matrix(rays, dual.weights, p, limits, prior)
+    design = arranged_design(P, prior, attribute, labels)
     privacy: Privacy = "epsilon" if max_posterior is None else "posterior"
     found = regret(design, p, privacy=privacy, categories=labels, limits=limits)
     return Robust(design, found, bound, dual.pi, prior)
 
 
-def arranged(P: Floats) -> Floats:
-    """A square P with the likeliest report of each category in its place."""
+def arranged_design(
+    P: Floats, prior: Floats, attribute: str, categories: Sequence[str] | None
+) -> RRMatrix:
+    """The design of a matrix that was found: what is best at a prior is estimated for it.
+
+    A square matrix gets the likeliest report of each category in its place; of one with more
+    reports than categories, the left inverse is the one of least variance at the prior.
+    """
     from scipy.optimize import linear_sum_assignment
 
-    if len(P) != P.shape[1]:
-        return P
+    if len(P) > P.shape[1]:
+        return RRMatrix(attribute, P, p0=prior, categories=categories)
     _, rows = linear_sum_assignment(-P.T)
-    arranged: Floats = P[rows]
-    return arranged
+    return RRMatrix(attribute, P[rows], categories=categories)
 
 
 def _matrix(rays: Floats, weights: Floats, p: Floats, limits: Floats, prior: Floats) -> Floats:

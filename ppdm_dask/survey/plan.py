@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs import Design, RRMatrix, design_from_config
+from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.files.fields import check_shares
 from ppdm_dask.ranges import real
@@ -28,7 +28,7 @@ from ppdm_dask.search.cheapest import (
     cheapest_posterior,
     cheapest_trait,
 )
-from ppdm_dask.search.robust import arranged
+from ppdm_dask.search.robust import arranged_design
 from ppdm_dask.shown import given, listed, shown
 from ppdm_dask.survey.devices import Candidate, Wording, candidates
 
@@ -615,9 +615,7 @@ def _best(
     for each in found:
         if each.P is None:
             continue
-        P = arranged(each.P)
-        tall = len(P) > len(labels)
-        design = RRMatrix(attribute, P, p0=p if tall else None, categories=labels)
+        design = arranged_design(each.P, p, attribute, labels)
         if floor.kept(design):
             designs.append(design)
     best = min(designs, key=lambda d: float(d.variance(p).sum()), default=None)

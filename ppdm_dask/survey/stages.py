@@ -28,7 +28,7 @@ from ppdm_dask.ranges import real, whole
 from ppdm_dask.search.cheapest import cheapest_epsilon, cheapest_posterior
 from ppdm_dask.search.problem import SMALLEST
 from ppdm_dask.search.regret import LARGEST_EPSILON
-from ppdm_dask.search.robust import arranged, robust_design
+from ppdm_dask.search.robust import arranged_design, robust_design
 from ppdm_dask.search.scenarios import check_scenarios, confidence_priors, plausible_prior
 from ppdm_dask.shown import given
 
@@ -176,8 +176,7 @@ class TwoStage:
             found = cheapest_posterior(p, self.max_posterior)
         if found is None or found.P is None:
             raise InputError(f"guess: got {p.size} categories; up to 10 are taken", p.size)
-        P = arranged(found.P)
-        return RRMatrix(self.attribute, P, p0=p if len(P) > p.size else None, categories=labels)
+        return arranged_design(found.P, p, self.attribute, labels)
 
     def _shares(
         self, weights: Any, guess: Floats, first: Design, best: Design
