@@ -147,7 +147,7 @@ def _counted(reports: Records, *, layout: _Layout) -> Ints:
     small = [i for i, shape in enumerate(layout.shapes) if math.prod(shape) <= BY_BITS]
     for low in range(0, len(reports), ROWS):
         codes = reports.codes[low : low + ROWS]
-        _add_by_bits(codes, [(layout, i) for i in small], column, counts)
+        _add_by_bits(codes, layout, small, column, counts)
     for i in sorted({*range(len(layout.shapes))} - {*small}):
         shape, low, high = layout.shapes[i], layout.starts[i], layout.starts[i + 1]
         joint = row_major(reports.codes[:, [column(name) for name in layout.over[i]]], shape)
@@ -155,19 +155,20 @@ def _counted(reports: Records, *, layout: _Layout) -> Ints:
     return counts
 
 
-def _add_by_bits(codes: Any, sets: Sequence[tuple[_Layout, int]], column: Any, out: Ints) -> None:
+def _add_by_bits(codes: Any, layout: _Layout, sets: Sequence[int], column: Any, out: Ints) -> None:
+    """Add the counts of some of the sets, by their numbers, of a block of rows."""
     from ppdm_dask.kernels.itemsets import count_joint
 
     if not sets:
         return
     sizes = {
         name: size
-        for layout, i in sets
+        for i in sets
         for name, size in zip(layout.over[i], layout.shapes[i], strict=True)
     }
     planes, first = _planes(codes, {column(name): size for name, size in sizes.items()})
-    over = [[column(name) for name in layout.over[i]] for layout, i in sets]
-    shapes = [layout.shapes[i] for layout, i in sets]
+    over = [[column(name) for name in layout.over[i]] for i in sets]
+    shapes = [layout.shapes[i] for i in sets]
     bounds = np.cumsum([0, *map(len, over)])
     found = np.zeros(sum(map(math.prod, shapes)), np.int64)
     count_joint(
@@ -177,7 +178,7 @@ def _add_by_bits(codes: Any, sets: Sequence[tuple[_Layout, int]], column: Any, o
         bounds,
         found,
     )
-    places = [np.arange(layout.starts[i], layout.starts[i + 1]) for layout, i in sets]
+    places = [np.arange(layout.starts[i], layout.starts[i + 1]) for i in sets]
     out[np.concatenate(places)] += found
 
 

@@ -179,7 +179,7 @@ def mine_files(
     reports = files.load(codebook, names, target, keep=others, weights=combine)
     if weights is not None and isinstance(reports, Reports):
         reports = reports.surveyed_by(weights=weights)
-    sizes = tuple(map(len, reports if isinstance(reports, Owners) else [reports]))
+    sizes = _sizes(reports)
     if folds > min(sizes):
         raise InputError(f"folds: got {folds}; there are {min(sizes)} reports", folds)
     accuracy = None
@@ -200,6 +200,11 @@ def mine_files(
     return Mined(_fitted(make(), reports, prune, seed), accuracy, reports.simulated, sizes)
 
 
+def _sizes(reports: Reports | Owners) -> tuple[int, ...]:
+    """Records of each owner."""
+    return tuple(map(len, reports if isinstance(reports, Owners) else [reports]))
+
+
 def _of(reports: Reports | Owners, chosen: Sequence[npt.NDArray[Any]]) -> Any:
     """Some of the records of each owner, by position or mask."""
     if isinstance(reports, Owners):
@@ -212,7 +217,7 @@ def _fitted(learner: Any, reports: Reports | Owners, prune: float | None, seed: 
     if prune is None:
         model: Classifier = learner.fit(reports)
         return model
-    sizes = tuple(map(len, reports if isinstance(reports, Owners) else [reports]))
+    sizes = _sizes(reports)
     kept_back = [round(prune * size) for size in sizes]
     for kept, size in zip(kept_back, sizes, strict=True):
         if not 0 < kept < size:
@@ -294,17 +299,16 @@ def rules_of_files(
     ------
     DataError, RecordsError, InputError
     """
+    chosen = opened.common(codebook) if names is None else list(names)
     if len(opened.reports) != 1 or opened.clean:
         if client is not None:
             raise InputError(
                 "--workers, --cluster: files of several owners are read in this process", client
             )
-        records = opened.load(codebook, names or opened.common(codebook))
+        records = opened.load(codebook, chosen)
         return association_rules(records, **options)
     (sources,) = opened.reports
     design = sources[0][1].design.bind(codebook) if design is None else design
-    there = common_attributes(sources, codebook)
-    chosen = there if names is None else list(names)
     # Whole blocks: what is asked for may not be cut out of its block.
     read = covering(design, chosen)
     for path, about in sources:

@@ -13,7 +13,7 @@ from ppdm_dask.data.codebook import Codebook, Records, Reports
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError, NotLumpable
-from ppdm_dask.files.reader import AS_FOUND, open_data
+from ppdm_dask.files.reader import AS_FOUND, DataFile, open_data
 from ppdm_dask.files.regular import ending
 from ppdm_dask.inference.owners import Owners
 from ppdm_dask.shown import listed
@@ -181,7 +181,7 @@ def _narrowed(reports: Reports) -> Reports:
     return replace(reports, design=part, design_digest=part.digest)
 
 
-def _open(path: Path, codebook: Codebook):  # type: ignore[no-untyped-def]
+def _open(path: Path, codebook: Codebook) -> DataFile:
     return open_data(path, how=replace(AS_FOUND, known=codebook.names))
 
 

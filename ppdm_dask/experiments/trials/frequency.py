@@ -91,14 +91,13 @@ class FrequencyTrial(Trial):
             "OUE": UnaryEncoding(ATTRIBUTE, k, epsilon=epsilon),
             "subset selection": min(subsets, key=lambda each: math.fsum(each.variance(law))),
         }
-        least = cheapest_epsilon(law, self.epsilon)
-        unit = self.k
+        least = cheapest_epsilon(law, epsilon)
         return Ready(
-            Codebook((Attribute(ATTRIBUTE, tuple(str(i) for i in range(self.k))),)),
+            Codebook((Attribute(ATTRIBUTE, tuple(str(i) for i in range(k))),)),
             law,
             designs,
-            {name: math.fsum(each.variance(law)) / unit for name, each in designs.items()},
-            math.nan if least is None else least.noise / unit,
+            {name: math.fsum(each.variance(law)) / k for name, each in designs.items()},
+            math.nan if least is None else least.noise / k,
         )
 
     def repeat(self, stream: SimulationStream, ready: Ready) -> Mapping[str, Any]:
