@@ -67,6 +67,15 @@ def test_findings_name_the_cells_where_one_owner_does_better_alone(root, tmp_pat
     assert "votes, theta = 0.55" in said[0]
 
 
+def test_findings_name_a_cell_by_words_too(root, tmp_path):
+    made = config()
+    made["data"][0]["codebook"] = str(root / "pipelines" / "codebooks" / "votes.toml")
+    made["trial"] = {"name": "owners", "share": 0.1}
+    made["sweep"] |= {"grid": {"theta": [0.55], "learner": ["id3", "naive-bayes"]}}
+    ds = run(recipe_from_config(made), workers=0, out=tmp_path).dataset
+    assert "votes, theta = 0.55, learner = id3 (" in OwnersTrial.findings(ds)[0]
+
+
 def test_a_depth_is_only_of_trees():
     with pytest.raises(pp.InputError, match="max_depth: got 2; only trees have a depth"):
         recipe_from_config(config(learner="naive-bayes"))

@@ -12,8 +12,8 @@ import numpy as np
 from ppdm_dask.data.codebook import Codebook, Records
 from ppdm_dask.designs.multigroup import MultiGroup
 from ppdm_dask.errors import InputError
-from ppdm_dask.experiments.grid import grid_axes
 from ppdm_dask.experiments.samples import draw_test
+from ppdm_dask.experiments.trials.results import cells, place_of
 from ppdm_dask.experiments.trials.trial import Measure, Trial
 from ppdm_dask.files.values import Choice, Number, Place, Whole
 from ppdm_dask.inference.owners import Owners
@@ -130,27 +130,21 @@ class OwnersTrial(Trial):
         found = []
         for variant in cls.variants[2:]:
             part = ds.sel(variant=variant)
-            cells = list(_cells(part))
-            worse = [where for where, gain, error in cells if gain < -ERRORS * error]
-            better = sum(gain > ERRORS * error for _, gain, error in cells)
-            if not cells:
+            known = list(_cells(part))
+            worse = [where for where, gain, error in known if gain < -ERRORS * error]
+            better = sum(gain > ERRORS * error for _, gain, error in known)
+            if not known:
                 continue
             head = f"{variant}: better than B alone by more than {ERRORS:g} standard errors in "
-            head += f"{better} of {len(cells)} cells, worse in {len(worse)}"
+            head += f"{better} of {len(known)} cells, worse in {len(worse)}"
             found.append(f"{head}: {'; '.join(worse)}." if worse else f"{head}.")
         return found
 
 
 def _cells(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
     """Each cell in words, with its mean gain and its standard error, where there are some."""
-    axes = ["data", *grid_axes(ds)]
-    for index in np.ndindex(*(ds.sizes[axis] for axis in axes)):
-        cell = ds.isel(dict(zip(axes, index, strict=True)))
+    for where, cell in cells(ds):
         gain, error = float(cell["gain_mean"]), float(cell["gain_mean_se"])
         if math.isnan(gain) or math.isnan(error):
             continue
-        where = ", ".join(
-            str(cell[axis].item()) if axis == "data" else f"{axis} = {cell[axis].item():g}"
-            for axis in axes
-        )
-        yield f"{where} ({gain:+.4f}, standard error {error:.4f})", gain, error
+        yield f"{place_of(where)} ({gain:+.4f}, standard error {error:.4f})", gain, error

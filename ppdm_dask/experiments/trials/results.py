@@ -128,6 +128,13 @@ def cells(ds: xr.Dataset) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
         yield {axis: plain_value(cell[axis].to_numpy()) for axis in axes}, cell
 
 
+def place_of(where: Mapping[str, Any]) -> str:
+    """A cell by its values on the axes, in words."""
+    return ", ".join(
+        str(value) if axis in APART else f"{axis} = {brief(value)}" for axis, value in where.items()
+    )
+
+
 def as_json(ds: xr.Dataset) -> dict[str, Any]:
     """Return a result as JSON values, a row for each cell and variant; null where no number is."""
     trial = trial_of(ds)
@@ -214,9 +221,5 @@ def undefined(ds: xr.Dataset) -> list[str]:
     notes: dict[str, list[str]] = {}
     for where, cell in cells(ds):
         if reason := str(cell["undefined"].item()):
-            place = ", ".join(
-                str(value) if axis in APART else f"{axis} = {brief(value)}"
-                for axis, value in where.items()
-            )
-            notes.setdefault(reason, []).append(place)
+            notes.setdefault(reason, []).append(place_of(where))
     return [f"at {'; '.join(places)}: {reason}" for reason, places in notes.items()]
