@@ -94,7 +94,6 @@
       input.checked = answers.get(question.place) === code;
       return make("label", { class: "answer" }, input, make("span", {}, label));
     }).filter((_, code) => question.hand || code !== question.unanswered);
-    const last = () => path().at(-1) === at;
     const next = (event) => {
       event.preventDefault();
       const chosen = main.querySelector("input:checked");
@@ -104,13 +103,11 @@
         return;
       }
       answers.set(question.place, Number(chosen.value));
-      if (last()) finish();
-      else move(1);
+      move(1);
     };
     const skip = () => {
       answers.set(question.place, question.unanswered);
-      if (last()) finish();
-      else move(1);
+      move(1);
     };
     // Whether this is the last question can hang on its answer, so the button says only "next".
     show(heading, make("form", { onsubmit: next, autocomplete: "off", novalidate: true },
@@ -127,10 +124,6 @@
 
   // After the last question: nothing is drawn before the respondent says so, and once it is drawn
   // it stays, however often the page is opened.
-  const finish = () => {
-    at = survey.questions.length;
-    screen();
-  };
   const ready = () => {
     const heading = make("h1", {}, text(survey.title));
     const hidden = survey.questions.some((each) => !each.hand && each.disguised);
