@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +114,12 @@ def ask(
     given = {"content-type": "application/json"} | {
         key.replace("_", "-"): value for key, value in headers.items()
     }
-    connection.request(method, path, content, given)
-    answer = connection.getresponse()
-    found = answer.status, answer.read().decode(), {k.lower(): v for k, v in answer.getheaders()}
-    connection.close()
-    return found
+    # A server that is killed halfway through an answer leaves the connection to its client.
+    with closing(connection):
+        connection.request(method, path, content, given)
+        answer = connection.getresponse()
+        told = {key.lower(): value for key, value in answer.getheaders()}
+        return answer.status, answer.read().decode(), told
 
 
 # -- what it takes -------------------------------------------------------------------------------
