@@ -110,6 +110,7 @@ def test_the_page_has_words_for_all_it_says_and_no_others() -> None:
     script = (files("ppdm_dask.collect") / "assets" / "page.js").read_text(encoding="utf-8")
     by_script = {*re.findall(r'"([a-z_]+)"', script)}
     by_python = {"same", "same_between", "odds", "no_odds", "script"}
+    by_python |= {"model_" + word for word in ("same", "same_between", "from", "private", "too")}
     assert {*words_of("en")} == {*words_of("de")}
     assert {*words_of("en")} <= by_script | by_python
     assert words_of("de-AT") == words_of("de") and words_of("fr") == words_of("en")

@@ -52,6 +52,14 @@ def build(
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="For the page.", show_default=False)],
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Of `ppdm mine`: the page finds out whether it is right.",
+            show_default="none",
+        ),
+    ] = None,
     accept: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,9 +75,15 @@ def build(
     """Build the page that respondents open: one file, which disguises before it sends."""
     book, plan = read_both(codebook, design)
     asked = pp.collect.Questionnaire.read(questionnaire)
-    require_new_folder(out, force, (codebook, design, questionnaire), "survey.json")
+    inputs = [codebook, design, questionnaire, *([] if model is None else [model])]
+    require_new_folder(out, force, inputs, "survey.json")
     page = pp.collect.build_page(
-        asked, book, plan, source=str(questionnaire), accept=tuple(accept or ())
+        asked,
+        book,
+        plan,
+        model=None if model is None else pp.read_model(model),
+        source=str(questionnaire),
+        accept=tuple(accept or ()),
     )
     hands = [name for hand in asked.hand for name in hand.attributes]
     path = pp.collect.Survey.of(page, hands).write(out)

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,25 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.audit.certainty import bare_attributes, certainties, undisguised_attributes
 from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.collect.blocks import client_blocks
+from ppdm_dask.collect.classify import ModelTest, attributes_of
 from ppdm_dask.collect.questionnaire import (
     Question,
     Questionnaire,
+    Tested,
     filled,
     symbols_of,
     words_of,
 )
 from ppdm_dask.collect.templates import asset, template
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.values import Place
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
+    from ppdm_dask.mine.classifier import Classifier
 
 __all__ = ["Page", "build_page"]
 
@@ -57,12 +61,15 @@ class Page:
         Of what is asked; the symbols of a report stand in its order.
     design : Design
         Bound to it.
+    test : ModelTest, optional
+        The model that the page applies.
     """
 
     html: str
     survey: str
     codebook: Codebook
     design: Design
+    test: ModelTest | None = None
 
     def write(self, folder: str | Path) -> Path:
         """Write ``index.html`` into a folder, which is made if it is absent."""
@@ -78,6 +85,7 @@ def build_page(
     codebook: Codebook,
     design: Design,
     *,
+    model: Classifier | None = None,
     source: str = "questionnaire",
     accept: Sequence[str] = (),
 ) -> Page:
@@ -90,6 +98,8 @@ def build_page(
         Has the attributes that are asked.
     design : Design
         Bound to the codebook.
+    model : Classifier, optional
+        Fitted; what the table ``[classifier]`` of the questionnaire needs.
     source : str
         File of the questionnaire, for messages.
     accept : sequence of str
@@ -102,22 +112,25 @@ def build_page(
     Raises
     ------
     InputError
-        If questionnaire, codebook and design do not fit, the design gives answers away that are not
-        accepted, or the page would be larger than 60 kB.
+        If questionnaire, codebook, design and model do not fit, the design gives answers away that
+        are not accepted, or the page would be larger than 60 kB.
     """
-    questionnaire.require(source, codebook, design)
-    asked = codebook.select([name for name in codebook.names if name in questionnaire.asked])
+    test = _test_of(questionnaire, codebook, design, model, source)
+    asked = codebook.select([name for name in codebook.names if name in questionnaire.sent])
     certain = _refuse_certain(source, asked, design, accept)
     certain |= _refuse_telling(source, questionnaire, asked, design, accept)
+    certain |= _refuse_bare(source, questionnaire, design, accept)
     about = {
         "codebook": asked.digest,
         "design": design.digest,
         "questionnaire": questionnaire.config(),
+        **({} if test is None else {"classifier": test.config()}),
     }
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
-    values = {**_values(questionnaire, asked, design, survey), "certain": certain}
+    values = {**_values(questionnaire, asked, design, survey, test), "certain": certain}
     first = questionnaire.languages[0]
-    style, script = asset("page.css"), asset("draw.js") + asset("page.js")
+    scripts = ["draw.js", *([] if test is None else ["classify.js"]), "page.js"]
+    style, script = asset("page.css"), "".join(map(asset, scripts))
     html = template("page.html.j2").render(
         language=first,
         title=questionnaire.say(questionnaire.title, first),
@@ -130,10 +143,54 @@ def build_page(
     if (size := len(html.encode())) > LARGEST:
         raise InputError(
             f"{source}: the page would have {size:,} bytes; at most {LARGEST:,} load at once on a "
-            "telephone: ask less, or take a design with fewer symbols",
+            "telephone: ask less, or take a design with fewer symbols"
+            + ("" if test is None else " or a smaller model"),
             size,
         )
-    return Page(html, survey, asked, design)
+    return Page(html, survey, asked, design, test)
+
+
+def _test_of(
+    questionnaire: Questionnaire,
+    codebook: Codebook,
+    design: Design,
+    model: Classifier | None,
+    source: str,
+) -> ModelTest | None:
+    """Check that everything fits; what the page applies, if it applies a model."""
+    found, at = questionnaire.classifier, Place("classifier", source, InputError)
+    if (model is None) != (found is None):
+        given, lacking = ("table", "--model") if model is None else ("--model", "table")
+        raise at.told(f"there is a {given} and no {lacking}; both are needed, or neither")
+    if model is None or found is None:
+        questionnaire.require(source, codebook, design)
+        return None
+    questionnaire.require(source, codebook, design, attributes_of(model))
+    # Those that are sent come first, as in the report.
+    names = [name for name in codebook.names if name in questionnaire.sent]
+    book = codebook.select([*names, *questionnaire.private])
+    try:
+        return ModelTest.of(model, found.attribute, found.right, book)
+    except InputError as error:
+        raise at["model"].told(str(error), error.subject) from None
+
+
+def _refuse_bare(
+    source: str, questionnaire: Questionnaire, design: Design, accept: Sequence[str]
+) -> bool:
+    """Refuse to send what a model found as it is; whether it is accepted."""
+    if (found := questionnaire.classifier) is None:
+        return False
+    if not undisguised_attributes(design, [found.attribute]):
+        return False
+    if found.attribute not in accept:
+        raise InputError(
+            f"{source}: classifier.attribute: the design does not disguise "
+            f"{shown(found.attribute)}, which says something for certain of answers that are not "
+            f"sent; add a block for it, or name {quoted([found.attribute])} in --accept-certain",
+            found.attribute,
+        )
+    return True
 
 
 def _refuse_certain(source: str, asked: Codebook, design: Design, accept: Sequence[str]) -> bool:
@@ -168,8 +225,12 @@ def _refuse_telling(
     """
     bare, accepted = bare_attributes(design), False
     for question in questionnaire.question:
-        hidden = [n for n in question.only_if if n in design.attributes and n not in bare]
-        if not hidden or not _tells_put(question, asked, design):
+        hidden = [
+            n
+            for n in question.only_if
+            if n in questionnaire.private or (n in design.attributes and n not in bare)
+        ]
+        if question.private or not hidden or not _tells_put(question, asked, design):
             continue
         accepted = True
         if told := [name for name in hidden if name not in accept]:
@@ -198,10 +259,14 @@ def _tells_put(question: Question, asked: Codebook, design: Design) -> bool:
 
 
 def _values(
-    questionnaire: Questionnaire, asked: Codebook, design: Design, survey: str
+    questionnaire: Questionnaire,
+    asked: Codebook,
+    design: Design,
+    survey: str,
+    test: ModelTest | None,
 ) -> dict[str, Any]:
     """What the page's script reads."""
-    languages = questionnaire.languages
+    languages, says = questionnaire.languages, questionnaire.says
     hands = {name for hand in questionnaire.hand for name in hand.attributes}
 
     def texts(given: Mapping[str, str] | None) -> dict[str, str]:
@@ -211,6 +276,11 @@ def _values(
     by_hand = [i for i, block in enumerate(design.blocks) if hands.issuperset(block.attributes)]
     for i in by_hand:
         blocks[i]["step"] = {"op": "truth"}  # the device has made the report
+    book = asked if test is None else test.codebook
+    tested = questionnaire.classifier
+    own = {}
+    if test is not None and tested is not None:
+        own["classifier"] = {**_shown(questionnaire, tested, asked, design), **test.client()}
     return {
         "id": survey,
         "design": design.digest,
@@ -219,56 +289,48 @@ def _values(
         "title": texts(questionnaire.title),
         "welcome": texts(questionnaire.welcome),
         "thanks": texts(questionnaire.thanks),
-        "words": {language: dict(_words(questionnaire, language)) for language in languages},
+        "words": {
+            language: {k: v for k, v in _words(questionnaire, language).items() if says(k)}
+            for language in languages
+        },
         "places": list(asked.names),
         "questions": [
-            _question(questionnaire, each, asked, design) for each in questionnaire.question
+            _question(questionnaire, each, book, design) for each in questionnaire.question
         ],
+        **own,
         "blocks": blocks,
         "privacy": {
-            language: _privacy(questionnaire, asked, design, language) for language in languages
+            language: _privacy(questionnaire, asked, design, test, language)
+            for language in languages
         },
     }
 
 
 def _question(
-    questionnaire: Questionnaire, question: Question, asked: Codebook, design: Design
+    questionnaire: Questionnaire, question: Question, book: Codebook, design: Design
 ) -> dict[str, Any]:
     name, languages = question.attribute, questionnaire.languages
-    categories = asked[name].categories
+    categories = book[name].categories
     hand = next((each for each in questionnaire.hand if name in each.attributes), None)
-    own = {
-        language: [questionnaire.say(question.labels.get(c, {"": c}), language) for c in categories]
-        for language in languages
-    }
-    reports = own
-    if name in design.attributes:
-        block = next(block for block in design.blocks if name in block.attributes)
-        given = {} if hand is None else hand.symbols.get(name, {})
-        if block.kind == "symbol":
-            names = symbols_of(block, name, asked)
-            if given or names != categories:
-                reports = {
-                    language: [questionnaire.say(given.get(n, {"": n}), language) for n in names]
-                    for language in languages
-                }
-    found: dict[str, Any] = {
-        "place": asked.index(name),
-        "text": {lang: questionnaire.say(question.text, lang) for lang in languages},
+    found = _shown(questionnaire, question, book, design)
+    labels = found["reports"]
+    if hand is None:
+        labels = _labels(questionnaire, question, categories)
+    found |= {
         "help": {lang: questionnaire.say(question.help, lang) for lang in languages},
-        "labels": own if hand is None else reports,
-        "reports": reports,
+        "labels": labels,
         "hand": hand is not None,
-        "disguised": not undisguised_attributes(design, [name]),
         "optional": question.optional,
         "unanswered": None
         if question.unanswered is None
         else categories.index(question.unanswered),
         "only": [
-            [asked.index(other), [asked[other].categories.index(c) for c in labels]]
+            [book.index(other), [book[other].categories.index(c) for c in labels]]
             for other, labels in question.only_if.items()
         ],
     }
+    if question.private:
+        found["private"] = True
     if hand is not None:
         found["instruction"] = {
             lang: questionnaire.say(hand.instruction, lang) for lang in languages
@@ -276,16 +338,62 @@ def _question(
     return found
 
 
+def _labels(
+    questionnaire: Questionnaire, asked: Question | Tested, categories: Sequence[str]
+) -> dict[str, list[str]]:
+    return {
+        language: [questionnaire.say(asked.labels.get(c, {"": c}), language) for c in categories]
+        for language in questionnaire.languages
+    }
+
+
+def _shown(
+    questionnaire: Questionnaire, asked: Question | Tested, book: Codebook, design: Design
+) -> dict[str, Any]:
+    """What is shown of an attribute before its report is sent."""
+    name, languages = asked.attribute, questionnaire.languages
+    categories = book[name].categories
+    reports = _labels(questionnaire, asked, categories)
+    if name in design.attributes:
+        block = next(block for block in design.blocks if name in block.attributes)
+        hand = next((each for each in questionnaire.hand if name in each.attributes), None)
+        given = {} if hand is None else hand.symbols.get(name, {})
+        if block.kind == "symbol":
+            names = symbols_of(block, name, book)
+            if given or names != categories:
+                reports = {
+                    language: [questionnaire.say(given.get(n, {"": n}), language) for n in names]
+                    for language in languages
+                }
+    return {
+        "place": book.index(name),
+        "text": {lang: questionnaire.say(asked.text, lang) for lang in languages},
+        "reports": reports,
+        "disguised": not undisguised_attributes(design, [name]),
+    }
+
+
 def _words(questionnaire: Questionnaire, language: str) -> Mapping[str, str]:
     return {**words_of(language), **questionnaire.words.get(language, {})}
 
 
 def _privacy(
-    questionnaire: Questionnaire, asked: Codebook, design: Design, language: str
+    questionnaire: Questionnaire,
+    asked: Codebook,
+    design: Design,
+    test: ModelTest | None,
+    language: str,
 ) -> list[str]:
     """Sentences on what a report gives away, whoever reads it and whatever he knew before."""
     words, said = _words(questionnaire, language), []
     texts = {q.attribute: questionnaire.say(q.text, language) for q in questionnaire.question}
+    found = questionnaire.classifier
+    if found is not None:
+        texts[found.attribute] = questionnaire.say(found.text, language)
+
+    def called(names: Iterable[str]) -> str:
+        return ", ".join(f"“{texts[name]}”" for name in names)
+
     bare = bare_attributes(design)
     for block in design.blocks:
         names = [name for name in block.attributes if name not in bare]
@@ -295,16 +403,33 @@ def _privacy(
             if (chances := _kept(block, name)) is not None:
                 low, high = (_per_cent(f(chances)) for f in (min, max))
                 key = "same" if low == high else "same_between"
+                if found is not None and name == found.attribute:
+                    key = f"model_{key}"
                 said.append(
                     filled(words[key], question=texts[name], chance=low, low=low, high=high)
                 )
-        called = ", ".join(f"“{texts[name]}”" for name in names)
         epsilon = epsilon_of(block)
         if epsilon is None or math.isinf(epsilon):
-            said.append(filled(words["no_odds"], attributes=called))
+            said.append(filled(words["no_odds"], attributes=called(names)))
         else:
             ratio = f"{math.exp(epsilon):.3g}"
-            said.append(filled(words["odds"], attributes=called, ratio=ratio))
+            said.append(filled(words["odds"], attributes=called(names), ratio=ratio))
+    if found is None or test is None:
+        return said
+    needed = [name for name in questionnaire.asked if name in test.needed]
+    said.append(
+        filled(words["model_from"], question=texts[found.attribute], attributes=called(needed))
+    )
+    if questionnaire.private:
+        said.append(filled(words["model_private"], attributes=called(questionnaire.private)))
+    # What is sent of these answers otherwise: they themselves, or that a question was put.
+    told = [
+        question.attribute
+        for question in questionnaire.question
+        if not question.private and {question.attribute, *question.only_if} & {*needed}
+    ]
+    if told:
+        said.append(filled(words["model_too"], attributes=called(told)))
     return said
 
 

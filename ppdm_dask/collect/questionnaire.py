@@ -7,7 +7,7 @@ table with one text for each language.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
 
-__all__ = ["Hand", "Question", "Questionnaire", "filled", "symbols_of", "words_of"]
+__all__ = ["Hand", "Question", "Questionnaire", "Tested", "filled", "symbols_of", "words_of"]
 
 LANGUAGE = Text('a language such as "en" or "pt-BR" is needed', r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 ANY = Text("a name is needed", r"(?s).*\S.*")
@@ -106,6 +106,8 @@ class Question(Declared):
     only_if : table, optional
         Attributes that were asked before, each with a list of categories: the question is put to
         those who chose one of them in each.
+    private : bool
+        Whether the answer is never sent: a model needs it, which the page applies.
     """
 
     attribute: Annotated[str, ANY]
@@ -115,17 +117,48 @@ class Question(Declared):
     optional: bool = False
     unanswered: Annotated[str | None, ANY] = None
     only_if: Annotated[Mapping[str, tuple[str, ...]], CONDITION] = field(default_factory=dict)
+    private: bool = False
 
     named_by = "attribute"
 
     def checked(self, at: Place) -> Self:
-        if not isinstance(self.optional, bool):
-            raise at["optional"].wrong(self.optional, "true or false is needed")
+        for key in ("optional", "private"):
+            if not isinstance(value := getattr(self, key), bool):
+                raise at[key].wrong(value, "true or false is needed")
         if (self.optional or self.only_if) and self.unanswered is None:
             raise at["unanswered"].wrong(
                 None, "the category of those who do not answer is needed, to be disguised as well"
             )
         return self
+
+    def config(self) -> dict[str, Any]:
+        # A survey's name is a digest of this: it stays where nothing is private.
+        return {key: v for key, v in super().config().items() if key != "private" or v}
+
+
+@dataclass(frozen=True)
+class Tested(Declared):
+    """What a page finds out by a model: whether it predicts the respondent's own class.
+
+    Of the answers that the model needs, one bit is sent, disguised as the design says.
+    [ZhanMatwin]_, section 2.4.
+
+    Parameters
+    ----------
+    attribute : str
+        Of the codebook, with two categories: the model is right, or it is wrong.
+    text : text or table by language
+        What is found out, as the respondent reads it.
+    right : str
+        The category for a right prediction.
+    labels : table by category, optional
+        What is read in place of a category's name.
+    """
+
+    attribute: Annotated[str, ANY]
+    text: Annotated[Texts, WORDED]
+    right: Annotated[str, ANY] = "right"
+    labels: Annotated[Mapping[str, Texts], LABELS] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,6 +207,8 @@ class Questionnaire(Declared):
         Origin of the collector, where the page is not served by it.
     words : table of tables, optional
         By language, words of the page itself; those of English and German are known.
+    classifier : table, optional
+        Whether a model is right about the respondent, in place of a question.
     """
 
     title: Annotated[Texts, WORDED]
@@ -193,6 +228,7 @@ class Questionnaire(Declared):
             "a table with a table of words for each language is needed",
         ),
     ] = field(default_factory=dict)
+    classifier: Tested | None = None
 
     def checked(self, at: Place) -> Self:
         known = words_of("en")
@@ -212,7 +248,7 @@ class Questionnaire(Declared):
                     raise at["words"][language][key].wrong(text, f"{there} is filled in here")
         for language in self.languages:
             own = self.words.get(language, {})
-            missing = [key for key in known if key not in own]
+            missing = [key for key in known if key not in own and self.says(key)]
             if language.partition("-")[0] not in _own_words() and missing:
                 raise at["words"][language].told(
                     f"the page's own words are not known in {shown(language)}; state "
@@ -235,6 +271,10 @@ class Questionnaire(Declared):
                 yield place["help"], asked.help
             for label, texts in asked.labels.items():
                 yield place["labels"][label], texts
+        if (found := self.classifier) is not None:
+            yield at["classifier"]["text"], found.text
+            for label, texts in found.labels.items():
+                yield at["classifier"]["labels"][label], texts
         for i, hand in enumerate(self.hand):
             yield at["hand"][i]["instruction"], hand.instruction
             for name, symbols in hand.symbols.items():
@@ -263,12 +303,29 @@ class Questionnaire(Declared):
         """Attributes in the order of the questions."""
         return tuple(each.attribute for each in self.question)
 
+    @property
+    def private(self) -> tuple[str, ...]:
+        """Attributes that are asked and never sent."""
+        return tuple(each.attribute for each in self.question if each.private)
+
+    @property
+    def sent(self) -> tuple[str, ...]:
+        """Attributes of a report, in the order in which respondents meet them."""
+        asked = tuple(each.attribute for each in self.question if not each.private)
+        return asked if self.classifier is None else (*asked, self.classifier.attribute)
+
+    def says(self, key: str) -> bool:
+        """Whether the page uses one of its own words."""
+        return self.classifier is not None or not key.startswith("model_")
+
     def say(self, texts: Texts | None, language: str) -> str:
         """A text in a language, empty where there is none."""
         return "" if texts is None else texts.get(language, texts.get("", ""))
 
-    def require(self, source: str, codebook: Codebook, design: Design) -> None:
-        """Check that it fits a codebook, and a design that is bound to it.
+    def require(
+        self, source: str, codebook: Codebook, design: Design, needed: Sequence[str] = ()
+    ) -> None:
+        """Check that it fits a codebook, a design that is bound to it, and a model.
 
         Parameters
         ----------
@@ -276,6 +333,8 @@ class Questionnaire(Declared):
             The file, for messages.
         codebook : Codebook
         design : Design
+        needed : sequence of str
+            Attributes that the model needs, if there is one.
 
         Raises
         ------
@@ -312,9 +371,57 @@ class Questionnaire(Declared):
                 place["labels"], {c: asked.labels.get(c, {"": c}) for c in offered}
             )
             before[name] = categories
-        if lacking := [name for name in design.attributes if name not in before]:
+        self._require_private(at, design, needed)
+        if self.classifier is not None:
+            self._require_classifier(at, self.classifier, codebook)
+        lacking = [name for name in design.attributes if name not in self.sent]
+        if lacking:
             raise at["question"].told(f"the design needs a question on {quoted(lacking)}")
         self._require_hands(at, codebook, design)
+
+    def _require_private(self, at: Place, design: Design, needed: Sequence[str]) -> None:
+        """Refuse a model that lacks answers, and answers that nothing needs."""
+        if lacking := [name for name in needed if name not in self.asked]:
+            raise at["question"].told(f"the model needs a question on {quoted(lacking)}")
+        for hand in self.hand:
+            if hidden := {*hand.attributes} & {*needed}:
+                raise at["question"][min(hidden)].told(
+                    "the model needs the true answer, which a device in the hand does not give"
+                )
+        for name in self.private:
+            place = at["question"][name]["private"]
+            if name in design.attributes:
+                raise place.told("the design disguises it, so it is sent; leave `private` out")
+            if name not in needed:
+                raise place.told("no model needs it; leave the question out")
+
+    def _require_classifier(self, at: Place, found: Tested, codebook: Codebook) -> None:
+        name, place = found.attribute, at["classifier"]
+        if name not in codebook.names:
+            raise place["attribute"].wrong(
+                name, f"it is not in the codebook, which has {quoted(codebook.names)}"
+            )
+        if name in self.asked:
+            raise place["attribute"].wrong(name, "the page finds it out; leave the question out")
+        categories = codebook[name].categories
+        if len(categories) != 2:
+            raise place["attribute"].wrong(
+                name, f"two categories are needed, right and wrong; there are {quoted(categories)}"
+            )
+        for key, labels in (("right", (found.right,)), ("labels", found.labels)):
+            for label in labels:
+                if label not in categories:
+                    raise place[key].told(
+                        f"{shown(label)} is no category; there are {quoted(categories)}"
+                    )
+        self._require_distinct(
+            place["labels"], {c: found.labels.get(c, {"": c}) for c in categories}
+        )
+        for i, hand in enumerate(self.hand):
+            if name in hand.attributes:
+                raise at["hand"][i]["attributes"].told(
+                    f"{shown(name)} is found out by the page, so no device gives it"
+                )
 
     def _require_distinct(self, place: Place, words: Mapping[str, Texts]) -> None:
         """Refuse answers that nobody can tell apart."""

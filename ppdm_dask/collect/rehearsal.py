@@ -38,7 +38,8 @@ def rehearse(
     ----------
     survey : Survey
     data : Path
-        With a column for each attribute that is asked.
+        With a column for each attribute that is asked.  What a model finds out is not read: it is
+        found out here, as the page does.
     address : str
         Of the page, such as ``http://127.0.0.1:8000/``.
     told : callable, optional
@@ -63,8 +64,11 @@ def rehearse(
         host = None
     if not host or place.scheme not in ("http", "https"):
         raise InputError(f"{address}: an address such as http://127.0.0.1:8000/ is needed", address)
-    frame = open_data(data).read(survey.codebook.names).frame
-    records = survey.codebook.encode(frame)
+    if survey.test is None:
+        records = survey.codebook.encode(open_data(data).read(survey.codebook.names).frame)
+    else:
+        answers = survey.test.encode(open_data(data).read(survey.test.asked).frame)
+        records = answers.select(survey.codebook.names)
     reports = survey.design.disguise(records, Stream.from_entropy())
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     connection = kind(host, port, timeout=SECONDS)

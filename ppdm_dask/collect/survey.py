@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ppdm_dask.collect.classify import FORM as TEST
+from ppdm_dask.collect.classify import ModelTest
 from ppdm_dask.data.codebook import Codebook, Reports
 from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.sets import pack
@@ -92,6 +94,8 @@ class Survey:
         Attributes whose reports are made by a device in the respondent's hand.
     html : str
         The page.
+    test : ModelTest, optional
+        The model that the page applies.
     """
 
     id: str
@@ -99,11 +103,12 @@ class Survey:
     design: Design
     hands: tuple[str, ...]
     html: str
+    test: ModelTest | None = None
 
     @classmethod
     def of(cls, page: Page, hands: Sequence[str]) -> Self:
         """The survey of a page that was just made."""
-        return cls(page.survey, page.codebook, page.design, tuple(hands), page.html)
+        return cls(page.survey, page.codebook, page.design, tuple(hands), page.html, page.test)
 
     def write(self, folder: str | Path) -> Path:
         """Write the page and what collectors read; the folder is made if it is absent."""
@@ -125,6 +130,8 @@ class Survey:
             "design_digest": self.design.digest,
             "hands": list(self.hands),
         }
+        if self.test is not None:
+            about["classifier"] = self.test.config()
         return json.dumps(seal(about), ensure_ascii=False, indent=1)
 
     @classmethod
@@ -151,7 +158,9 @@ class Survey:
             raise DataError(
                 f"{Path(folder) / PAGE}: cannot be read: {error.strerror}", folder
             ) from None
-        if (where := misfit(found, FORM)) is not None or found["format"] != FORMAT:
+        if (where := misfit(found, FORM)) is None and "classifier" in found:
+            where = misfit(found["classifier"], TEST, "classifier")
+        if where is not None or found["format"] != FORMAT:
             raise DataError(f"{path}: {where or 'format'}: not what this version writes", path)
         if _sha256(html) != found["page"]:
             raise DataError(
@@ -162,11 +171,13 @@ class Survey:
         try:
             book = Codebook.from_config(found["codebook"], str(path))
             design = design_from_config(found["design"]).bind(book)
+            tested = found.get("classifier")
+            test = None if tested is None else ModelTest.from_config(tested, str(path))
         except InputError as error:
             raise DataError(f"{path}: {error}", error.subject) from None
         if design.digest != found["design_digest"]:
             raise DataError(f"{path}: the design does not have the digest that is stated", path)
-        return cls(found["survey"], book, design, tuple(found["hands"]), html)
+        return cls(found["survey"], book, design, tuple(found["hands"]), html, test)
 
     @cached_property
     def symbols(self) -> tuple[tuple[int, str, int], ...]:

@@ -432,6 +432,17 @@ class Classifier(ClassifierMixin, Designed):  # type: ignore[misc]
 
     # -- documents ---------------------------------------------------------------------------------
 
+    def steps(self) -> dict[str, Any]:
+        """How a class is predicted, as plain values by label, for clients in other languages.
+
+        ``op`` names the step.  A ``"tree"`` has a ``root``: a class, or ``attribute`` and, by
+        category, the nodes ``below``.  ``"scores"`` have ``classes``, ``prior``, a number a class,
+        and ``tables``: for ``attributes`` and their ``categories``, numbers by category of each and
+        class.  They are added to the prior in this order, in double precision; the first class
+        within ``tie`` of the largest sum is predicted.
+        """
+        raise InputError(f"model: {type(self).__name__} has no steps for a client", self)
+
     def fitted_values(self) -> dict[str, Any]:
         """What was fitted, as JSON values; see :func:`ppdm_dask.mine.documents.write_model`."""
         raise InputError(f"model: {type(self).__name__} cannot be written to a file", self)

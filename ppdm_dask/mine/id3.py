@@ -29,7 +29,7 @@ from ppdm_dask.mine.classifier import Classifier, check_inputs, undisguised
 from ppdm_dask.mine.evidence import Evidence
 from ppdm_dask.mine.growth import CRITERIA, Rules, grow
 from ppdm_dask.mine.pruning import WeakestLinks, prune_tree, subtree, weakest_links
-from ppdm_dask.mine.tree import Tree, accuracy, from_arrays, to_arrays
+from ppdm_dask.mine.tree import Tree, accuracy, from_arrays, to_arrays, to_steps
 from ppdm_dask.ranges import real
 from ppdm_dask.shown import given, listed
 
@@ -303,6 +303,10 @@ class ID3(Classifier):
         """Draw the tree to a file, down to a depth; see :func:`ppdm_dask.mine.tree.draw`."""
         check_is_fitted(self)
         self.tree_.draw(path, max_depth)
+
+    def steps(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {"op": "tree", "root": to_steps(self.tree_)}
 
     def fitted_values(self) -> dict[str, Any]:
         """Arrays of the tree, as JSON values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from operator import add as plus
 from pathlib import Path
@@ -324,8 +324,9 @@ class NaiveBayes(Classifier):
 
     def _scores(self, codes: npt.NDArray[Any], columns: list[int]) -> Floats:
         scores = np.tile(self.class_log_prior_, (len(codes), 1))
-        for name, column in zip(self.features_, columns, strict=True):
-            scores += self.feature_log_prob_[name][codes[:, column]]
+        column_of = dict(zip(self.features_, columns, strict=True))
+        for names, gains in self._gains():
+            scores += gains[tuple(codes[:, column_of[name]] for name in names)]
         return scores
 
     def _positions(self, X: Records, *others: str) -> list[int]:
@@ -373,6 +374,28 @@ class NaiveBayes(Classifier):
         ]
         prior = np.diag(np.exp(self.class_log_prior_))
         draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
+
+    def steps(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {
+            "op": "scores",
+            "classes": [*self.categories_[self.target_]],
+            "prior": self.class_log_prior_.tolist(),
+            "tables": [
+                {
+                    "attributes": [*names],
+                    "categories": [[*self.categories_[name]] for name in names],
+                    "gains": gains.tolist(),
+                }
+                for names, gains in self._gains()
+            ],
+            "tie": SCORE_TIE,
+        }
+
+    def _gains(self) -> Iterator[tuple[tuple[str, ...], Floats]]:
+        """What is added to the log prior: attributes, and an array by their codes and class."""
+        for name in self.features_:
+            yield (name,), self.feature_log_prob_[name]
 
     def fitted_values(self) -> dict[str, Any]:
         """Logarithms of the probabilities, and what the floor did; as JSON values."""

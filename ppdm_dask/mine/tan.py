@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import xlogy
 from sklearn.utils.validation import check_is_fitted
 
@@ -196,13 +195,10 @@ class TAN(NaiveBayes):
             self.edge_log_prob_[a, b] = np.log(_with_margins(raised, first, second))
         self.floored_share_ = self.floored_ / cells
 
-    def _scores(self, codes: npt.NDArray[Any], columns: list[int]) -> Floats:
-        scores = super()._scores(codes, columns)
-        column_of = dict(zip(self.features_, columns, strict=True))
+    def _gains(self) -> Iterator[tuple[tuple[str, ...], Floats]]:
+        yield from super()._gains()
         for (a, b), log in self.edge_log_prob_.items():
-            gain = log - self.feature_log_prob_[a][:, None] - self.feature_log_prob_[b]
-            scores += gain[codes[:, column_of[a]], codes[:, column_of[b]]]
-        return scores
+            yield (a, b), log - self.feature_log_prob_[a][:, None] - self.feature_log_prob_[b]
 
     def parents(self, root: str | None = None) -> dict[str, str | None]:
         """The parent of each attribute beside the class, from a root; the root has none.

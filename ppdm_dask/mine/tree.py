@@ -127,6 +127,24 @@ def to_dict(tree: Tree, *, standard_errors: bool = False) -> dict[str, Any]:
     return nodes[0]
 
 
+def to_steps(tree: Tree) -> Any:
+    """The root as :meth:`ppdm_dask.mine.classifier.Classifier.steps` has it.
+
+    A node is a class, or ``{"attribute": name, "below": {category: node}}``; one below which all
+    leaves say the same is a leaf.
+    """
+    nodes: list[Any] = [None] * len(tree)
+    for node in range(len(tree) - 1, -1, -1):  # children stand behind their parents
+        below = {_edge(tree, child): nodes[child] for child in tree.children(node)}
+        first = next(iter(below.values()), tree.classes[tree.label[node]])
+        if isinstance(first, str) and all(each == first for each in below.values()):
+            nodes[node] = first
+        else:
+            attribute = tree.codebook.names[tree.attribute[node]]
+            nodes[node] = {"attribute": attribute, "below": below}
+    return nodes[0]
+
+
 ARRAYS = ("attribute", "first_child", "parent", "category", "depth", "counts", "negative", "label")
 """Arrays of a tree's nodes without gaps; scores and standard errors have some."""
 

@@ -2,6 +2,9 @@
 (() => {
   const survey = JSON.parse(document.getElementById("survey").textContent);
   const main = document.getElementById("main");
+  // What is in a report: answers that are not private, and whether a model is right.
+  const sent = survey.questions.filter((each) => !each.private);
+  if (survey.classifier) sent.push(survey.classifier);
   const name = `ppdm:${survey.id}`;
   // The first that the browser asks for: a German one asks for English too, further down its list.
   let language = navigator.languages.flatMap((own) => [own, own.split("-")[0]])
@@ -113,7 +116,8 @@
     show(heading, make("form", { onsubmit: next, autocomplete: "off", novalidate: true },
       make("fieldset", { "aria-describedby": "help error" }, make("legend", {}, heading),
         make("div", { id: "help" }, ...(question.instruction ? paragraphs(text(question.instruction)) : []),
-          ...paragraphs(text(question.help)).map((each) => { each.className = "soft"; return each; })),
+          ...paragraphs(text(question.help)).map((each) => { each.className = "soft"; return each; }),
+          question.private ? make("p", { class: "soft" }, say("model_note")) : null),
         ...inputs),
       error,
       make("div", { class: "buttons" },
@@ -126,7 +130,7 @@
   // it stays, however often the page is opened.
   const ready = () => {
     const heading = make("h1", {}, text(survey.title));
-    const hidden = survey.questions.some((each) => !each.hand && each.disguised);
+    const hidden = survey.classifier || sent.some((each) => !each.hand && each.disguised);
     const go = (event) => { event.preventDefault(); disguise(); };
     show(heading, make("form", { onsubmit: go, autocomplete: "off" }, heading,
       make("div", { class: "buttons" },
@@ -142,6 +146,11 @@
     const codes = survey.places.map(() => 0);
     for (const question of survey.questions) {
       codes[question.place] = put(question) ? answers.get(question.place) : question.unanswered;
+    }
+    if (survey.classifier) {
+      codes[survey.classifier.place] = classify.outcome(survey.classifier, codes);
+      codes.fill(0, survey.places.length);
+      codes.length = survey.places.length; // private answers go no further
     }
     const random = draw.secret();
     const report = draw.report(survey.blocks, codes, () => random);
@@ -160,11 +169,13 @@
   const review = (state) => {
     const heading = make("h1", {}, say("review"));
     const error = make("p", { class: "error", role: "alert" }, held.error ?? "");
-    const rows = survey.questions.map((question) => make("div", {},
+    const found = (drawn) => say(drawn ? "model_drawn" : "model_true");
+    const rows = sent.map((question) => make("div", {},
       make("dt", {}, text(question.text)),
       make("dd", {}, make("strong", {}, word(question, state.report[question.place])), make("br"),
-        make("span", { class: "soft" }, say(question.hand ? "by_hand" : question.disguised ? "disguised" : "true")))));
-    const drawn = survey.questions.some((each) => !each.hand && each.disguised);
+        make("span", { class: "soft" }, question === survey.classifier ? found(question.disguised)
+          : say(question.hand ? "by_hand" : question.disguised ? "disguised" : "true")))));
+    const drawn = survey.classifier || sent.some((each) => !each.hand && each.disguised);
     const send = async (event) => {
       event.preventDefault();
       const button = main.querySelector("button");
