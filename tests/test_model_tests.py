@@ -42,7 +42,7 @@ def test_what_is_found_out_is_what_the_model_says_of_all_answers(
 def test_of_classes_that_tie_the_model_s_first_is_predicted() -> None:
     # By hand: every class is as likely, whatever is answered.
     fitted = pp.NaiveBayes(target="ill").fit(model("id3").codebook_.encode(DOMAIN))
-    steps = fitted.steps()
+    steps = fitted.client_steps()
     assert steps["classes"] == CLASSES and len({*steps["prior"]}) == 1
     test = ModelTest.of(fitted, "classified", "right", BOOK)
     codes = test.encode(DOMAIN.assign(region="here")).codes
@@ -54,7 +54,7 @@ def test_a_tree_asks_only_for_what_its_branches_need() -> None:
     codebook = model("id3").codebook_
     frame = DOMAIN.assign(ill=np.where(DOMAIN["age"] == "old", "often", "never"))
     tree = pp.ID3(target="ill").fit(codebook.encode(frame))
-    assert tree.steps() == {
+    assert tree.client_steps() == {
         "op": "tree",
         "root": {
             "attribute": "age",

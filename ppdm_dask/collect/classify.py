@@ -52,8 +52,8 @@ class ModelTest:
     outcomes : (int, int)
         Codes of the attribute: the prediction is wrong, it is right.
     step : mapping
-        :meth:`ppdm_dask.mine.classifier.Classifier.steps`, with places in place of attributes and
-        codes in place of labels.
+        :meth:`ppdm_dask.mine.classifier.Classifier.client_steps`, with places in place of
+        attributes and codes in place of labels.
     """
 
     attribute: str
@@ -80,7 +80,7 @@ class ModelTest:
         InputError
             ``ATTRIBUTE: what is wrong`` where categories are not the model's.
         """
-        steps = model.steps()
+        steps = model.client_steps()
         for name in attributes_of(model):
             own, asked = model.categories_[name], codebook[name].categories
             if {*own} != {*asked}:
@@ -173,7 +173,7 @@ def attributes_of(model: Classifier) -> list[str]:
 
     A tree may need fewer than it was fitted to.
     """
-    steps = model.steps()
+    steps = model.client_steps()
     if steps["op"] == "scores":
         names = [name for table in steps["tables"] for name in table["attributes"]]
         return [*dict.fromkeys(names), model.target_]

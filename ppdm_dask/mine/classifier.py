@@ -432,7 +432,7 @@ class Classifier(ClassifierMixin, Designed):  # type: ignore[misc]
 
     # -- documents ---------------------------------------------------------------------------------
 
-    def steps(self) -> dict[str, Any]:
+    def client_steps(self) -> dict[str, Any]:
         """How a class is predicted, as plain values by label, for clients in other languages.
 
         ``op`` names the step.  A ``"tree"`` has a ``root``: a class, or ``attribute`` and, by

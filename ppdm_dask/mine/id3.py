@@ -304,7 +304,7 @@ class ID3(Classifier):
         check_is_fitted(self)
         self.tree_.draw(path, max_depth)
 
-    def steps(self) -> dict[str, Any]:
+    def client_steps(self) -> dict[str, Any]:
         check_is_fitted(self)
         return {"op": "tree", "root": to_steps(self.tree_)}
 

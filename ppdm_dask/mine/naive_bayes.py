@@ -375,7 +375,7 @@ class NaiveBayes(Classifier):
         prior = np.diag(np.exp(self.class_log_prior_))
         draw_bars(Path(path), classes, [*panels, (f"P({self.target_})", classes, prior)])
 
-    def steps(self) -> dict[str, Any]:
+    def client_steps(self) -> dict[str, Any]:
         check_is_fitted(self)
         return {
             "op": "scores",

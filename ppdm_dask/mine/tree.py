@@ -128,7 +128,7 @@ def to_dict(tree: Tree, *, standard_errors: bool = False) -> dict[str, Any]:
 
 
 def to_steps(tree: Tree) -> Any:
-    """The root as :meth:`ppdm_dask.mine.classifier.Classifier.steps` has it.
+    """The root as :meth:`ppdm_dask.mine.classifier.Classifier.client_steps` has it.
 
     A node is a class, or ``{"attribute": name, "below": {category: node}}``; one below which all
     leaves say the same is a leaf.

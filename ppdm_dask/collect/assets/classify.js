@@ -1,5 +1,5 @@
 // Whether a model predicts a respondent's class from the other answers, by the steps that the model
-// states (Classifier.steps).  Sums are those of Python, addition by addition.
+// states (Classifier.client_steps).  Sums are those of Python, addition by addition.
 const classify = (() => {
   const steps = {
     tree: (step, codes) => {
