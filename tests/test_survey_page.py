@@ -69,7 +69,7 @@ def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_pat
     out, folder = run_lines(shell_lines(page), root, tmp_path)
     text = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
     shown = [line[4:] for line in text.splitlines() if line.startswith("    ")]
-    assert len(shown) == 2
+    assert len(shown) == 4
     assert set(shown) <= set(out)
     said = (folder / "serve.log").read_text().splitlines()
     assert said[0] == "the page: http://127.0.0.1:8427/"
@@ -77,3 +77,7 @@ def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_pat
     # Thirty per cent are true; Warner's standard error at n = 500 is .03: six of them.
     assert abs(float(cells[1]) - 0.3) < 6 * float(cells[2])
     assert float(cells[2]) == pytest.approx(0.0307, abs=0.002)
+    # Three quarters are right: sqrt(.75 * .25 / 600 + .8 * .2 / (600 * .6^2)) by Warner.
+    cells = next(line.split() for line in out if line.split()[:1] == ["right"])
+    assert abs(float(cells[1]) - 0.75) < 6 * float(cells[2])
+    assert float(cells[2]) == pytest.approx(0.0325, abs=0.002)

@@ -5,6 +5,7 @@ from ppdm_dask.mine.evaluation import evaluate
 from ppdm_dask.mine.id3 import ID3
 from ppdm_dask.mine.latent import LatentClasses
 from ppdm_dask.mine.naive_bayes import NaiveBayes
+from ppdm_dask.mine.personal import score_by_personal
 from ppdm_dask.mine.rules import Rule, Rules, association_rules
 from ppdm_dask.mine.selection import Disguise, disguised_accuracy, one_standard_error
 from ppdm_dask.mine.tan import TAN
@@ -22,5 +23,6 @@ __all__ = [
     "evaluate",
     "one_standard_error",
     "read_model",
+    "score_by_personal",
     "write_model",
 ]

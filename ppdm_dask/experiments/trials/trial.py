@@ -26,6 +26,7 @@ TRIALS: dict[str, str] = {
     "selection": "ppdm_dask.experiments.trials.selection:SelectionTrial",
     "two-stage": "ppdm_dask.experiments.trials.stages:StagesTrial",
     "owners": "ppdm_dask.experiments.trials.owners:OwnersTrial",
+    "respondents": "ppdm_dask.experiments.trials.respondents:RespondentsTrial",
 }
 """By the name in a recipe's table ``[trial]``: the module, a colon, and the class."""
 
