@@ -16,6 +16,7 @@ from ppdm_dask.cli import main
 from ppdm_dask.collect import Limits, Store, Survey, collector, rehearse
 from ppdm_dask.collect.classify import ModelTest
 from ppdm_dask.collect.questionnaire import Questionnaire
+from ppdm_dask.collect.team import estimates
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.documents import seal
 from ppdm_dask.files.fields import Table
@@ -223,9 +224,12 @@ def test_a_rehearsal_finds_out_what_the_page_would(tmp_path: Path, files: Path) 
     with served(collector(made, store, limits=Limits(rate=0))) as port:
         assert rehearse(made, Path("people.csv"), f"http://127.0.0.1:{port}/") == len(people)
     counts = {tuple(json.loads(text)): n for text, n in store.counts().items()}
+    shown = dict(estimates(made, store.counts()))["classified"]
     store.close()
     right = int((model("tan").predict(DOMAIN) == DOMAIN["ill"]).sum())
     assert counts == {(0, 0): right, (0, 1): len(people) - right}
+    assert [row.label for row in shown] == ["right", "wrong"]
+    assert float(shown[0].value.rstrip(" %")) == pytest.approx(100 * right / len(people), abs=0.06)
     people.drop(columns="ill").to_csv("people.csv", index=False)
     with pytest.raises(InputError, match="ill"):
         rehearse(made, Path("people.csv"), "http://127.0.0.1:1/")

@@ -130,17 +130,6 @@ class ModelTest:
         return Records(codes, self.codebook)
 
     @property
-    def needed(self) -> frozenset[str]:
-        """Attributes whose answers decide what is found."""
-        places, left = {self.target}, [self.step.get("root")]
-        places.update(p for table in self.step.get("tables", ()) for p in table["places"])
-        while left:
-            if isinstance(node := left.pop(), Mapping):
-                places.add(node["place"])
-                left += node["below"]
-        return frozenset(self.codebook.names[place] for place in places)
-
-    @property
     def asked(self) -> tuple[str, ...]:
         """Attributes that respondents answer."""
         return tuple(name for name in self.codebook.names if name != self.attribute)

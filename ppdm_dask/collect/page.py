@@ -115,7 +115,10 @@ def build_page(
         If questionnaire, codebook, design and model do not fit, the design gives answers away that
         are not accepted, or the page would be larger than 60 kB.
     """
-    test = _test_of(questionnaire, codebook, design, model, source)
+    _require_both(questionnaire, model, source)
+    needed = [] if model is None else attributes_of(model)
+    questionnaire.require(source, codebook, design, needed)
+    test = _test_of(questionnaire, codebook, model, source)
     asked = codebook.select([name for name in codebook.names if name in questionnaire.sent])
     certain = _refuse_certain(source, asked, design, accept)
     certain |= _refuse_telling(source, questionnaire, asked, design, accept)
@@ -127,7 +130,7 @@ def build_page(
         **({} if test is None else {"classifier": test.config()}),
     }
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
-    values = {**_values(questionnaire, asked, design, survey, test), "certain": certain}
+    values = {**_values(questionnaire, asked, design, survey, test, needed), "certain": certain}
     first = questionnaire.languages[0]
     scripts = ["draw.js", *([] if test is None else ["classify.js"]), "page.js"]
     style, script = asset("page.css"), "".join(map(asset, scripts))
@@ -150,29 +153,31 @@ def build_page(
     return Page(html, survey, asked, design, test)
 
 
-def _test_of(
-    questionnaire: Questionnaire,
-    codebook: Codebook,
-    design: Design,
-    model: Classifier | None,
-    source: str,
-) -> ModelTest | None:
-    """Check that everything fits; what the page applies, if it applies a model."""
-    found, at = questionnaire.classifier, Place("classifier", source, InputError)
-    if (model is None) != (found is None):
+def _require_both(questionnaire: Questionnaire, model: Classifier | None, source: str) -> None:
+    """Refuse a model that nobody asks for, and a question without its model."""
+    if (model is None) != (questionnaire.classifier is None):
         given, lacking = ("table", "--model") if model is None else ("--model", "table")
-        raise at.told(f"there is a {given} and no {lacking}; both are needed, or neither")
+        raise Place("classifier", source, InputError).told(
+            f"there is a {given} and no {lacking}; both are needed, or neither"
+        )
+
+
+def _test_of(
+    questionnaire: Questionnaire, codebook: Codebook, model: Classifier | None, source: str
+) -> ModelTest | None:
+    """What the page applies, if it applies a model."""
+    found = questionnaire.classifier
     if model is None or found is None:
-        questionnaire.require(source, codebook, design)
         return None
-    questionnaire.require(source, codebook, design, attributes_of(model))
     # Those that are sent come first, as in the report.
     names = [name for name in codebook.names if name in questionnaire.sent]
     book = codebook.select([*names, *questionnaire.private])
     try:
         return ModelTest.of(model, found.attribute, found.right, book)
     except InputError as error:
-        raise at["model"].told(str(error), error.subject) from None
+        raise Place("classifier.model", source, InputError).told(
+            str(error), error.subject
+        ) from None
 
 
 def _refuse_bare(
@@ -264,6 +269,7 @@ def _values(
     design: Design,
     survey: str,
     test: ModelTest | None,
+    needed: Sequence[str],
 ) -> dict[str, Any]:
     """What the page's script reads."""
     languages, says = questionnaire.languages, questionnaire.says
@@ -300,8 +306,7 @@ def _values(
         **own,
         "blocks": blocks,
         "privacy": {
-            language: _privacy(questionnaire, asked, design, test, language)
-            for language in languages
+            language: _privacy(questionnaire, design, needed, language) for language in languages
         },
     }
 
@@ -378,11 +383,7 @@ def _words(questionnaire: Questionnaire, language: str) -> Mapping[str, str]:
 
 
 def _privacy(
-    questionnaire: Questionnaire,
-    asked: Codebook,
-    design: Design,
-    test: ModelTest | None,
-    language: str,
+    questionnaire: Questionnaire, design: Design, needed: Sequence[str], language: str
 ) -> list[str]:
     """Sentences on what a report gives away, whoever reads it and whatever he knew before."""
     words, said = _words(questionnaire, language), []
@@ -414,12 +415,10 @@ def _privacy(
         else:
             ratio = f"{math.exp(epsilon):.3g}"
             said.append(filled(words["odds"], attributes=called(names), ratio=ratio))
-    if found is None or test is None:
+    if found is None:
         return said
-    needed = [name for name in questionnaire.asked if name in test.needed]
-    said.append(
-        filled(words["model_from"], question=texts[found.attribute], attributes=called(needed))
-    )
+    met = called(name for name in questionnaire.asked if name in needed)
+    said.append(filled(words["model_from"], question=texts[found.attribute], attributes=met))
     if questionnaire.private:
         said.append(filled(words["model_private"], attributes=called(questionnaire.private)))
     # What is sent of these answers otherwise: they themselves, or that a question was put.

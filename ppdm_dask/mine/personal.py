@@ -36,8 +36,8 @@ def score_by_personal(model: Classifier, reports: Reports, personal: Estimate) -
         Of one unrelated question over the whole record: all attributes of the model are in one
         block, whose ``w_y`` is not looked at.
     personal : Estimate
-        P(Y(cc)), from respondents who are not those of the reports: whoever gives both gives
-        himself away where one of them is right and the other wrong.
+        P(Y(cc)), from respondents who are not those of the reports: a report
+        whose sender also tells the bit is certainly private where only one of them is right.
 
     Returns
     -------

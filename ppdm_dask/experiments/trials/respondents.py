@@ -53,9 +53,9 @@ class RespondentsTrial(Trial):
 
     In each repeat a model is fitted to disguised training records.  People are drawn from the other
     records with replacement, so that the model's accuracy on those records is what is estimated.
-    Each sends whether the model is right about him, by Warner's design (*bit*); or his answers and
-    his class, by one unrelated question with even personal answers (*record*).  The accuracy behind
-    such records takes the share of personal records that the model gets right: from the law of the
+    Each sends whether the model is right, by Warner's design (*bit*); or all answers and the class,
+    by one unrelated question with even personal answers (*record*).  The accuracy behind such
+    records takes the share of personal records that the model gets right: from the law of the
     personal answers, or from n other respondents who find it out (*record and others*).
 
     Parameters
@@ -67,7 +67,7 @@ class RespondentsTrial(Trial):
     attributes : tuple of str
         Features in the order in which they are taken; by default all, as in the codebook.
     features : int, optional
-        How many of them are asked, the class beside them; all by default.
+        Number of features that are asked; all by default.
     learner : {"naive-bayes", "id3"}
         Which is fitted.
     max_depth : int, optional
@@ -81,7 +81,7 @@ class RespondentsTrial(Trial):
     measures = (
         Measure("bias", "estimate less the accuracy on the test records"),
         Measure("squared", "squared error of the estimate, times n"),
-        Measure("coverage", "share of the 95 % intervals that hold the accuracy", summary="share"),
+        Measure("coverage", "share of intervals that hold the accuracy", summary="share"),
         Measure("half_width", "half the width of the 95 % interval"),
         Measure("accuracy", "accuracy on the test records themselves"),
     )
