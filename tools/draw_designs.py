@@ -120,6 +120,11 @@ FORMULAS = {
         "`abs(log(p (k-s) / ((1-p) s)))`",
         "set; the weighted inverse is the textbook's",
     ),
+    "permanent": (
+        "`P_again P_first`",
+        "of one wave; of any number of waves at most that of `first`",
+        "a device keeps the symbol of `first`, and disguises it afresh at each wave ([web.md](web.md))",
+    ),
     "product": ("Kronecker product of blocks", "sum over blocks", "independent blocks"),
 }
 

@@ -15,6 +15,7 @@ from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixed import mixed
 from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups, scheme_from_config
 from ppdm_dask.designs.onesided import Mangat, Triangular
+from ppdm_dask.designs.permanent import Permanent
 from ppdm_dask.designs.pram import InvariantPRAM, two_stage
 from ppdm_dask.designs.product import Product
 from ppdm_dask.designs.sets import SetDesign
@@ -33,6 +34,7 @@ __all__ = [
     "Kuk",
     "Mangat",
     "MultiGroup",
+    "Permanent",
     "Product",
     "RRMatrix",
     "RandomGroups",
