@@ -19,13 +19,16 @@ from ppdm_dask.audit.certainty import bare_attributes, certainties, undisguised_
 from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.collect.blocks import client_blocks
 from ppdm_dask.collect.questionnaire import (
+    WORDS_OF_SERIES,
     Question,
     Questionnaire,
     filled,
     symbols_of,
     words_of,
 )
+from ppdm_dask.collect.series import keeps_of
 from ppdm_dask.collect.templates import asset, template
+from ppdm_dask.designs.permanent import Permanent, lasting, permanent_blocks
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.shown import quoted, shown
@@ -38,6 +41,8 @@ __all__ = ["Page", "build_page"]
 
 LARGEST = 60_000
 """Bytes of a page that a telephone loads at once."""
+
+SCRIPTS = ("draw.js", "series.js", "page.js")
 
 NAMED = 8
 """What is made certain, as far as a message names it."""
@@ -117,7 +122,7 @@ def build_page(
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
     values = {**_values(questionnaire, asked, design, survey), "certain": certain}
     first = questionnaire.languages[0]
-    style, script = asset("page.css"), asset("draw.js") + asset("page.js")
+    style, script = asset("page.css"), "".join(map(asset, SCRIPTS))
     html = template("page.html.j2").render(
         language=first,
         title=questionnaire.say(questionnaire.title, first),
@@ -139,7 +144,10 @@ def build_page(
 def _refuse_certain(source: str, asked: Codebook, design: Design, accept: Sequence[str]) -> bool:
     """Refuse a design that makes answers certain; whether it does so of some that are accepted."""
     labels = {name: asked[name].categories for name in design.attributes}
-    bare = bare_attributes(design)
+    kept = {name for block in permanent_blocks(design) for name in block.attributes}
+    bare = [name for name in bare_attributes(design) if name not in kept]
+    # What waves without end, or whoever has the device, can tell is what the first stage tells.
+    design = lasting(design)
     given_away = [
         each for each in certainties(design, labels) if each.gives_away and not each.accepted(bare)
     ]
@@ -211,7 +219,12 @@ def _values(
     by_hand = [i for i, block in enumerate(design.blocks) if hands.issuperset(block.attributes)]
     for i in by_hand:
         blocks[i]["step"] = {"op": "truth"}  # the device has made the report
+    for i, block in enumerate(design.blocks):
+        if isinstance(block, Permanent):
+            blocks[i]["keeps"] = keeps_of(block, asked)
+    own = {} if questionnaire.series is None else {"series": questionnaire.series}
     return {
+        **own,
         "id": survey,
         "design": design.digest,
         "collector": f"{questionnaire.collector or ''}/reports",
@@ -277,7 +290,9 @@ def _question(
 
 
 def _words(questionnaire: Questionnaire, language: str) -> Mapping[str, str]:
-    return {**words_of(language), **questionnaire.words.get(language, {})}
+    found = {**words_of(language), **questionnaire.words.get(language, {})}
+    dropped = () if questionnaire.series else WORDS_OF_SERIES
+    return {key: text for key, text in found.items() if key not in dropped}
 
 
 def _privacy(
@@ -305,6 +320,11 @@ def _privacy(
         else:
             ratio = f"{math.exp(epsilon):.3g}"
             said.append(filled(words["odds"], attributes=called, ratio=ratio))
+        if isinstance(block, Permanent):
+            most = block.epsilon_of_waves(None).value
+            key = "lasting_no_odds" if math.isinf(most) else "lasting"
+            ratio = "" if math.isinf(most) else f"{math.exp(most):.3g}"
+            said.append(filled(words[key], attributes=called, ratio=ratio))
     return said
 
 

@@ -14,11 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
+from ppdm_dask.designs.permanent import Permanent, permanent_blocks
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.documents import read_toml
 from ppdm_dask.files.fields import Table
-from ppdm_dask.files.values import Many, Named, Place, Text, Value
+from ppdm_dask.files.values import Many, Named, Place, Text, Value, Whole
 from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
@@ -33,6 +34,14 @@ ORIGIN = Text(
     'an origin such as "https://survey.example.org" is needed, without a path',
     r"https://[A-Za-z0-9.-]+(:\d{1,5})?|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?",
 )
+
+SERIES = Text(
+    "a name of up to 64 letters, digits, points, dashes and underscores is needed",
+    r"[A-Za-z0-9._-]{1,64}",
+)
+
+WORDS_OF_SERIES = ("held", "changed", "unkept", "lasting", "lasting_no_odds")
+"""The page's own words that only a series of waves has."""
 
 FIELD = re.compile(r"\{(\w+)\}")
 """What is filled into one of the page's own words."""
@@ -174,6 +183,10 @@ class Questionnaire(Declared):
         Origin of the collector, where the page is not served by it.
     words : table of tables, optional
         By language, words of the page itself; those of English and German are known.
+    series : str, optional
+        Of the waves that share a permanent first stage: devices keep its symbols by this name.
+    wave : int, optional
+        Which wave of the series this is, from 1.
     """
 
     title: Annotated[Texts, WORDED]
@@ -193,9 +206,14 @@ class Questionnaire(Declared):
             "a table with a table of words for each language is needed",
         ),
     ] = field(default_factory=dict)
+    series: Annotated[str | None, SERIES] = None
+    wave: Annotated[int | None, Whole(1, 9_999)] = None
 
     def checked(self, at: Place) -> Self:
         known = words_of("en")
+        if (self.series is None) != (self.wave is None):
+            absent = "series" if self.series is None else "wave"
+            raise at[absent].wrong(None, "series and wave are needed both, or neither")
         for language, own in self.words.items():
             if language not in self.languages:
                 raise at["words"][language].told(
@@ -212,7 +230,8 @@ class Questionnaire(Declared):
                     raise at["words"][language][key].wrong(text, f"{there} is filled in here")
         for language in self.languages:
             own = self.words.get(language, {})
-            missing = [key for key in known if key not in own]
+            due = [key for key in known if self.series or key not in WORDS_OF_SERIES]
+            missing = [key for key in due if key not in own]
             if language.partition("-")[0] not in _own_words() and missing:
                 raise at["words"][language].told(
                     f"the page's own words are not known in {shown(language)}; state "
@@ -315,6 +334,29 @@ class Questionnaire(Declared):
         if lacking := [name for name in design.attributes if name not in before]:
             raise at["question"].told(f"the design needs a question on {quoted(lacking)}")
         self._require_hands(at, codebook, design)
+        self._require_series(at, design)
+
+    def _require_series(self, at: Place, design: Design) -> None:
+        """Check what a permanent first stage asks of a questionnaire: answers that never change."""
+        kept = {name for block in permanent_blocks(design) for name in block.attributes}
+        if kept and self.series is None:
+            raise at["series"].wrong(
+                None, "devices keep the permanent first stage of the design by this name"
+            )
+        if self.series is not None and not kept:
+            raise at["series"].told(
+                "no block of the design has a permanent first stage, so nothing is kept"
+            )
+        for asked in self.question:
+            place = at["question"][asked.attribute]["only_if"]
+            if asked.only_if and asked.attribute in kept:
+                raise place.told(
+                    "its disguise is kept for later waves, so it is put to everybody, once"
+                )
+            if hidden := {*asked.only_if} & kept:
+                raise place.told(
+                    f"the answer to {shown(min(hidden))} is not asked for in later waves"
+                )
 
     def _require_distinct(self, place: Place, words: Mapping[str, Texts]) -> None:
         """Refuse answers that nobody can tell apart."""
@@ -341,6 +383,10 @@ class Questionnaire(Declared):
                 there = "; ".join(quoted(each.attributes) for each in design.blocks)
                 raise place["attributes"].told(
                     f"{quoted(hand.attributes)} is no block of the design; its blocks are {there}"
+                )
+            if isinstance(block, Permanent):
+                raise place["attributes"].told(
+                    f"the page itself draws the permanent first stage of {quoted(hand.attributes)}"
                 )
             if block.kind == "set":
                 raise place["attributes"].told(

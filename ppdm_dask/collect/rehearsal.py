@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from ppdm_dask.collect.series import Devices, disguise_wave
 from ppdm_dask.collect.survey import Survey
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import InputError, MachineError
@@ -30,7 +31,11 @@ SECONDS = 30.0
 
 
 def rehearse(
-    survey: Survey, data: Path, address: str, told: Callable[[int], None] | None = None
+    survey: Survey,
+    data: Path,
+    address: str,
+    told: Callable[[int], None] | None = None,
+    devices: Path | None = None,
 ) -> int:
     """Send a report for each record of a file, to try out a survey before it begins.
 
@@ -43,6 +48,9 @@ def rehearse(
         Of the page, such as ``http://127.0.0.1:8000/``.
     told : callable, optional
         Called with 1 after each report.
+    devices : Path, optional
+        File in which the respondents' devices keep their permanent symbols from wave to wave, in
+        the order of the records; made if it is absent.  Without it each of them draws new ones.
 
     Returns
     -------
@@ -65,7 +73,10 @@ def rehearse(
         raise InputError(f"{address}: an address such as http://127.0.0.1:8000/ is needed", address)
     frame = open_data(data).read(survey.codebook.names).frame
     records = survey.codebook.encode(frame)
-    reports = survey.design.disguise(records, Stream.from_entropy())
+    kept = Devices() if devices is None else Devices.read(devices)
+    reports = disguise_wave(survey.design, records, Stream.from_entropy(), kept)
+    if devices is not None:
+        kept.write(devices)
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     connection = kind(host, port, timeout=SECONDS)
     sent = 0

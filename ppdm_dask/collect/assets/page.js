@@ -2,6 +2,7 @@
 (() => {
   const survey = JSON.parse(document.getElementById("survey").textContent);
   const main = document.getElementById("main");
+  const waves = series(survey);
   const name = `ppdm:${survey.id}`;
   // The first that the browser asks for: a German one asks for English too, further down its list.
   let language = navigator.languages.flatMap((own) => [own, own.split("-")[0]])
@@ -70,7 +71,7 @@
 
   // Questions that are put, as far as the answers tell. An answer to a question that is not put any
   // more, since an earlier one was changed, counts for none of those that follow.
-  const put = (question) => question.only.every(([place, codes]) =>
+  const put = (question) => !waves.holds(question.place) && question.only.every(([place, codes]) =>
     codes.includes(answers.get(place)) && put(survey.questions.find((each) => each.place === place)));
   const path = () => survey.questions.map((_, i) => i).filter((i) => put(survey.questions[i]));
   const move = (by) => {
@@ -82,7 +83,8 @@
     const heading = make("h1", {}, text(survey.title));
     const next = (event) => { event.preventDefault(); move(1); };
     show(heading, make("form", { onsubmit: next, autocomplete: "off" }, heading,
-      ...paragraphs(text(survey.welcome)), make("div", { class: "buttons" }, make("button", {}, say("begin")))));
+      ...paragraphs(text(survey.welcome)),
+      survey.questions.some(({ place }) => waves.holds(place)) ? make("p", {}, say("held")) : null, make("div", { class: "buttons" }, make("button", {}, say("begin")))));
   };
 
   const ask = (question) => {
@@ -144,7 +146,7 @@
       codes[question.place] = put(question) ? answers.get(question.place) : question.unanswered;
     }
     const random = draw.secret();
-    const report = draw.report(survey.blocks, codes, () => random);
+    const report = waves.report(codes, () => random);
     codes.fill(0);
     answers = new Map();
     const id = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -210,13 +212,19 @@
     show(heading, heading, make("div", { role: "status" }, ...said));
   };
 
+  const stop = (why) => {
+    const heading = make("h1", {}, text(survey.title));
+    show(heading, heading, make("p", { role: "alert" }, say(why)));
+  };
+
   const screen = () => {
     const state = read();
     if (state) {
       kept = state;
       if (state.sent) done();
       else review(state);
-    } else if (at < 0) welcome();
+    } else if (waves.refusal()) stop(waves.refusal());
+    else if (at < 0) welcome();
     else if (at < survey.questions.length) ask(survey.questions[at]);
     else ready();
   };
