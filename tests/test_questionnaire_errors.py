@@ -116,7 +116,7 @@ WAVES = pp.Product(
         ({**SERIES, "hand": [HAND]},
          "hand[0].attributes: the page itself draws the permanent first stage of 'used'"),
         ({**SERIES, "languages": ["fr"], "words": {"fr": FRENCH}},
-         "not known in 'fr'; state 'held', 'changed', 'unkept', 'lasting', 'lasting_no_odds'"),
+         "not known in 'fr'; state 'once', 'held', 'changed', 'unkept', 'lasting', 'lasting_no"),
     ],
 )  # fmt: skip
 def test_a_series_that_is_wrong_is_refused_in_one_line(given: dict[str, Any], said: str) -> None:
@@ -166,7 +166,16 @@ def test_the_page_has_words_for_all_it_says_and_no_others() -> None:
     assets = files("ppdm_dask.collect") / "assets"
     scripts = [(assets / name).read_text(encoding="utf-8") for name in ("page.js", "series.js")]
     by_script = {*re.findall(r'"([a-z_]+)"', "".join(scripts))}
-    by_python = {"same", "same_between", "odds", "no_odds", "lasting", "lasting_no_odds", "script"}
+    by_python = {
+        "same",
+        "same_between",
+        "odds",
+        "no_odds",
+        "lasting",
+        "lasting_no_odds",
+        "once",
+        "script",
+    }
     assert {*words_of("en")} == {*words_of("de")}
     assert {*words_of("en")} <= by_script | by_python
     assert words_of("de-AT") == words_of("de") and words_of("fr") == words_of("en")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 from strategies import make_codebook, reports_of
 
 import ppdm_dask as pp
-from ppdm_dask.designs import Design, Permanent
+from ppdm_dask.cli import main
+from ppdm_dask.designs import Design, Mangat, Permanent
 from ppdm_dask.errors import DesignError, InputError, RecordsError
 from ppdm_dask.inference import variance_of_waves
 
@@ -202,6 +205,103 @@ def test_what_cannot_be_pooled_is_refused(
     over = options.pop("over", "a")
     with pytest.raises(error, match=f"^{said}"):
         pp.estimate_waves(made, over, design=BINARY, **options)
+
+
+DESIGN = """
+id = "permanent"
+first = {id = "warner", attribute = "used", theta = 0.85}
+again = {id = "warner", attribute = "used", theta = 0.8}
+"""
+FILES = ("--codebook", "codebook.toml", "--design", "design.toml")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A codebook, a design, and the reports of one wave in one file, of the other in two."""
+    monkeypatch.chdir(tmp_path)
+    Path("codebook.toml").write_text(
+        'attribute = [{name = "used", categories = ["no", "yes"]}]', encoding="utf-8"
+    )
+    Path("design.toml").write_text(DESIGN, encoding="utf-8")
+    for name, no, yes in (("one", 700, 300), ("two/a", 350, 150), ("two/b", 340, 160)):
+        Path(name).parent.mkdir(exist_ok=True)
+        rows = ["used", *["no"] * no, *["yes"] * yes]
+        Path("answers.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        assert main(["disguise", "answers.csv", *FILES, "--out", f"{name}.parquet"]) == 0
+    return tmp_path
+
+
+def test_files_of_waves_are_estimated_as_their_reports_are(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = ["one.parquet", "two"]
+    capsys.readouterr()
+    assert main(["estimate", *sources, *FILES, "--over", "used", "--waves", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    book = pp.Codebook.read("codebook.toml")
+    design = pp.Design.read("design.toml", book)
+    waves = [pp.load_reports(each, book, design) for each in sources]
+    assert [len(wave) for wave in waves] == [1_000, 1_000]
+    expected = pp.estimate_waves(waves, "used")
+    assert found["waves"] == 2 and found["intervals"] == "Wald"
+    assert [cell["proportion"] for cell in found["cells"]] == expected.values.tolist()
+    errors = [cell["standard_error"] for cell in found["cells"]]
+    assert errors == pytest.approx(np.sqrt(expected.variance).tolist())
+    assert any(line.startswith("waves: 2 of the same people") for line in found["statements"])
+    # Without the option, what is lacking is said.
+    assert main(["estimate", *sources, *FILES, "--over", "used"]) == 0
+    assert "errors are larger; ask with --waves" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--method", "mle"], "--waves: takes plain reports by inversion, no --method"),
+        (["--estimand", "file"], "--waves: takes plain reports by inversion, no --estimand"),
+        (["--where", "used=yes,used=no"], "--waves: takes plain reports by inversion, no --where"),
+        (["--weights", "w"], "--waves: takes plain reports by inversion, no --weights"),
+    ],
+)
+def test_waves_take_plain_reports(
+    folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    capsys.readouterr()
+    command = ["estimate", "one.parquet", "two", *FILES, "--over", "used", "--waves", *options]
+    assert main(command) == 2
+    line = capsys.readouterr().err
+    assert said in " ".join(line.split()) and "Traceback" not in line
+
+
+def test_counts_are_no_waves(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["count", "one.parquet", *FILES, "--out", "counts.parquet"]) == 0
+    capsys.readouterr()
+    command = ["estimate", "counts.parquet", "two", *FILES, "--over", "used", "--waves"]
+    assert main(command) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "counts.parquet: holds counts; --waves takes the reports of each wave" in said
+
+
+def test_an_audit_says_what_waves_give_away_together() -> None:
+    own = Permanent(pp.Warner("a", 0.85), pp.Warner("a", 0.8))
+    block, *_, whole = pp.audit.audit(pp.Product([own, pp.Warner("b", 0.75)]), {})
+    found = {each.measure: each for each in block.findings}
+    assert found["epsilon"].value == pytest.approx(math.log(0.71 / 0.29))
+    r = 16.0  # odds of the symbol after two reports alike
+    two = math.log((0.85 * r + 0.15) / (0.85 + 0.15 * r))
+    assert found["epsilon, 2 waves"].value == pytest.approx(two)
+    last = found["epsilon, any number of waves"]
+    assert last.value == pytest.approx(math.log(0.85 / 0.15))
+    assert "at most 5.667 times likelier" in last.sentence
+    both = {each.measure: each for each in whole.findings}
+    assert both["epsilon, 2 waves"].value == pytest.approx(two + 2 * math.log(3))
+    assert math.isinf(both["epsilon, any number of waves"].value or 0)
+    assert "disguised anew in each" in both["epsilon, any number of waves"].sentence
+    sure = Permanent(Mangat("a", 0.7), pp.Warner("a", 0.8))
+    (only,) = pp.audit.audit(sure, {})
+    said = {each.measure: each for each in only.findings}["epsilon, any number of waves"]
+    assert said.value == math.inf and "rule out an answer" in said.sentence
+    (plain,) = pp.audit.audit(pp.Warner("a", 0.8), {})
+    assert not [each for each in plain.findings if "wave" in each.measure]
 
 
 def test_reports_of_another_design_are_refused() -> None:

@@ -111,6 +111,9 @@ class Site:
         click(self.browser, "form button")
         for code in answers:
             put.append(heading(self.browser))
+            # Respondents are told before they answer.
+            once = "You are asked this once" in self.browser.evaluate("document.body.innerText")
+            assert once == (put[-1] == "Ever?")
             choose(self.browser, code)
         click(self.browser, "form button")
         assert heading(self.browser) == "This is all that will be sent"

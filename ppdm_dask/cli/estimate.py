@@ -300,7 +300,8 @@ def estimate(
                 sources, book, plan, one, reference=group, client=client, done=done
             )
             found.append(answer)
-    remarks = list(pp.survey.remarks(sources))
+    # Of several waves it goes without saying that they hold the same people.
+    remarks = [line for each in apart or [sources] for line in pp.survey.remarks(each)]
     if len(files) > 1 and not waves and pp.designs.permanent_blocks(plan):
         remarks.append(
             "waves: if these are waves of the same people, errors are larger; ask with --waves"

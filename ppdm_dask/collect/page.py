@@ -255,8 +255,12 @@ def _question(
         for language in languages
     }
     reports = own
+    asides = {language: [questionnaire.say(question.help, language)] for language in languages}
     if name in design.attributes:
         block = next(block for block in design.blocks if name in block.attributes)
+        if isinstance(block, Permanent):
+            for language, lines in asides.items():
+                lines.append(_words(questionnaire, language)["once"])
         given = {} if hand is None else hand.symbols.get(name, {})
         if block.kind == "symbol":
             names = symbols_of(block, name, asked)
@@ -268,7 +272,7 @@ def _question(
     found: dict[str, Any] = {
         "place": asked.index(name),
         "text": {lang: questionnaire.say(question.text, lang) for lang in languages},
-        "help": {lang: questionnaire.say(question.help, lang) for lang in languages},
+        "help": {lang: "\n\n".join(lines) for lang, lines in asides.items()},
         "labels": own if hand is None else reports,
         "reports": reports,
         "hand": hand is not None,

@@ -40,7 +40,7 @@ SERIES = Text(
     r"[A-Za-z0-9._-]{1,64}",
 )
 
-WORDS_OF_SERIES = ("held", "changed", "unkept", "lasting", "lasting_no_odds")
+WORDS_OF_SERIES = ("once", "held", "changed", "unkept", "lasting", "lasting_no_odds")
 """The page's own words that only a series of waves has."""
 
 FIELD = re.compile(r"\{(\w+)\}")
