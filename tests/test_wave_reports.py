@@ -10,6 +10,7 @@ import pytest
 from checks import assert_plausible, chi_square
 
 import ppdm_dask as pp
+from ppdm_dask.collect import Survey, rehearse
 from ppdm_dask.collect.series import Devices, disguise_wave, keeps_of
 from ppdm_dask.designs import Permanent
 from ppdm_dask.errors import InputError
@@ -77,6 +78,15 @@ def test_a_codebook_in_another_order_reads_the_same_symbols() -> None:
     labels = np.array(["no", "yes", "unsure"])[before[:, 0]]
     np.testing.assert_array_equal(np.array(["unsure", "no", "yes"])[after[:, 0]], labels)
     assert keeps_of(block, BOOK)["stage"] == keeps_of(own, turned)["stage"]
+
+
+def test_devices_that_keep_nothing_are_refused(tmp_path: Path) -> None:
+    book = pp.Codebook((BOOK["well"],))
+    survey = Survey("0" * 32, book, pp.Warner("well", 0.8).bind(book), (), "")
+    path = tmp_path / "devices.json"
+    with pytest.raises(InputError, match=r"devices\.json: the design has no permanent first stage"):
+        rehearse(survey, tmp_path / "x.csv", "http://127.0.0.1:1/", devices=path)
+    assert not path.exists()
 
 
 def test_symbols_of_something_else_are_refused(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from strategies import make_codebook, reports_of
+from checks import EXAMPLES
+from strategies import make_codebook, random_records, reports_of
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
-from ppdm_dask.designs import Design, Mangat, Permanent
+from ppdm_dask.designs import Design, Mangat, Permanent, permanent_blocks
 from ppdm_dask.errors import DesignError, InputError, RecordsError
 from ppdm_dask.inference import variance_of_waves
 
@@ -158,6 +159,27 @@ def test_one_wave_is_the_estimate_of_its_reports() -> None:
     np.testing.assert_allclose(found.values, plain.values)
     np.testing.assert_allclose(found.variance, plain.variance)
     assert found.labels == plain.labels and found.n == 500
+
+
+STAGED = [
+    design
+    for family in ("permanent", "product")
+    for design in EXAMPLES[family]
+    if permanent_blocks(design) and not design.undefined
+]
+
+
+@pytest.mark.parametrize("design", STAGED, ids=lambda design: f"{design.id}-{design.shape}")
+def test_one_wave_of_any_stages_is_estimated_as_ever(design: Design) -> None:
+    """The whole block's weights here, and there those of what it is lumped to."""
+    book = make_codebook(design.attributes, design.shape)
+    wave = design.disguise(random_records(book, 200, 5), pp.Stream.from_seed(6))
+    for over in (*([name] for name in design.attributes), list(design.attributes)):
+        found = pp.estimate_waves([wave], over, design=design)
+        plain = pp.estimate(wave, over, design=design)
+        np.testing.assert_allclose(found.values, plain.values, atol=1e-9)
+        unbiased = plain.variance if plain.unbiased is None else plain.unbiased
+        np.testing.assert_allclose(found.variance, unbiased, rtol=1e-6, atol=1e-12)
 
 
 def test_no_overlap_is_the_estimate_of_as_many_people() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ppdm_dask.collect.series import Devices, disguise_wave
 from ppdm_dask.collect.survey import Survey
+from ppdm_dask.designs.permanent import permanent_blocks
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import InputError, MachineError
 from ppdm_dask.files.reader import open_data
@@ -71,6 +72,12 @@ def rehearse(
         host = None
     if not host or place.scheme not in ("http", "https"):
         raise InputError(f"{address}: an address such as http://127.0.0.1:8000/ is needed", address)
+    if devices is not None and not permanent_blocks(survey.design):
+        raise InputError(
+            f"{devices}: the design has no permanent first stage, so devices keep nothing; leave "
+            "--devices out",
+            devices,
+        )
     frame = open_data(data).read(survey.codebook.names).frame
     records = survey.codebook.encode(frame)
     kept = Devices() if devices is None else Devices.read(devices)
