@@ -38,6 +38,7 @@ from .experiments.sweep.recipe import Recipe as Recipe
 from .inference import Estimate as Estimate
 from .inference import em as em
 from .inference import estimate as estimate
+from .inference import estimate_waves as estimate_waves
 from .inference import event_interval as event_interval
 from .inference import invert as invert
 from .inference import mle as mle

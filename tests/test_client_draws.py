@@ -15,7 +15,7 @@ from strategies import codebook_of
 
 from ppdm_dask import Records
 from ppdm_dask.collect.blocks import client_blocks
-from ppdm_dask.designs import Design
+from ppdm_dask.designs import Design, Permanent
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.randomness import Source, Stream
 
@@ -91,6 +91,46 @@ def test_the_same_words_give_the_same_report(browser: chromium.Browser, design: 
         })))"""
     given = json.dumps([blocks, [(words, codes) for words, codes, _ in found]])
     assert browser.evaluate(f"{call}({given})") == [report for *_, report in found]
+
+
+TWO_STAGES = [
+    (design, j)
+    for design in DESIGNS
+    for j, block in enumerate(design.blocks)
+    if isinstance(block, Permanent)
+]
+
+
+@pytest.mark.parametrize(
+    ("design", "j"), TWO_STAGES, ids=[f"{d.id}-{d.blocks[j].first.id}" for d, j in TWO_STAGES]
+)
+def test_a_symbol_that_is_held_is_drawn_from_alike(
+    browser: chromium.Browser, design: Design, j: int
+) -> None:
+    block, rng = design.blocks[j], np.random.default_rng(j)
+    assert isinstance(block, Permanent)
+    own = client_blocks(design, codebook_of(design))[j]
+    block_alone = {**own, "places": list(range(len(block.shape)))}
+    found = []
+    for seed in range(40):
+        codes, held = (
+            np.array([[rng.integers(k) for k in shape]])
+            for shape in (block.shape, block.first.reported_shape)
+        )
+        stream = Recorded(seed, (0, *own["key"]))
+        kept = block.first.sample(codes, stream.child(0), 0)
+        report = block.again.sample(held, stream.child(1), 0)
+        given = [each[0].tolist() for each in (codes, held)]
+        found.append((stream.words, *given, [kept[0].tolist(), report[0].tolist()]))
+    call = """(([block, cases]) => cases.map(([words, codes, held]) => {
+        const open = key => {
+            const left = [...words[key.join("/")]];
+            return () => BigInt(left.shift());
+        };
+        return [draw.permanent(block, codes, open), draw.report([block], codes, open, [held])];
+    }))"""
+    given_all = json.dumps([block_alone, [case[:3] for case in found]])
+    assert browser.evaluate(f"{call}({given_all})") == [case[3] for case in found]
 
 
 def test_secret_words_are_even(browser: chromium.Browser) -> None:

@@ -79,10 +79,11 @@ def report(**more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def served(app: Any) -> Iterator[int]:
+def served(app: Any, port: int = 0) -> Iterator[int]:
     """A real server of an application, in a thread; its port."""
     listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
     listening.listen(128)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
     server = uvicorn.Server(config)

@@ -27,6 +27,7 @@ from ppdm_dask.designs import (
     InvariantPRAM,
     Kuk,
     Mangat,
+    Permanent,
     SubsetSelection,
     Triangular,
     UnaryEncoding,
@@ -180,6 +181,11 @@ def any_design(draw: st.DrawFn) -> Design:
                 lambda: pp.RRMatrix(a, matrix(k, k)),
                 lambda: pp.RRMatrix(a, matrix(k + 2, k), p0=law(k)),
                 lambda: pp.Warner(a, 0.7),
+                lambda: Permanent(pp.RRMatrix(a, matrix(k, k)), pp.KaryResponse(a, k, share())),
+                lambda: Permanent(pp.KaryResponse(a, k, 0.7), pp.RRMatrix(a, matrix(k + 1, k))),
+                lambda: Permanent(
+                    pp.RRMatrix(a, matrix(k + 2, k)), pp.RRMatrix(a, matrix(k + 3, k + 2))
+                ),
                 lambda: Crosswise(a, 0.3),
                 lambda: pp.KaryResponse(a, k, share()),
                 lambda: UnaryEncoding(a, k, epsilon=1.0),

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import laws, matrices
 
-from ppdm_dask import Product, Warner, design_from_config
+from ppdm_dask import Product, RRMatrix, Warner, design_from_config
 from ppdm_dask.designs import Design, families, scheme_from_config
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.errors import DesignError
@@ -165,6 +165,14 @@ def product(draw):
     return {"designs": parts}
 
 
+def permanent(draw):
+    names = _names(draw, 2)
+    sizes = [draw(st.integers(1, 3)) for _ in names]
+    n = int(np.prod(sizes))
+    stages = [RRMatrix(names, draw(matrices(n)), sizes) for _ in range(2)]
+    return dict(zip(("first", "again"), stages, strict=True))
+
+
 def _renamed(config, j):
     """The configuration, its attributes numbered, so that no two blocks share one."""
     if "groups" in config:
@@ -177,7 +185,7 @@ def _renamed(config, j):
 ARGUMENTS = {
     make.__name__: make
     for make in (
-        *(flip, forced, identity, kary, kuk, matrix, multigroup, pram, product),
+        *(flip, forced, identity, kary, kuk, matrix, multigroup, permanent, pram, product),
         *(subset, unary, unrelated),
     )
 } | {"mangat": one_sided, "triangular": one_sided}

@@ -10,8 +10,9 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.collect import Page, Survey, build_page
-from ppdm_dask.collect.questionnaire import Questionnaire, filled, words_of
-from ppdm_dask.designs import ForcedResponse
+from ppdm_dask.collect.questionnaire import Questionnaire
+from ppdm_dask.collect.words import PARTS, filled, needed_words, words_of
+from ppdm_dask.designs import ForcedResponse, Permanent
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.fields import Table
 
@@ -96,6 +97,62 @@ def test_a_question_that_follows_from_a_hidden_answer_is_hidden_as_well() -> Non
     assert made(often=open_, design=bare, accept=("used",)).survey
 
 
+FRENCH = {key: words_of("en")[key] for key in needed_words("fr")}
+SERIES = {"series": "health", "wave": 2}
+WAVES = pp.Product(
+    [Permanent(pp.Warner("used", 0.75), pp.Warner("used", 0.8)), pp.KaryResponse("often", 3, 0.7)]
+).bind(BOOK)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "series: got nothing; devices keep the permanent first stage of the design by this"),
+        ({"series": "health"}, "wave: got nothing; series and wave are needed both, or neither"),
+        ({"wave": 2}, "series: got nothing; series and wave are needed both, or neither"),
+        ({"series": "a b", "wave": 2}, "series: got 'a b'; a name of up to 64 letters"),
+        ({"series": "a", "wave": 0}, "wave: got 0; a whole number"),
+        ({**SERIES, "often": {"only_if": {"used": ["yes"]}, "unanswered": "never"}},
+         "question.often.only_if: the answer to 'used' is not asked for in later waves"),
+        ({**SERIES, "hand": [HAND]},
+         "hand[0].attributes: the page itself draws the permanent first stage of 'used'"),
+        ({**SERIES, "languages": ["fr"], "words": {"fr": FRENCH}},
+         "not known in 'fr'; state 'once', 'held', 'changed', 'unkept', 'lasting', 'lasting_no"),
+    ],
+)  # fmt: skip
+def test_a_series_that_is_wrong_is_refused_in_one_line(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        made(design=WAVES, **given)
+    line = str(caught.value)
+    assert line.startswith("q.toml: ") and said in line.replace('"', "'") and "\n" not in line
+
+
+def test_what_a_series_keeps_is_put_to_everybody() -> None:
+    later = Permanent(pp.KaryResponse("often", 3, 0.7), pp.KaryResponse("often", 3, 0.7))
+    design = pp.Product([pp.Warner("used", 0.8), later]).bind(BOOK)
+    often = {"only_if": {"used": ["yes"]}, "unanswered": "never"}
+    with pytest.raises(InputError, match=r"often\.only_if: its disguise is kept for later"):
+        made(design=design, often=often, **SERIES)
+    with pytest.raises(InputError, match=r"series: no block of the design has a permanent first"):
+        made(**SERIES)
+
+
+def test_a_first_stage_that_gives_answers_away_is_refused() -> None:
+    """One report leaves both answers possible; reports of enough waves would not."""
+    sure = Permanent(pp.Warner("used", 1.0), pp.Warner("used", 0.8))
+    design = pp.Product([sure, pp.KaryResponse("often", 3, 0.7)]).bind(BOOK)
+    with pytest.raises(InputError, match="gives answers away: every report gives away the answer"):
+        made(design=design, **SERIES)
+    page = made(design=design, accept=("used",), **SERIES)
+    assert "All waves together can rule out some answers" in page.html
+
+
+def test_a_page_of_a_single_wave_has_no_words_of_a_series() -> None:
+    assert "earlier wave" in made(design=WAVES, **SERIES).html.partition('id="survey"')[2]
+    assert "earlier wave" not in made().html.partition('id="survey"')[2].partition("</script>")[0]
+    assert made(design=WAVES, **SERIES).survey != made(design=WAVES, **SERIES | {"wave": 3}).survey
+
+
 def test_words_are_filled_in_and_other_braces_stay() -> None:
     hostile = "a { b} {} {0} {x.__class__} {i}"
     assert filled(hostile, i="7") == "a { b} {} {0} {x.__class__} 7"
@@ -106,13 +163,21 @@ def test_words_are_filled_in_and_other_braces_stay() -> None:
     assert "a { b} 5.67" in html
 
 
+SCRIPTS = ("page", "series", "classify")
+
+
 def test_the_page_has_words_for_all_it_says_and_no_others() -> None:
-    script = (files("ppdm_dask.collect") / "assets" / "page.js").read_text(encoding="utf-8")
-    by_script = {*re.findall(r'"([a-z_]+)"', script)}
-    by_python = {"same", "same_between", "odds", "no_odds", "script"}
+    # Texts of scripts, and of what Python makes for them; sentences are said by Python itself.
+    assets = files("ppdm_dask.collect") / "assets"
+    scripts = "".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    content = (files("ppdm_dask.collect") / "content.py").read_text(encoding="utf-8")
+    named = {*re.findall(r'"([a-z_]+)"', scripts + content)}
+    by_python = {"same", "same_between", "odds", "no_odds", "lasting", "lasting_no_odds"}
     by_python |= {"model_" + word for word in ("same", "same_between", "from", "private", "too")}
-    assert {*words_of("en")} == {*words_of("de")}
-    assert {*words_of("en")} <= by_script | by_python
+    by_python |= {"quoted", "script"}
+    for part in PARTS:
+        assert {*words_of("en", [part])} == {*words_of("de", [part])}
+    assert {*words_of("en", PARTS)} - named == by_python
     assert words_of("de-AT") == words_of("de") and words_of("fr") == words_of("en")
 
 

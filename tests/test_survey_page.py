@@ -13,6 +13,8 @@ from shell_page import run_lines, shell_lines
 
 import ppdm_dask as pp
 from ppdm_dask import datasets
+from ppdm_dask.designs import Permanent
+from ppdm_dask.inference import variance_of_waves
 
 
 def test_the_lines_of_the_page_run_in_an_empty_folder(root: Path, tmp_path: Path) -> None:
@@ -69,11 +71,16 @@ def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_pat
     out, folder = run_lines(shell_lines(page), root, tmp_path)
     text = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
     shown = [line[4:] for line in text.splitlines() if line.startswith("    ")]
-    assert len(shown) == 4
+    assert len(shown) == 7
     assert set(shown) <= set(out)
     said = (folder / "serve.log").read_text().splitlines()
     assert said[0] == "the page: http://127.0.0.1:8427/"
-    cells = next(line.split() for line in out if line.split()[:1] == ["yes"])
+    cells, waves = (line.split() for line in out if line.split()[:1] == ["yes"])
+    # Of the same people in two waves: half of the second stage's noise, and all of the rest.
+    stages = Permanent(pp.Warner("used", 0.85), pp.Warner("used", 0.8))
+    error = math.sqrt(variance_of_waves(stages, [0.7, 0.3], 2)[1] / 500)
+    assert float(waves[2]) == pytest.approx(error, rel=0.1)
+    assert abs(float(waves[1]) - 0.3) < 6 * float(waves[2])
     # Thirty per cent are true; Warner's standard error at n = 500 is .03: six of them.
     assert abs(float(cells[1]) - 0.3) < 6 * float(cells[2])
     assert float(cells[2]) == pytest.approx(0.0307, abs=0.002)

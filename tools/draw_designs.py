@@ -63,6 +63,7 @@ codebook lacks is refused. The labels belong to the digest, their order does not
 | `forced` | `forced = {yes = "1/6", no = "5/6"}`, or `forced_probability = {yes = "1/6", no = "1/6"}` |
 | `unrelated` | `w_y = {yes = 0.1, no = 0.9}`; for a block `w_y = {smokes = {yes = 0.1, no = 0.9}, drinks = {...}}` |
 | `pram` | `prior = {yes = 0.2, no = 0.8}` |
+| `permanent` | in `first` and in `again`; permanent symbols that are no categories have no labels |
 | all others | nothing: any order gives the same law |
 
 - `forced` states the law of the answer that is forced, beside `truth`; `forced_probability` the probability that the device
@@ -119,6 +120,11 @@ FORMULAS = {
         "s of k categories, the truth among them with `p = s e^eps / (s e^eps + k - s)`",
         "`abs(log(p (k-s) / ((1-p) s)))`",
         "set; the weighted inverse is the textbook's",
+    ),
+    "permanent": (
+        "`P_again P_first`",
+        "of one wave; of any number of waves at most that of `first`",
+        "a device keeps the symbol of `first`, and disguises it afresh at each wave ([web.md](web.md))",
     ),
     "product": ("Kronecker product of blocks", "sum over blocks", "independent blocks"),
 }

@@ -12,6 +12,7 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.base import design_from_config
+from ppdm_dask.designs.permanent import epsilon_of_waves, lasting, permanent_blocks
 from ppdm_dask.errors import DesignError, InputError
 from ppdm_dask.privacy import amplified, check_prior, hint_attack
 from ppdm_dask.shown import amount, cut, listed
@@ -58,6 +59,10 @@ class Subject:
     findings: list[Finding]
 
 
+WAVES = (2, 4, 12)
+"""Waves whose reports are looked at together, beside all that there can be."""
+
+
 def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
     """Every privacy measure of a design.
 
@@ -94,9 +99,8 @@ def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
         if len(block.attributes) > 1:
             subjects += _attributes(block, own, priors)
     if len(design.blocks) > 1:
-        subjects.append(
-            Subject("all answers together", "design", "any proportions", list(_ratios(design)))
-        )
+        findings = [*_ratios(design), *_of_waves(design)]
+        subjects.append(Subject("all answers together", "design", "any proportions", findings))
     return subjects
 
 
@@ -114,7 +118,7 @@ def _told(names: tuple[str, ...], priors: Mapping[str, Floats]) -> str:
 
 
 def _block(block: Design, own: list[Floats], priors: Mapping[str, Floats]) -> Subject:
-    findings = list(_ratios(block))
+    findings = [*_ratios(block), *_of_waves(block)]
     if block.n_true > MAX_JOINT:
         why = f"not computed: {amount(block.n_true)} joint categories"
         findings += [Finding(measure, None, why) for measure in _MEASURES]
@@ -190,6 +194,29 @@ def epsilon_of(design: Design) -> float | None:
         return design.epsilon()
     except DesignError:
         return None
+
+
+def _of_waves(design: Design) -> Iterator[Finding]:
+    """What reports of several waves give away together, where a first stage is permanent."""
+    if not permanent_blocks(design) or epsilon_of(design) is None:
+        return
+    for waves in (*WAVES, None):
+        value, exact = epsilon_of_waves(design, waves)
+        said = f"{waves} waves" if waves else "any number of waves"
+        if math.isinf(value):
+            why = "reports of them can rule out an answer"
+            if not math.isinf(lasting(design).log_ratio()):
+                why = "answers without a permanent first stage are disguised anew in each"
+            yield Finding(f"epsilon, {said}", value, why)
+            continue
+        times = f"{math.exp(value):.4g}" if value < 700 else f"e^{value:.4g}"
+        bound = "" if exact else ", by a bound"
+        yield Finding(
+            f"epsilon, {said}",
+            value,
+            f"one person's reports are at most {times} times likelier for one answer than "
+            f"another{bound}",
+        )
 
 
 def _share(value: float) -> str:

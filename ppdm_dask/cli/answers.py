@@ -49,6 +49,7 @@ def answer_document(found: pp.survey.Answer, said: list[str]) -> dict[str, Any]:
         "fpc": question.fpc,
         "lone": question.lone,
         "replicates": _of_replicates(question.replicates),
+        **({"waves": question.waves} if question.waves else {}),
         "simulated": found.simulated,
         "negative": found.negative,
         "counted_along": list(found.whole),

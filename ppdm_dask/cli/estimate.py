@@ -194,6 +194,10 @@ def estimate(
             metavar="A=VALUE,B=VALUE", help="Proportions within this.", show_default=False
         ),
     ] = None,
+    waves: Annotated[
+        bool,
+        typer.Option("--waves", help="Each SOURCE is a wave that the same people took part in."),
+    ] = False,
     weights: Weights = None,
     strata: Strata = None,
     clusters: Clusters = None,
@@ -265,6 +269,7 @@ def estimate(
         clusters,
         fpc,
         lone=lone,
+        waves=len(files) if waves else 0,
     )
     group = _reference(conditions(reference or [], labels, "--reference"), question.by)
     questions = [question]
@@ -281,16 +286,26 @@ def estimate(
     questions = [replace(one, replicates=made) for one in questions]
     for one in questions:
         one.check(book, plan)
+    stated = {"codebook": codebook, "design": design}
+    apart = [pp.survey.open_sources([each], book, plan, stated) for each in files] if waves else []
     place = pp.cluster.Place(workers, cluster)
     found = []
     with RecordsReporter("estimate") as progress, place.client() as client:
         done = progress(len(questions) * sum(about.n or 0 for _, about in sources))
         for one in questions:
+            if waves:
+                found.append(pp.survey.estimate_wave_files(apart, book, plan, one))
+                continue
             answer = pp.survey.estimate_files(
                 sources, book, plan, one, reference=group, client=client, done=done
             )
             found.append(answer)
-    remarks = pp.survey.remarks(sources)
+    # Of several waves it goes without saying that they hold the same people.
+    remarks = [line for each in apart or [sources] for line in pp.survey.remarks(each)]
+    if len(files) > 1 and not waves and pp.designs.permanent_blocks(plan):
+        remarks.append(
+            "waves: if these are waves of the same people, errors are larger; ask with --waves"
+        )
     said = [[*pp.survey.statements(answer), *remarks] for answer in found]
     documents = [answer_document(answer, lines) for answer, lines in zip(found, said, strict=True)]
     document = {"answers": documents} if each else documents[0]

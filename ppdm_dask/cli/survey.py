@@ -229,7 +229,15 @@ def rehearse(
         str,
         typer.Option("--to", metavar="URL", help="Of the page that is served.", show_default=False),
     ],
+    devices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep permanent symbols from wave to wave, in the order of the records.",
+            show_default="new ones",
+        ),
+    ] = None,
 ) -> None:
     """Send a report for each record of a file, as pages would, to try a survey out."""
-    sent = pp.collect.rehearse(pp.collect.Survey.read(folder), data, address)
+    sent = pp.collect.rehearse(pp.collect.Survey.read(folder), data, address, devices=devices)
     say(f"{sent:,} {'report' if sent == 1 else 'reports'} sent and acknowledged")

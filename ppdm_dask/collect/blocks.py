@@ -1,4 +1,4 @@
-"""What a client in another language draws a report by: the blocks of a design, as plain values."""
+"""What a client in another language draws a report by, and the names of what it draws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
 
-__all__ = ["client_blocks"]
+__all__ = ["client_blocks", "symbols_of"]
 
 
 def client_blocks(design: Design, codebook: Codebook) -> list[dict[str, Any]]:
@@ -44,3 +44,9 @@ def client_blocks(design: Design, codebook: Codebook) -> list[dict[str, Any]]:
         }
         for j, block in enumerate(blocks)
     ]
+
+
+def symbols_of(block: Design, name: str, codebook: Codebook) -> tuple[str, ...]:
+    """Names of an attribute's reports: its categories, or numbers where reports are no answers."""
+    size, categories = block.reported_shape[block.attributes.index(name)], codebook[name].categories
+    return categories if size == len(categories) else tuple(map(str, range(size)))

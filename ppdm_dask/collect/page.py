@@ -9,31 +9,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.audit.certainty import bare_attributes, certainties, undisguised_attributes
-from ppdm_dask.audit.measures import epsilon_of
-from ppdm_dask.collect.blocks import client_blocks
+from ppdm_dask.collect.certain import refuse_certain
 from ppdm_dask.collect.classify import ModelTest, attributes_of
-from ppdm_dask.collect.questionnaire import (
-    Question,
-    Questionnaire,
-    Tested,
-    filled,
-    symbols_of,
-    words_of,
-)
+from ppdm_dask.collect.content import content
+from ppdm_dask.collect.fitting import require_fitting
 from ppdm_dask.collect.templates import asset, template
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.values import Place
 from ppdm_dask.files.writing import write_text
-from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
+    from ppdm_dask.collect.questionnaire import Questionnaire
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
     from ppdm_dask.mine.classifier import Classifier
@@ -43,8 +34,8 @@ __all__ = ["Page", "build_page"]
 LARGEST = 60_000
 """Bytes of a page that a telephone loads at once."""
 
-NAMED = 8
-"""What is made certain, as far as a message names it."""
+SCRIPTS = {"series": "series.js", "classifier": "classify.js"}
+"""What only pages with these parts hold, beside what all have."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class Page:
         Identifier that the page sends with each report: a digest of questionnaire, codebook and
         design.
     codebook : Codebook
-        Of what is asked; the symbols of a report stand in its order.
+        Of what is sent; the symbols of a report stand in its order.
     design : Design
         Bound to it.
     test : ModelTest, optional
@@ -117,12 +108,10 @@ def build_page(
     """
     _require_both(questionnaire, model, source)
     needed = [] if model is None else attributes_of(model)
-    questionnaire.require(source, codebook, design, needed)
+    require_fitting(questionnaire, codebook, design, needed, source=source)
     test = _test_of(questionnaire, codebook, model, source)
     asked = codebook.select([name for name in codebook.names if name in questionnaire.sent])
-    certain = _refuse_certain(source, asked, design, accept)
-    certain |= _refuse_telling(source, questionnaire, asked, design, accept)
-    certain |= _refuse_bare(source, questionnaire, design, accept)
+    certain = refuse_certain(questionnaire, asked, design, accept, source)
     about = {
         "codebook": asked.digest,
         "design": design.digest,
@@ -130,10 +119,16 @@ def build_page(
         **({} if test is None else {"classifier": test.config()}),
     }
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
-    values = {**_values(questionnaire, asked, design, survey, test, needed), "certain": certain}
+    values = content(questionnaire, asked, design, survey, test, needed, certain)
+    html = _html(source, values, questionnaire)
+    return Page(html, survey, asked, design, test)
+
+
+def _html(source: str, values: Mapping[str, Any], questionnaire: Questionnaire) -> str:
+    """The page as one file, with the scripts that it needs."""
     first = questionnaire.languages[0]
-    scripts = ["draw.js", *([] if test is None else ["classify.js"]), "page.js"]
-    style, script = asset("page.css"), "".join(map(asset, scripts))
+    names = ["draw.js", *(SCRIPTS[part] for part in questionnaire.parts), "page.js"]
+    style, script = asset("page.css"), "".join(map(asset, names))
     html = template("page.html.j2").render(
         language=first,
         title=questionnaire.say(questionnaire.title, first),
@@ -141,16 +136,16 @@ def build_page(
         style=_raw(style),
         script=_raw(script),
         survey=_raw(_json(values).replace("<", "\\u003c")),
-        noscript=_words(questionnaire, first)["script"],
+        noscript=questionnaire.words_in(first)["script"],
     )
     if (size := len(html.encode())) > LARGEST:
         raise InputError(
             f"{source}: the page would have {size:,} bytes; at most {LARGEST:,} load at once on a "
             "telephone: ask less, or take a design with fewer symbols"
-            + ("" if test is None else " or a smaller model"),
+            + (" or a smaller model" if "classifier" in values else ""),
             size,
         )
-    return Page(html, survey, asked, design, test)
+    return html
 
 
 def _require_both(questionnaire: Questionnaire, model: Classifier | None, source: str) -> None:
@@ -178,270 +173,6 @@ def _test_of(
         raise Place("classifier.model", source, InputError).told(
             str(error), error.subject
         ) from None
-
-
-def _refuse_bare(
-    source: str, questionnaire: Questionnaire, design: Design, accept: Sequence[str]
-) -> bool:
-    """Refuse to send what a model found as it is; whether it is accepted."""
-    if (found := questionnaire.classifier) is None:
-        return False
-    if not undisguised_attributes(design, [found.attribute]):
-        return False
-    if found.attribute not in accept:
-        raise InputError(
-            f"{source}: classifier.attribute: the design does not disguise "
-            f"{shown(found.attribute)}, which says something for certain of answers that are not "
-            f"sent; add a block for it, or name {quoted([found.attribute])} in --accept-certain",
-            found.attribute,
-        )
-    return True
-
-
-def _refuse_certain(source: str, asked: Codebook, design: Design, accept: Sequence[str]) -> bool:
-    """Refuse a design that makes answers certain; whether it does so of some that are accepted."""
-    labels = {name: asked[name].categories for name in design.attributes}
-    bare = bare_attributes(design)
-    given_away = [
-        each for each in certainties(design, labels) if each.gives_away and not each.accepted(bare)
-    ]
-    refused = [each for each in given_away if not each.accepted((*accept, *bare))]
-    if refused:
-        said = "; ".join(each.sentence for each in refused[:NAMED])
-        names = dict.fromkeys(name for each in refused for name in each.attributes)
-        raise InputError(
-            f"{source}: the design gives answers away: {said}; take another design, or name "
-            f"{quoted(names)} in --accept-certain",
-            refused,
-        )
-    return bool(given_away)
-
-
-def _refuse_telling(
-    source: str,
-    questionnaire: Questionnaire,
-    asked: Codebook,
-    design: Design,
-    accept: Sequence[str],
-) -> bool:
-    """Refuse a question whose report can tell for certain that it was put; whether one is accepted.
-
-    That it was put tells a disguised answer to an earlier question.
-    """
-    bare, accepted = bare_attributes(design), False
-    for question in questionnaire.question:
-        hidden = [
-            n
-            for n in question.only_if
-            if n in questionnaire.private or (n in design.attributes and n not in bare)
-        ]
-        if question.private or not hidden or not _tells_put(question, asked, design):
-            continue
-        accepted = True
-        if told := [name for name in hidden if name not in accept]:
-            raise InputError(
-                f"{source}: question.{question.attribute}.only_if: what is sent for "
-                f"{shown(question.attribute)} can tell that it was asked, and so the answer to "
-                f"{quoted(told)}; disguise it with a design that can give every report for every "
-                f"answer, or name {quoted(told)} in --accept-certain",
-                question.attribute,
-            )
-    return accepted
-
-
-def _tells_put(question: Question, asked: Codebook, design: Design) -> bool:
-    """Whether some report has a chance from an answer, and none from those who were not asked."""
-    name = question.attribute
-    block = next((each for each in design.blocks if name in each.attributes), None)
-    if block is None or question.unanswered is None:
-        return True
-    if block.kind == "symbol" and block.attributes == (name,):
-        matrix = block.matrix()
-        never = matrix[:, asked[name].categories.index(question.unanswered)] == 0
-        return bool((never & (matrix > 0).any(axis=1)).any())
-    epsilon = epsilon_of(block)
-    return epsilon is None or math.isinf(epsilon)
-
-
-def _values(
-    questionnaire: Questionnaire,
-    asked: Codebook,
-    design: Design,
-    survey: str,
-    test: ModelTest | None,
-    needed: Sequence[str],
-) -> dict[str, Any]:
-    """What the page's script reads."""
-    languages, says = questionnaire.languages, questionnaire.says
-    hands = {name for hand in questionnaire.hand for name in hand.attributes}
-
-    def texts(given: Mapping[str, str] | None) -> dict[str, str]:
-        return {language: questionnaire.say(given, language) for language in languages}
-
-    blocks = client_blocks(design, asked)
-    by_hand = [i for i, block in enumerate(design.blocks) if hands.issuperset(block.attributes)]
-    for i in by_hand:
-        blocks[i]["step"] = {"op": "truth"}  # the device has made the report
-    book = asked if test is None else test.codebook
-    tested = questionnaire.classifier
-    own = {}
-    if test is not None and tested is not None:
-        own["classifier"] = {**_shown(questionnaire, tested, asked, design), **test.client()}
-    return {
-        "id": survey,
-        "design": design.digest,
-        "collector": f"{questionnaire.collector or ''}/reports",
-        "languages": list(languages),
-        "title": texts(questionnaire.title),
-        "welcome": texts(questionnaire.welcome),
-        "thanks": texts(questionnaire.thanks),
-        "words": {
-            language: {k: v for k, v in _words(questionnaire, language).items() if says(k)}
-            for language in languages
-        },
-        "places": list(asked.names),
-        "questions": [
-            _question(questionnaire, each, book, design) for each in questionnaire.question
-        ],
-        **own,
-        "blocks": blocks,
-        "privacy": {
-            language: _privacy(questionnaire, design, needed, language) for language in languages
-        },
-    }
-
-
-def _question(
-    questionnaire: Questionnaire, question: Question, book: Codebook, design: Design
-) -> dict[str, Any]:
-    name, languages = question.attribute, questionnaire.languages
-    categories = book[name].categories
-    hand = next((each for each in questionnaire.hand if name in each.attributes), None)
-    found = _shown(questionnaire, question, book, design)
-    labels = found["reports"]
-    if hand is None:
-        labels = _labels(questionnaire, question, categories)
-    found |= {
-        "help": {lang: questionnaire.say(question.help, lang) for lang in languages},
-        "labels": labels,
-        "hand": hand is not None,
-        "optional": question.optional,
-        "unanswered": None
-        if question.unanswered is None
-        else categories.index(question.unanswered),
-        "only": [
-            [book.index(other), [book[other].categories.index(c) for c in labels]]
-            for other, labels in question.only_if.items()
-        ],
-    }
-    if question.private:
-        found["private"] = True
-    if hand is not None:
-        found["instruction"] = {
-            lang: questionnaire.say(hand.instruction, lang) for lang in languages
-        }
-    return found
-
-
-def _labels(
-    questionnaire: Questionnaire, asked: Question | Tested, categories: Sequence[str]
-) -> dict[str, list[str]]:
-    return {
-        language: [questionnaire.say(asked.labels.get(c, {"": c}), language) for c in categories]
-        for language in questionnaire.languages
-    }
-
-
-def _shown(
-    questionnaire: Questionnaire, asked: Question | Tested, book: Codebook, design: Design
-) -> dict[str, Any]:
-    """What is shown of an attribute before its report is sent."""
-    name, languages = asked.attribute, questionnaire.languages
-    categories = book[name].categories
-    reports = _labels(questionnaire, asked, categories)
-    if name in design.attributes:
-        block = next(block for block in design.blocks if name in block.attributes)
-        hand = next((each for each in questionnaire.hand if name in each.attributes), None)
-        given = {} if hand is None else hand.symbols.get(name, {})
-        if block.kind == "symbol":
-            names = symbols_of(block, name, book)
-            if given or names != categories:
-                reports = {
-                    language: [questionnaire.say(given.get(n, {"": n}), language) for n in names]
-                    for language in languages
-                }
-    return {
-        "place": book.index(name),
-        "text": {lang: questionnaire.say(asked.text, lang) for lang in languages},
-        "reports": reports,
-        "disguised": not undisguised_attributes(design, [name]),
-    }
-
-
-def _words(questionnaire: Questionnaire, language: str) -> Mapping[str, str]:
-    return {**words_of(language), **questionnaire.words.get(language, {})}
-
-
-def _privacy(
-    questionnaire: Questionnaire, design: Design, needed: Sequence[str], language: str
-) -> list[str]:
-    """Sentences on what a report gives away, whoever reads it and whatever he knew before."""
-    words, said = _words(questionnaire, language), []
-    texts = {q.attribute: questionnaire.say(q.text, language) for q in questionnaire.question}
-    found = questionnaire.classifier
-    if found is not None:
-        texts[found.attribute] = questionnaire.say(found.text, language)
-
-    def called(names: Iterable[str]) -> str:
-        return ", ".join(f"“{texts[name]}”" for name in names)
-
-    bare = bare_attributes(design)
-    for block in design.blocks:
-        names = [name for name in block.attributes if name not in bare]
-        if not names:
-            continue
-        for name in names:
-            if (chances := _kept(block, name)) is not None:
-                low, high = (_per_cent(f(chances)) for f in (min, max))
-                key = "same" if low == high else "same_between"
-                if found is not None and name == found.attribute:
-                    key = f"model_{key}"
-                said.append(
-                    filled(words[key], question=texts[name], chance=low, low=low, high=high)
-                )
-        epsilon = epsilon_of(block)
-        if epsilon is None or math.isinf(epsilon):
-            said.append(filled(words["no_odds"], attributes=called(names)))
-        else:
-            ratio = f"{math.exp(epsilon):.3g}"
-            said.append(filled(words["odds"], attributes=called(names), ratio=ratio))
-    if found is None:
-        return said
-    met = called(name for name in questionnaire.asked if name in needed)
-    said.append(filled(words["model_from"], question=texts[found.attribute], attributes=met))
-    if questionnaire.private:
-        said.append(filled(words["model_private"], attributes=called(questionnaire.private)))
-    # What is sent of these answers otherwise: they themselves, or that a question was put.
-    told = [
-        question.attribute
-        for question in questionnaire.question
-        if not question.private and {question.attribute, *question.only_if} & {*needed}
-    ]
-    if told:
-        said.append(filled(words["model_too"], attributes=called(told)))
-    return said
-
-
-def _kept(block: Design, name: str) -> list[float] | None:
-    """Chance by category that the own answer is reported; None where reports are no answers."""
-    if block.kind != "symbol" or block.reported_shape != block.shape:
-        return None
-    alone = block if block.attributes == (name,) else block.marginal([name])
-    return None if alone is None else [float(p) for p in alone.matrix().diagonal()]
-
-
-def _per_cent(chance: float) -> str:
-    return f"{100 * chance:.3g} %"
 
 
 def _policy(script: str, style: str, collector: str | None) -> str:

@@ -6,26 +6,20 @@ table with one text for each language.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
+from ppdm_dask.collect.words import FIELD, PARTS, words_of
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.documents import read_toml
 from ppdm_dask.files.fields import Table
-from ppdm_dask.files.values import Many, Named, Place, Text, Value
-from ppdm_dask.shown import quoted, shown
+from ppdm_dask.files.values import Many, Named, Place, Text, Value, Whole
+from ppdm_dask.shown import quoted
 
-if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.designs.base import Design
-
-__all__ = ["Hand", "Question", "Questionnaire", "Tested", "filled", "symbols_of", "words_of"]
+__all__ = ["Hand", "Question", "Questionnaire", "Tested", "Texts"]
 
 LANGUAGE = Text('a language such as "en" or "pt-BR" is needed', r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 ANY = Text("a name is needed", r"(?s).*\S.*")
@@ -34,8 +28,10 @@ ORIGIN = Text(
     r"https://[A-Za-z0-9.-]+(:\d{1,5})?|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?",
 )
 
-FIELD = re.compile(r"\{(\w+)\}")
-"""What is filled into one of the page's own words."""
+SERIES = Text(
+    "a name of up to 64 letters, digits, points, dashes and underscores is needed",
+    r"[A-Za-z0-9._-]{1,64}",
+)
 
 Texts = Mapping[str, str]
 """By language; under the empty text one that is the same in all."""
@@ -63,25 +59,6 @@ CONDITION = Named(
     ANY,
     "a table is needed: an attribute that was asked before, and a list of its categories",
 )
-
-
-@cache
-def _own_words() -> Mapping[str, Texts]:
-    return read_toml(Path(str(files("ppdm_dask.collect") / "words.toml")), InputError)
-
-
-def words_of(language: str) -> Texts:
-    """Words of the page itself, such as those on its buttons; of English for other languages.
-
-    ``de-AT`` has those of ``de``.
-    """
-    known = _own_words()
-    return known.get(language, known.get(language.partition("-")[0], known["en"]))
-
-
-def filled(text: str, **values: str) -> str:
-    """A text with values in place of their names in braces, as the page's script fills it in."""
-    return FIELD.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 @dataclass(frozen=True)
@@ -209,6 +186,10 @@ class Questionnaire(Declared):
         By language, words of the page itself; those of English and German are known.
     classifier : table, optional
         Whether a model is right about the respondent, in place of a question.
+    series : str, optional
+        Of the waves that share a permanent first stage: devices keep its symbols by this name.
+    wave : int, optional
+        Which wave of the series this is, from 1.
     """
 
     title: Annotated[Texts, WORDED]
@@ -229,9 +210,14 @@ class Questionnaire(Declared):
         ),
     ] = field(default_factory=dict)
     classifier: Tested | None = None
+    series: Annotated[str | None, SERIES] = None
+    wave: Annotated[int | None, Whole(1, 9_999)] = None
 
     def checked(self, at: Place) -> Self:
-        known = words_of("en")
+        known = words_of("en", PARTS)
+        if (self.series is None) != (self.wave is None):
+            absent = "series" if self.series is None else "wave"
+            raise at[absent].wrong(None, "series and wave are needed both, or neither")
         for language, own in self.words.items():
             if language not in self.languages:
                 raise at["words"][language].told(
@@ -246,14 +232,6 @@ class Questionnaire(Declared):
                 if not {*FIELD.findall(text)} <= {*fields}:
                     there = ", ".join(f"{{{field}}}" for field in fields) or "nothing"
                     raise at["words"][language][key].wrong(text, f"{there} is filled in here")
-        for language in self.languages:
-            own = self.words.get(language, {})
-            missing = [key for key in known if key not in own and self.says(key)]
-            if language.partition("-")[0] not in _own_words() and missing:
-                raise at["words"][language].told(
-                    f"the page's own words are not known in {shown(language)}; state "
-                    f"{quoted(missing)}"
-                )
         for where, texts in self._texts(at):
             lacking = [name for name in self.languages if name not in texts]
             if lacking and "" not in texts:
@@ -314,167 +292,21 @@ class Questionnaire(Declared):
         asked = tuple(each.attribute for each in self.question if not each.private)
         return asked if self.classifier is None else (*asked, self.classifier.attribute)
 
-    def says(self, key: str) -> bool:
-        """Whether the page uses one of its own words."""
-        return self.classifier is not None or not key.startswith("model_")
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Those of :data:`ppdm_dask.collect.words.PARTS` that are asked for here."""
+        there = {"series": self.series is not None, "classifier": self.classifier is not None}
+        return tuple(part for part, is_there in there.items() if is_there)
+
+    def words_in(self, language: str, *parts: str) -> dict[str, str]:
+        """Words of the page in a language: those that are stated go before those that are known.
+
+        `parts` are what the page has beyond what the questionnaire asks for.
+        """
+        own = self.words.get(language, {})
+        known = words_of(language, (*self.parts, *parts))
+        return {key: own.get(key, text) for key, text in known.items()}
 
     def say(self, texts: Texts | None, language: str) -> str:
         """A text in a language, empty where there is none."""
         return "" if texts is None else texts.get(language, texts.get("", ""))
-
-    def require(
-        self, source: str, codebook: Codebook, design: Design, needed: Sequence[str] = ()
-    ) -> None:
-        """Check that it fits a codebook, a design that is bound to it, and a model.
-
-        Parameters
-        ----------
-        source : str
-            The file, for messages.
-        codebook : Codebook
-        design : Design
-        needed : sequence of str
-            Attributes that the model needs, if there is one.
-
-        Raises
-        ------
-        InputError
-            One line: file, dotted path, value, and what would be right.
-        """
-        at = Place("", source, InputError)
-        before: dict[str, tuple[str, ...]] = {}
-        for asked in self.question:
-            name, place = asked.attribute, at["question"][asked.attribute]
-            if name in before:
-                raise place.told("the attribute is asked twice", name)
-            if name not in codebook.names:
-                raise place["attribute"].wrong(
-                    name, f"it is not in the codebook, which has {quoted(codebook.names)}"
-                )
-            categories = codebook[name].categories
-            wrong = [label for label in asked.labels if label not in categories]
-            if asked.unanswered is not None and asked.unanswered not in categories:
-                wrong = [asked.unanswered]
-            if wrong:
-                raise place.told(
-                    f"{shown(wrong[0])} is no category; there are {quoted(categories)}"
-                )
-            for other, labels in asked.only_if.items():
-                if other not in before:
-                    raise place["only_if"].told(f"{shown(other)} is not asked before")
-                if bad := [label for label in labels if label not in before[other]]:
-                    raise place["only_if"][other].told(
-                        f"{shown(bad[0])} is no category; there are {quoted(before[other])}"
-                    )
-            offered = [c for c in categories if c != asked.unanswered]
-            self._require_distinct(
-                place["labels"], {c: asked.labels.get(c, {"": c}) for c in offered}
-            )
-            before[name] = categories
-        self._require_private(at, design, needed)
-        if self.classifier is not None:
-            self._require_classifier(at, self.classifier, codebook)
-        lacking = [name for name in design.attributes if name not in self.sent]
-        if lacking:
-            raise at["question"].told(f"the design needs a question on {quoted(lacking)}")
-        self._require_hands(at, codebook, design)
-
-    def _require_private(self, at: Place, design: Design, needed: Sequence[str]) -> None:
-        """Refuse a model that lacks answers, and answers that nothing needs."""
-        if lacking := [name for name in needed if name not in self.asked]:
-            raise at["question"].told(f"the model needs a question on {quoted(lacking)}")
-        for hand in self.hand:
-            if hidden := {*hand.attributes} & {*needed}:
-                raise at["question"][min(hidden)].told(
-                    "the model needs the true answer, which a device in the hand does not give"
-                )
-        for name in self.private:
-            place = at["question"][name]["private"]
-            if name in design.attributes:
-                raise place.told("the design disguises it, so it is sent; leave `private` out")
-            if name not in needed:
-                raise place.told("no model needs it; leave the question out")
-
-    def _require_classifier(self, at: Place, found: Tested, codebook: Codebook) -> None:
-        name, place = found.attribute, at["classifier"]
-        if name not in codebook.names:
-            raise place["attribute"].wrong(
-                name, f"it is not in the codebook, which has {quoted(codebook.names)}"
-            )
-        if name in self.asked:
-            raise place["attribute"].wrong(name, "the page finds it out; leave the question out")
-        categories = codebook[name].categories
-        if len(categories) != 2:
-            raise place["attribute"].wrong(
-                name, f"two categories are needed, right and wrong; there are {quoted(categories)}"
-            )
-        for key, labels in (("right", (found.right,)), ("labels", found.labels)):
-            for label in labels:
-                if label not in categories:
-                    raise place[key].told(
-                        f"{shown(label)} is no category; there are {quoted(categories)}"
-                    )
-        self._require_distinct(
-            place["labels"], {c: found.labels.get(c, {"": c}) for c in categories}
-        )
-        for i, hand in enumerate(self.hand):
-            if name in hand.attributes:
-                raise at["hand"][i]["attributes"].told(
-                    f"{shown(name)} is found out by the page, so no device gives it"
-                )
-
-    def _require_distinct(self, place: Place, words: Mapping[str, Texts]) -> None:
-        """Refuse answers that nobody can tell apart."""
-        for language in self.languages:
-            first: dict[str, str] = {}
-            for name, texts in words.items():
-                text = " ".join(self.say(texts, language).split())
-                if text in first:
-                    raise place.told(
-                        f"{quoted([first[text], name])} both read {shown(text)} in "
-                        f"{shown(language)}; a text for each is needed"
-                    )
-                first[text] = name
-
-    def _require_hands(self, at: Place, codebook: Codebook, design: Design) -> None:
-        blocks = {frozenset(block.attributes): block for block in design.blocks}
-        for i, hand in enumerate(self.hand):
-            place, block = at["hand"][i], blocks.get(frozenset(hand.attributes))
-            if any({*hand.attributes} & {*other.attributes} for other in self.hand[:i]):
-                raise place["attributes"].told(
-                    f"{quoted(hand.attributes)} has a device already, in another table [[hand]]"
-                )
-            if block is None:
-                there = "; ".join(quoted(each.attributes) for each in design.blocks)
-                raise place["attributes"].told(
-                    f"{quoted(hand.attributes)} is no block of the design; its blocks are {there}"
-                )
-            if block.kind == "set":
-                raise place["attributes"].told(
-                    f"reports of {quoted(hand.attributes)} are sets, which no device gives"
-                )
-            for name, words in hand.symbols.items():
-                if name not in block.attributes:
-                    raise place["symbols"][name].told(
-                        f"it is none of this table's attributes, {quoted(hand.attributes)}"
-                    )
-                if words.keys() != {*(needed := symbols_of(block, name, codebook))}:
-                    raise place["symbols"][name].told(
-                        f"words for {quoted(needed)} are needed, one for each"
-                    )
-                self._require_distinct(place["symbols"][name], words)
-            for asked in self.question:
-                if asked.attribute in hand.attributes and (asked.only_if or asked.optional):
-                    raise at["question"][asked.attribute].told(
-                        "it is answered by a device in the hand, so it is put to everybody"
-                    )
-                if hidden := {*asked.only_if} & {*hand.attributes}:
-                    raise at["question"][asked.attribute]["only_if"].told(
-                        f"the true answer to {shown(min(hidden))} is not known to the page"
-                    )
-
-
-def symbols_of(block: Design, name: str, codebook: Codebook) -> tuple[str, ...]:
-    """Names of an attribute's reports: its categories, or numbers where reports are no answers."""
-    size, categories = block.reported_shape[block.attributes.index(name)], codebook[name].categories
-    return categories if size == len(categories) else tuple(map(str, range(size)))

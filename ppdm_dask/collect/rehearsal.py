@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from ppdm_dask.collect.series import Devices, disguise_wave
 from ppdm_dask.collect.survey import Survey
+from ppdm_dask.designs.permanent import permanent_blocks
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.errors import InputError, MachineError
 from ppdm_dask.files.reader import open_data
@@ -21,7 +23,7 @@ from ppdm_dask.randomness import Stream
 from ppdm_dask.shown import cut, printable
 
 if TYPE_CHECKING:
-    from ppdm_dask.data.codebook import Reports
+    from ppdm_dask.data.codebook import Records, Reports
 
 __all__ = ["rehearse"]
 
@@ -30,7 +32,11 @@ SECONDS = 30.0
 
 
 def rehearse(
-    survey: Survey, data: Path, address: str, told: Callable[[int], None] | None = None
+    survey: Survey,
+    data: Path,
+    address: str,
+    told: Callable[[int], None] | None = None,
+    devices: Path | None = None,
 ) -> int:
     """Send a report for each record of a file, to try out a survey before it begins.
 
@@ -44,6 +50,9 @@ def rehearse(
         Of the page, such as ``http://127.0.0.1:8000/``.
     told : callable, optional
         Called with 1 after each report.
+    devices : Path, optional
+        File in which the respondents' devices keep their permanent symbols from wave to wave, in
+        the order of the records; made if it is absent.  Without it each of them draws new ones.
 
     Returns
     -------
@@ -64,12 +73,17 @@ def rehearse(
         host = None
     if not host or place.scheme not in ("http", "https"):
         raise InputError(f"{address}: an address such as http://127.0.0.1:8000/ is needed", address)
-    if survey.test is None:
-        records = survey.codebook.encode(open_data(data).read(survey.codebook.names).frame)
-    else:
-        answers = survey.test.encode(open_data(data).read(survey.test.asked).frame)
-        records = answers.select(survey.codebook.names)
-    reports = survey.design.disguise(records, Stream.from_entropy())
+    if devices is not None and not permanent_blocks(survey.design):
+        raise InputError(
+            f"{devices}: the design has no permanent first stage, so devices keep nothing; leave "
+            "--devices out",
+            devices,
+        )
+    records = _records(survey, data)
+    kept = Devices() if devices is None else Devices.read(devices)
+    reports = disguise_wave(survey.design, records, Stream.from_entropy(), kept)
+    if devices is not None:
+        kept.write(devices)
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     connection = kind(host, port, timeout=SECONDS)
     sent = 0
@@ -99,6 +113,14 @@ def rehearse(
     finally:
         connection.close()
     return sent
+
+
+def _records(survey: Survey, data: Path) -> Records:
+    """What pages disguise: answers of a file, and what a model finds out of them."""
+    if survey.test is None:
+        return survey.codebook.encode(open_data(data).read(survey.codebook.names).frame)
+    answers = survey.test.encode(open_data(data).read(survey.test.asked).frame)
+    return answers.select(survey.codebook.names)
 
 
 def _connect(connection: http.client.HTTPConnection) -> None:

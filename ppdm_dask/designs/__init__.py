@@ -15,6 +15,12 @@ from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.mixed import mixed
 from ppdm_dask.designs.multigroup import MultiGroup, RandomGroups, scheme_from_config
 from ppdm_dask.designs.onesided import Mangat, Triangular
+from ppdm_dask.designs.permanent import (
+    Permanent,
+    epsilon_of_waves,
+    lasting,
+    permanent_blocks,
+)
 from ppdm_dask.designs.pram import InvariantPRAM, two_stage
 from ppdm_dask.designs.product import Product
 from ppdm_dask.designs.sets import SetDesign
@@ -33,6 +39,7 @@ __all__ = [
     "Kuk",
     "Mangat",
     "MultiGroup",
+    "Permanent",
     "Product",
     "RRMatrix",
     "RandomGroups",
@@ -44,9 +51,12 @@ __all__ = [
     "Warner",
     "design_from_config",
     "design_schema",
+    "epsilon_of_waves",
     "families",
     "item_count",
+    "lasting",
     "mixed",
+    "permanent_blocks",
     "read_design",
     "register",
     "scheme_from_config",

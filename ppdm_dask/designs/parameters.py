@@ -37,6 +37,7 @@ __all__ = [
     "NAMES",
     "PROBABILITY",
     "SHAPE",
+    "STAGE",
     "WORDS",
     "Inverse",
     "Nonnegative",
@@ -200,6 +201,7 @@ attributes by their names, and there perhaps by the category of the first one.""
 
 GROUPS = Anything({"type": "array", "items": _TEXTS, "minItems": 1})
 BLOCKS = Anything({"type": "array", "items": {"$ref": "#"}, "minItems": 1})
+STAGE = Anything({"$ref": "#"})
 
 
 def argument(name: str) -> Place:

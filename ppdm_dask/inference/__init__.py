@@ -26,6 +26,7 @@ from ppdm_dask.inference.resampling import bootstrap
 from ppdm_dask.inference.result import Estimate, Interval, project_simplex
 from ppdm_dask.inference.stratified import Stratified
 from ppdm_dask.inference.two_sample import TwoSample
+from ppdm_dask.inference.waves import estimate_waves, variance_of_waves
 
 __all__ = [
     "COMPARED",
@@ -46,6 +47,7 @@ __all__ = [
     "bootstrap",
     "em",
     "estimate",
+    "estimate_waves",
     "event_interval",
     "evidence_of",
     "feldman_cousins",
@@ -58,6 +60,7 @@ __all__ = [
     "project_simplex",
     "sum_event",
     "sum_weights",
+    "variance_of_waves",
 ]
 
 _EARLIER = dict.fromkeys(

@@ -39,5 +39,6 @@ from .proposal import propose_codebook as propose_codebook
 from .reports import beside as beside
 from .statements import kept_as as kept_as
 from .statements import statements as statements
+from .waves import estimate_wave_files as estimate_wave_files
 
 __all__: list[str]

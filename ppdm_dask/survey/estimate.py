@@ -220,6 +220,8 @@ class Question:
         Replicate weights, by the names of such columns.
     lone : {"fail", "certainty", "adjust", "average"}
         About strata with a single cluster.
+    waves : int
+        How many waves of the same people the files are of; 0 where they are of people apart.
     interval : {"score", "wald"}
         Of estimates by inversion; those of the likelihood have their own.
     by : tuple of str
@@ -239,6 +241,7 @@ class Question:
     fpc: str | None = None
     replicates: Replicates | None = None
     lone: Lone = "fail"
+    waves: int = 0
 
     @property
     def survey(self) -> dict[str, tuple[str, ...]]:
@@ -311,6 +314,8 @@ class Question:
         for block in design.blocks:
             if {*self.columns, *self.where} & {*block.attributes}:
                 block.require_inverse()
+        if self.waves:
+            self._check_waves()
         if self.method == "invert":
             return
         asked: dict[str, Any] = {"by": self.by, "where": self.where}
@@ -336,6 +341,17 @@ class Question:
                 f"--method {self.method} needs all of the block, or use invert",
                 rest,
             )
+
+    def _check_waves(self) -> None:
+        other: dict[str, Any] = {"by": self.by, "where": self.where, **self.survey}
+        other |= {"method": self.method != "invert", "estimand": self.estimand == "file"}
+        for option, value in other.items():
+            if value:
+                raise InputError(
+                    f"--waves: takes plain reports by inversion, no --{option}; estimate each wave "
+                    "by itself",
+                    value,
+                )
 
     def needs_sums(self, design: Design) -> bool:
         """Whether event weights are summed report by report, and no table is inverted."""

@@ -57,6 +57,11 @@ def _what(found: Answer) -> Iterator[str]:
         yield f"estimated: proportions in the population behind {reports}"
     else:
         yield f"estimated: proportions among these {made.n:,} records, in no wider population"
+    if question.waves:
+        yield (
+            f"waves: {question.waves} of the same people; a permanent first stage and the sample "
+            "are the same in all of them, and their part of the errors does not shrink"
+        )
     if question.where:
         within = " and ".join(f"{k} = {' or '.join(v)}" for k, v in question.where.items())
         yield f"within: {within}; its size is itself an estimate, and enters the intervals"
@@ -154,7 +159,7 @@ def _widening(found: Answer) -> float | None:
     """Standard errors over those of undisguised answers, by their median."""
     made = found.estimate
     question = found.question
-    if question.needs_ratio or question.survey or question.estimand == "file":
+    if question.needs_ratio or question.survey or question.waves or question.estimand == "file":
         return None
     ratios = [
         cell.standard_error / math.sqrt(cell.value * (1 - cell.value) / made.n)
@@ -258,7 +263,7 @@ def _size(found: Answer) -> Iterator[str]:
         )
     if made.effective_size >= FEW or found.intervals not in ("Wald", "score"):
         return
-    other = ["--interval score"] * (found.intervals == "Wald")
+    other = ["--interval score"] * (found.intervals == "Wald" and not question.waves)
     other += ["--method mle, which stays between 0 and 1"] * found.likelihood
     compare = f"; compare {' and '.join(other)}" if other else ""
     what = "intervals are wide, and estimates beyond 0 and 1 no surprise"

@@ -22,7 +22,7 @@ from ppdm_dask import (
     Warner,
     design_from_config,
 )
-from ppdm_dask.designs import Design
+from ppdm_dask.designs import Design, Permanent
 
 
 def make_codebook(names: Sequence[str], shape: Sequence[int], target: str | None = None):
@@ -46,6 +46,13 @@ def with_labels(design: Design, codebook: Codebook | None = None) -> Design:
         stated = {"categories": labels[0] if len(labels) == 1 else labels}
         if block.id in ("mangat", "triangular", "kuk"):
             stated["trait"] = labels[0][1]
+        elif isinstance(block, Permanent):
+            # Permanent symbols are labelled only where they are the categories.
+            again = block.again
+            if block.first.reported_shape == block.shape:
+                again = with_labels(again, book)
+            parts.append(Permanent(with_labels(block.first, book), again))
+            continue
         elif block.id not in ("matrix", "forced", "pram", "unrelated"):
             parts.append(block)
             continue

@@ -25,5 +25,12 @@ const classify = (() => {
   const outcome = ({ step, target, outcomes }, codes) =>
     outcomes[Number(predict(step, codes) === codes[target])];
 
-  return { outcome, predict };
+  // Puts the outcome among the codes; answers that are never sent, past the first `n`, go no further.
+  const settle = (test, codes, n) => {
+    codes[test.place] = outcome(test, codes);
+    codes.fill(0, n);
+    codes.length = n;
+  };
+
+  return { outcome, predict, settle };
 })();

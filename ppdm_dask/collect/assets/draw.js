@@ -95,6 +95,10 @@ const draw = (() => {
       return [step.reversed ? 1 - red : red];
     },
 
+    // Two stages: what a device keeps from wave to wave, and a report of it drawn for one wave.
+    permanent: (step, codes, open, held) =>
+      drawn(step.again, held ?? drawn(step.first, codes, under(open, 0)), under(open, 1)),
+
     // Reports that are sets: the categories that are in them.
     unary: (step, [code], open) => {
       const lanes = throws(step.others, open, Math.ceil(step.k / 64));
@@ -123,12 +127,16 @@ const draw = (() => {
 
   const members = (k, within) => [...Array(k).keys()].filter(within);
 
+  const under = (open, ...above) => (key) => open([...above, ...key]);
+  const drawn = (step, codes, open, held) => steps[step.op](step, codes, open, held);
+  const own = (block, codes) => block.places.map((i) => codes[i]);
+
   // Reports of the blocks of a design, at the places of their attributes; others stay as they are.
-  const report = (blocks, codes, open) => {
+  // Of a block with a permanent first stage `held` may have its symbols, which are not drawn again.
+  const report = (blocks, codes, open, held = []) => {
     const found = [...codes];
-    blocks.forEach((block) => {
-      const own = (key) => open([...block.key, ...key]);
-      const symbols = steps[block.step.op](block.step, block.places.map((i) => codes[i]), own);
+    blocks.forEach((block, j) => {
+      const symbols = drawn(block.step, own(block, codes), under(open, ...block.key), held[j]);
       block.places.forEach((place, i) => {
         found[place] = symbols[i];
       });
@@ -136,5 +144,9 @@ const draw = (() => {
     return found;
   };
 
-  return { report, secret };
+  // The permanent symbols of a block, from the sources that its report would draw them from.
+  const permanent = (block, codes, open) =>
+    drawn(block.step.first, own(block, codes), under(open, ...block.key, 0));
+
+  return { permanent, report, secret };
 })();

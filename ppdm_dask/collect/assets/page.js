@@ -3,8 +3,9 @@
   const survey = JSON.parse(document.getElementById("survey").textContent);
   const main = document.getElementById("main");
   // What is in a report: answers that are not private, and whether a model is right.
-  const sent = survey.questions.filter((each) => !each.private);
-  if (survey.classifier) sent.push(survey.classifier);
+  const sent = [...survey.questions, survey.classifier].filter((each) => each && !each.private);
+  const plain = { holds: () => false, refusal: () => "", report: (...given) => draw.report(survey.blocks, ...given) };
+  const waves = survey.series ? series(survey) : plain;
   const name = `ppdm:${survey.id}`;
   // The first that the browser asks for: a German one asks for English too, further down its list.
   let language = navigator.languages.flatMap((own) => [own, own.split("-")[0]])
@@ -73,7 +74,7 @@
 
   // Questions that are put, as far as the answers tell. An answer to a question that is not put any
   // more, since an earlier one was changed, counts for none of those that follow.
-  const put = (question) => question.only.every(([place, codes]) =>
+  const put = (question) => !waves.holds(question.place) && question.only.every(([place, codes]) =>
     codes.includes(answers.get(place)) && put(survey.questions.find((each) => each.place === place)));
   const path = () => survey.questions.map((_, i) => i).filter((i) => put(survey.questions[i]));
   const move = (by) => {
@@ -85,7 +86,9 @@
     const heading = make("h1", {}, text(survey.title));
     const next = (event) => { event.preventDefault(); move(1); };
     show(heading, make("form", { onsubmit: next, autocomplete: "off" }, heading,
-      ...paragraphs(text(survey.welcome)), make("div", { class: "buttons" }, make("button", {}, say("begin")))));
+      ...paragraphs(text(survey.welcome)),
+      survey.questions.some(({ place }) => waves.holds(place)) ? make("p", {}, say("held")) : null,
+      make("div", { class: "buttons" }, make("button", {}, say("begin")))));
   };
 
   const ask = (question) => {
@@ -117,7 +120,7 @@
       make("fieldset", { "aria-describedby": "help error" }, make("legend", {}, heading),
         make("div", { id: "help" }, ...(question.instruction ? paragraphs(text(question.instruction)) : []),
           ...paragraphs(text(question.help)).map((each) => { each.className = "soft"; return each; }),
-          question.private ? make("p", { class: "soft" }, say("model_note")) : null),
+          question.note ? make("p", { class: "soft" }, say(question.note)) : null),
         ...inputs),
       error,
       make("div", { class: "buttons" },
@@ -130,11 +133,10 @@
   // it stays, however often the page is opened.
   const ready = () => {
     const heading = make("h1", {}, text(survey.title));
-    const hidden = survey.classifier || sent.some((each) => !each.hand && each.disguised);
     const go = (event) => { event.preventDefault(); disguise(); };
     show(heading, make("form", { onsubmit: go, autocomplete: "off" }, heading,
       make("div", { class: "buttons" },
-        make("button", {}, say(hidden ? "disguise" : "next")),
+        make("button", {}, say(survey.drawn ? "disguise" : "next")),
         make("button", { type: "button", class: "plain", onclick: () => move(-1) }, say("back")))));
   };
   const disguise = () => {
@@ -147,13 +149,9 @@
     for (const question of survey.questions) {
       codes[question.place] = put(question) ? answers.get(question.place) : question.unanswered;
     }
-    if (survey.classifier) {
-      codes[survey.classifier.place] = classify.outcome(survey.classifier, codes);
-      codes.fill(0, survey.places.length);
-      codes.length = survey.places.length; // private answers go no further
-    }
+    if (survey.classifier) classify.settle(survey.classifier, codes, survey.places.length);
     const random = draw.secret();
-    const report = draw.report(survey.blocks, codes, () => random);
+    const report = waves.report(codes, () => random);
     codes.fill(0);
     answers = new Map();
     const id = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -169,13 +167,10 @@
   const review = (state) => {
     const heading = make("h1", {}, say("review"));
     const error = make("p", { class: "error", role: "alert" }, held.error ?? "");
-    const found = (drawn) => say(drawn ? "model_drawn" : "model_true");
     const rows = sent.map((question) => make("div", {},
       make("dt", {}, text(question.text)),
       make("dd", {}, make("strong", {}, word(question, state.report[question.place])), make("br"),
-        make("span", { class: "soft" }, question === survey.classifier ? found(question.disguised)
-          : say(question.hand ? "by_hand" : question.disguised ? "disguised" : "true")))));
-    const drawn = survey.classifier || sent.some((each) => !each.hand && each.disguised);
+        make("span", { class: "soft" }, say(question.made)))));
     const send = async (event) => {
       event.preventDefault();
       const button = main.querySelector("button");
@@ -186,8 +181,8 @@
     };
     show(heading, make("form", { onsubmit: send, autocomplete: "off" }, heading,
       make("dl", {}, ...rows),
-      make("p", {}, say(drawn ? "forgotten" : "erased_hand")),
-      drawn && !survey.certain ? make("p", {}, say("uncertain")) : null,
+      survey.erased ? make("p", {}, say(survey.erased)) : null,
+      survey.drawn && !survey.certain ? make("p", {}, say("uncertain")) : null,
       make("section", { class: "panel" }, make("h2", {}, say("what")),
         ...text(survey.privacy).map((each) => make("p", {}, each)),
         make("p", { class: "soft" }, `${say("design")} `, make("code", {}, survey.design))),
@@ -221,13 +216,19 @@
     show(heading, heading, make("div", { role: "status" }, ...said));
   };
 
+  const stop = (why) => {
+    const heading = make("h1", {}, text(survey.title));
+    show(heading, heading, make("p", { role: "alert" }, say(why)));
+  };
+
   const screen = () => {
     const state = read();
     if (state) {
       kept = state;
       if (state.sent) done();
       else review(state);
-    } else if (at < 0) welcome();
+    } else if (waves.refusal()) stop(waves.refusal());
+    else if (at < 0) welcome();
     else if (at < survey.questions.length) ask(survey.questions[at]);
     else ready();
   };
