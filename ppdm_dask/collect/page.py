@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.audit.certainty import bare_attributes, certainties, undisguised_attributes
 from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.collect.blocks import client_blocks
+from ppdm_dask.collect.embed import embedded
 from ppdm_dask.collect.questionnaire import (
     Question,
     Questionnaire,
@@ -57,12 +58,15 @@ class Page:
         Of what is asked; the symbols of a report stand in its order.
     design : Design
         Bound to it.
+    framed : str, optional
+        The form of the page that other platforms frame, if it was asked for.
     """
 
     html: str
     survey: str
     codebook: Codebook
     design: Design
+    framed: str | None = None
 
     def write(self, folder: str | Path) -> Path:
         """Write ``index.html`` into a folder, which is made if it is absent."""
@@ -80,6 +84,7 @@ def build_page(
     *,
     source: str = "questionnaire",
     accept: Sequence[str] = (),
+    embed: Sequence[str] = (),
 ) -> Page:
     """Make the page of a survey.
 
@@ -94,6 +99,8 @@ def build_page(
         File of the questionnaire, for messages.
     accept : sequence of str
         Attributes, labels or ``attribute=label`` that a report may make certain.
+    embed : sequence of str
+        Origins whose pages may frame a second form of the page, which hands the report to them.
 
     Returns
     -------
@@ -116,12 +123,29 @@ def build_page(
     }
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
     values = {**_values(questionnaire, asked, design, survey), "certain": certain}
+    html = _html(source, values, questionnaire, "page();\n")
+    if not embed:
+        return Page(html, survey, asked, design)
+    values = embedded(source, values, questionnaire, asked, design, embed)
+    framed = _html(source, values, questionnaire, asset("frame.js"), connect="'none'")
+    return Page(html, survey, asked, design, framed)
+
+
+def _html(
+    source: str,
+    values: Mapping[str, Any],
+    questionnaire: Questionnaire,
+    start: str,
+    *,
+    connect: str | None = None,
+) -> str:
+    """The page as one file; `start` is the end of its script, `connect` where it may send to."""
     first = questionnaire.languages[0]
-    style, script = asset("page.css"), asset("draw.js") + asset("page.js")
+    style, script = asset("page.css"), asset("draw.js") + asset("page.js") + start
     html = template("page.html.j2").render(
         language=first,
         title=questionnaire.say(questionnaire.title, first),
-        policy=_policy(script, style, questionnaire.collector),
+        policy=_policy(script, style, connect or questionnaire.collector),
         style=_raw(style),
         script=_raw(script),
         survey=_raw(_json(values).replace("<", "\\u003c")),
@@ -133,7 +157,7 @@ def build_page(
             "telephone: ask less, or take a design with fewer symbols",
             size,
         )
-    return Page(html, survey, asked, design)
+    return html
 
 
 def _refuse_certain(source: str, asked: Codebook, design: Design, accept: Sequence[str]) -> bool:

@@ -1,5 +1,6 @@
 // Puts the questions, makes the report by draw.js, forgets the answers, and sends the report.
-(() => {
+// An outlet takes the report where the page sends nothing itself; see frame.js.
+const page = (outlet = {}) => {
   const survey = JSON.parse(document.getElementById("survey").textContent);
   const main = document.getElementById("main");
   const name = `ppdm:${survey.id}`;
@@ -14,7 +15,7 @@
   // What this device keeps is the report, never an answer. Where it may keep nothing, the page does.
   const read = () => {
     try {
-      return JSON.parse(localStorage.getItem(name)) ?? kept;
+      return JSON.parse((outlet.storage ?? localStorage).getItem(name)) ?? kept;
     } catch {
       return kept;
     }
@@ -22,7 +23,7 @@
   const keep = (value) => {
     kept = value;
     try {
-      localStorage.setItem(name, JSON.stringify(value));
+      (outlet.storage ?? localStorage).setItem(name, JSON.stringify(value));
     } catch {
       // Private windows of some browsers keep nothing.
     }
@@ -55,7 +56,7 @@
     const step = at < 0 || at >= survey.questions.length || kept ? "" :
       say("step", { i: path().indexOf(at) + 1, n: path().length });
     main.replaceChildren(make("div", { class: "top" }, make("p", { class: "soft" }, step), choice), ...inner);
-    if (shown) heading.focus();
+    if (shown) heading.focus({ preventScroll: true });
     shown = true;
     scrollTo(0, 0);
   };
@@ -187,6 +188,11 @@
 
   // The only request of this page. An error comes back as a text; an empty one says that it is done.
   const post = async (state) => {
+    if (outlet.hand) {
+      if (!await outlet.hand(state.report)) return say("failed");
+      keep({ ...state, sent: true });
+      return "";
+    }
     const body = { survey: survey.id, design: survey.design, id: state.id, report: state.report };
     const token = new URLSearchParams(location.hash.slice(1)).get("token");
     if (token) body.token = token;
@@ -220,5 +226,13 @@
     else if (at < survey.questions.length) ask(survey.questions[at]);
     else ready();
   };
+  // How high each screen before the report is, looked at before the first question is put.
+  outlet.began?.([...survey.questions.keys(), -1].map((i) => {
+    at = i;
+    screen();
+    return main.offsetHeight;
+  }));
+  at = -1;
+  shown = false;
   screen();
-})();
+};
