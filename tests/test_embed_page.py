@@ -23,6 +23,7 @@ import ppdm_dask as pp
 from ppdm_dask.cli import main
 from ppdm_dask.collect import Survey, build_page, write_embedded
 from ppdm_dask.collect.questionnaire import Questionnaire
+from ppdm_dask.collect.templates import asset
 from ppdm_dask.designs import Design, SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.errors import InputError
@@ -508,3 +509,121 @@ def test_axe_finds_no_violation_inside_and_around(
     assert browser.evaluate(found) == []
     browser.send("Page.setBypassCSP", enabled=False)
     browser.look(1280)
+
+
+# -- the lines of docs/embed.md ------------------------------------------------------------------
+
+NAMES = ("region", "used", "often", "ppdmdesign")
+
+
+def pasted(root: Path, platform: str, kind: str) -> str:
+    """The lines of a platform's section."""
+    section = (root / "docs" / "embed.md").read_text().split(f"\n## {platform}\n")[1]
+    found = re.search(
+        rf"^```{kind}\n(.*?)^```", section.split("\n## ")[0], re.DOTALL | re.MULTILINE
+    )
+    assert found is not None
+    return found[1]
+
+
+def inputs(kind: str, of: Callable[[str], str]) -> str:
+    return "".join(f'<input type="{kind}" {of(name)}>' for name in NAMES)
+
+
+def limesurvey(lines: str) -> str:
+    """Question text with its expressions filled in, the questions after it, then the button."""
+    ids = {name: f"731X5X{i}" for i, name in enumerate(NAMES)}
+    text = re.sub(r"\{(\w+)\.sgqa\}", lambda found: ids[found[1]], lines).replace("{TOKEN}", "t1")
+    assert not re.search(r"\{\S", text)  # an expression, for LimeSurvey
+    fields = inputs("text", lambda n: f'id="answer{ids[n]}" name="{ids[n]}" data-name="{n}"')
+    return f'<form>{text}<div class="d-none hidden">{fields}</div><button id="ls-button-submit">'
+
+
+def redcap(lines: str) -> str:
+    rows = "".join(
+        f'<tr id="{n}-tr" class="@HIDDEN-SURVEY"><td><input type="text" name="{n}" data-name="{n}">'
+        for n in NAMES
+    )
+    return (
+        f'<form><table><tr id="ask-tr"><td>Text</td></tr>{rows}</table>'
+        f'<button name="submit-btn-saverecord">Submit</button></form><script>{lines}</script>'
+    )
+
+
+def formr(lines: str) -> str:
+    fields = inputs("hidden", lambda n: f'name="{n}" data-name="{n}"')
+    return (
+        f'<form>{fields}<div id="ppdm"></div><button type="submit">Go</button></form>'
+        f"<script>{lines}</script>"
+    )
+
+
+def otree(lines: str) -> str:
+    """Blocks of the template in the order of oTree's own page."""
+    button = '<button class="otree-btn-next">Next</button>'
+    text = lines.replace("{{ next_button }}", button).replace("{{ block scripts }}", "</form>")
+    text = re.sub(r"\{\{ (block content|endblock) \}\}", "", text)
+    assert "{{" not in text
+    text = re.sub(r'name="(\w+)"', r'name="\1" data-name="\1"', text)
+    return f"<script>const js_vars = {{respondent: 'p1'}};</script><form>{text}"
+
+
+def qualtrics(call: str, lines: str) -> str:
+    """A survey engine that writes what it is given into fields, where it has them."""
+    piped = re.sub(r"\$\{e://Field/(\w+)\}", lambda f: "R_1" if f[1] == "ResponseID" else "", lines)
+    fields = inputs("hidden", lambda n: f'data-name="{n}"')
+    return f"""<form><div id="q"></div>{fields}<button id="NextButton">Next</button></form><script>
+const button = document.getElementById("NextButton");
+const question = {{ getQuestionContainer: () => document.getElementById("q"),
+  disableNextButton: () => {{ button.disabled = true; }},
+  enableNextButton: () => {{ button.disabled = false; }} }};
+const Qualtrics = {{ SurveyEngine: {{
+  addOnReady: (f) => addEventListener("load", () => f.call(question)),
+  {call}: (name, text) => {{ document.querySelector(`[data-name=${{name}}]`).value = text; }} }} }};
+{piped}</script>"""
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "stand_in"),
+    [
+        ("LimeSurvey", "html", limesurvey),
+        ("REDCap", "js", redcap),
+        ("formr", "js", formr),
+        ("oTree", "html", otree),
+        ("Qualtrics", "js", lambda lines: qualtrics("setEmbeddedData", lines)),
+        ("Qualtrics", "js", lambda lines: qualtrics("setJSEmbeddedData", lines)),
+    ],
+)
+def test_the_lines_to_paste_fill_a_form_with_the_platform_s_names(
+    browser: chromium.Browser, root: Path, platform: str, kind: str,
+    stand_in: Callable[[str], str],
+) -> None:  # fmt: skip
+    asked: dict[str, Any] = {"title": "t", "question": [
+        {"attribute": n, "text": n} for n in NAMES if n != "ppdmdesign"]}  # fmt: skip
+    book = pp.Codebook(tuple(BOOK[name] for name in ("region", "used", "often")))
+    laws = pp.Product([pp.Warner("used", 0.85), pp.KaryResponse("often", 3, 0.7)]).bind(book)
+    with hosts() as made:
+        survey: dict[str, Any] = {}
+        host: dict[str, Any] = {}
+        page, around = made.serve(survey), made.serve(host)
+        questionnaire = Questionnaire.from_table(Table(asked, "q", error=InputError))
+        survey["embed.html"] = build_page(questionnaire, book, laws, embed=[around]).framed
+        survey["embed.js"] = asset("embed.js")
+        lines = pasted(root, platform, kind).replace("https://ask.example.org", page)
+        host["page"] = "<!doctype html><title>t</title>" + stand_in(lines)
+        browser.open(around + "/page?s=link1")
+        frame = Frame(browser, page)
+        wait(frame, "document.querySelector('main h1') !== null")
+        waits = "[...document.querySelectorAll('button')].map(e => e.disabled)"
+        assert browser.evaluate(waits) == [True]
+        click(frame, "form button")
+        for code in (1, 1, 2):
+            choose(frame, code)
+        click(frame, "form button")
+        shown = frame.evaluate(
+            "[...document.querySelectorAll('dd strong')].map(e => e.textContent)"
+        )
+        click(frame, "form button")
+        wait(browser, f"!({waits})[0]")
+        found = "[...document.querySelectorAll('[data-name]')].map(e => [e.dataset.name, e.value])"
+        assert dict(browser.evaluate(found)) == dict(zip(NAMES, [*shown, laws.digest], strict=True))

@@ -20,7 +20,12 @@
   // the text; next: a button that waits for the report; page: address of the page, where it does not
   // lie beside this file; respondent: tells those apart who use one device; filled: the report is
   // there already; title: of the frame, for screen readers; done: is called once it is there.
-  const embed = ({ into, fields, next, page, respondent, filled, title, done }) => {
+  const embed = (given) => {
+    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => start(given));
+    else start(given);
+  };
+
+  const start = ({ into, fields, next, page, respondent, filled, title, done }) => {
     const place = typeof into === "string" ? document.querySelector(into) : into;
     const fail = (why) => {
       if (place) place.textContent = `ppdm: ${why}`;
@@ -85,7 +90,7 @@
     wait(!there);
     frame.src = address.href;
     place.replaceChildren(frame);
-    return frame;
+    if (there && done) done();
   };
 
   window.ppdm = { ...window.ppdm, embed };
