@@ -171,6 +171,53 @@ def test_a_token_serves_one_report_and_its_repetition(store: Store) -> None:
             store._db.execute(f"SELECT rowid FROM {table}")
 
 
+def one_by_one(batches: list[list[Submission]], tokens: list[str] | None) -> list[list[str]]:
+    """What becomes of submissions that come one after another: the rules, without a database."""
+    kept: dict[str, str] = {}
+    left = set(tokens or ())
+    found = []
+    for batch in batches:
+        found.append(list[str]())
+        for given in batch:
+            if given.id in kept:
+                found[-1].append("same" if kept[given.id] == given.report else "other")
+            elif tokens is not None and given.token not in left:
+                found[-1].append("token")
+            else:
+                left.discard(given.token or "")
+                kept[given.id] = given.report
+                found[-1].append("new")
+    return found
+
+
+def batches_of(seed: int, tokens: list[str] | None) -> list[list[Submission]]:
+    """Batches in which few names, reports and tokens meet again and again."""
+    draw = np.random.default_rng(seed)
+    ids = [secrets.token_hex(16) for _ in range(6)]
+    words = [None, "unknown-0123", *(tokens or [])]
+
+    def one() -> Submission:
+        word = words[draw.integers(len(words))]
+        return Submission(ids[draw.integers(6)], f"[{draw.integers(2)}]", word)
+
+    return [[one() for _ in range(draw.integers(1, 12))] for _ in range(4)]
+
+
+@pytest.mark.parametrize("with_tokens", [False, True])
+def test_a_batch_is_kept_as_if_each_came_alone(tmp_path: Path, with_tokens: bool) -> None:
+    seen = set()
+    for seed in range(25):
+        store = Store(tmp_path / f"{seed}.db", SURVEY.id, SURVEY.text())
+        tokens = store.make_tokens(4) if with_tokens else None
+        batches = batches_of(seed, tokens)
+        found = [store.add(batch, with_tokens) for batch in batches]
+        assert found == one_by_one(batches, tokens)
+        assert store.tokens()[1] == (sum(b.count("new") for b in found) if with_tokens else 0)
+        seen |= {outcome for batch in found for outcome in batch}
+        store.close()
+    assert seen == {"new", "same", "other"} | ({"token"} if with_tokens else set())
+
+
 # -- what it refuses -----------------------------------------------------------------------------
 
 HTML = "<script>alert(1)</script>"
@@ -637,6 +684,18 @@ def test_postgresql_keeps_what_sqlite_keeps(postgres: str, tmp_path: Path) -> No
     assert read[0] == pytest.approx(read[1], abs=1e-12)
     for made in stores:
         made.close()
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(not PROGRAMS.is_dir(), reason="there is no PostgreSQL; apt-get install it")
+@pytest.mark.parametrize("with_tokens", [False, True])
+def test_postgresql_keeps_a_batch_as_if_each_came_alone(postgres: str, with_tokens: bool) -> None:
+    for seed in range(10):
+        store = Store(postgres, secrets.token_hex(16), SURVEY.text())
+        tokens = store.make_tokens(4) if with_tokens else None
+        batches = batches_of(seed, tokens)
+        assert [store.add(each, with_tokens) for each in batches] == one_by_one(batches, tokens)
+        store.close()
 
 
 @pytest.mark.cluster

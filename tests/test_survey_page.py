@@ -88,3 +88,15 @@ def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_pat
     cells = next(line.split() for line in out if line.split()[:1] == ["right"])
     assert abs(float(cells[1]) - 0.75) < 6 * float(cells[2])
     assert float(cells[2]) == pytest.approx(0.0325, abs=0.002)
+
+
+def test_a_platform_s_file_becomes_reports(root: Path, tmp_path: Path) -> None:
+    page = (root / "docs" / "embed.md").read_text()
+    out, folder = run_lines(shell_lines(page), root, tmp_path)
+    shown = [line[4:] for line in page.splitlines() if line.startswith("    ")]
+    expected = {"ppdmdesign: all reports are of this design", "left out: seconds"}
+    assert expected | {"500 reports: reports.parquet"} <= set(shown) & set(out)
+    assert (folder / "page" / "embed.html").is_file()
+    cells = next(line.split() for line in out if line.split()[:2] == ["north", "yes"])
+    # 90 of 290 have used it; six of Warner's standard errors at n = 290.
+    assert abs(float(cells[2]) - 90 / 290) < 6 * float(cells[3])

@@ -123,6 +123,8 @@ def import_(
         say(f"{', '.join(part.attributes)}: {part.id}, as people were asked")
     for name in about.undisguised:
         say(f"{name}: undisguised, {pp.survey.kept_as(book, name)}")
+    if pp.survey.DESIGN_COLUMN in columns and pp.survey.DESIGN_COLUMN not in book.names:
+        say(f"{pp.survey.DESIGN_COLUMN}: all reports are of this design")
     if left_out:
         say(f"left out: {', '.join(left_out)}")
     print_lines(about.imported.sentences())

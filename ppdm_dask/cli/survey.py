@@ -69,6 +69,14 @@ def build(
             show_default="none",
         ),
     ] = None,
+    embed: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="A platform whose pages may frame the page; writes embed.html and embed.js.",
+            show_default="none",
+        ),
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -84,17 +92,22 @@ def build(
         model=None if model is None else pp.read_model(model),
         source=str(questionnaire),
         accept=tuple(accept or ()),
+        embed=pp.collect.require_origins(embed or ()),
     )
     hands = [name for hand in asked.hand for name in hand.attributes]
     path = pp.collect.Survey.of(page, hands).write(out)
+    pp.collect.remove_embedded(out)
+    extra = [] if page.framed is None else pp.collect.write_embedded(out, page.framed)
     size = len(page.html.encode())
     if as_json:
         about = {"page": str(path), "bytes": size, "survey": page.survey}
-        print_json({**about, "design": page.design.digest})
+        print_json({**about, "design": page.design.digest, "embed": [str(each) for each in extra]})
         return
     say(f"{path}: {size:,} bytes, {len(asked.question)} questions in {', '.join(asked.languages)}")
     say(f"survey {page.survey}")
     say(f"design {page.design.digest}")
+    if extra:
+        say(f"{' and '.join(map(str, extra))}: for pages of {', '.join(embed or ())}")
 
 
 @app.command()

@@ -1,5 +1,8 @@
 from .collector import Limits as Limits
 from .collector import collector as collector
+from .embed import remove_embedded as remove_embedded
+from .embed import require_origins as require_origins
+from .embed import write_embedded as write_embedded
 from .export import export_reports as export_reports
 from .page import Page as Page
 from .page import build_page as build_page

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ppdm_dask.collect.certain import refuse_certain
 from ppdm_dask.collect.classify import ModelTest, attributes_of
 from ppdm_dask.collect.content import content
+from ppdm_dask.collect.embed import embedded
 from ppdm_dask.collect.fitting import require_fitting
 from ppdm_dask.collect.templates import asset, template
 from ppdm_dask.errors import InputError
@@ -54,6 +55,8 @@ class Page:
         Bound to it.
     test : ModelTest, optional
         The model that the page applies.
+    framed : str, optional
+        The form of the page that other platforms frame, if it was asked for.
     """
 
     html: str
@@ -61,6 +64,7 @@ class Page:
     codebook: Codebook
     design: Design
     test: ModelTest | None = None
+    framed: str | None = None
 
     def write(self, folder: str | Path) -> Path:
         """Write ``index.html`` into a folder, which is made if it is absent."""
@@ -79,6 +83,7 @@ def build_page(
     model: Classifier | None = None,
     source: str = "questionnaire",
     accept: Sequence[str] = (),
+    embed: Sequence[str] = (),
 ) -> Page:
     """Make the page of a survey.
 
@@ -95,6 +100,8 @@ def build_page(
         File of the questionnaire, for messages.
     accept : sequence of str
         Attributes, labels or ``attribute=label`` that a report may make certain.
+    embed : sequence of str
+        Origins whose pages may frame a second form of the page, which hands the report to them.
 
     Returns
     -------
@@ -108,7 +115,7 @@ def build_page(
     """
     _require_both(questionnaire, model, source)
     needed = [] if model is None else attributes_of(model)
-    require_fitting(questionnaire, codebook, design, needed, source=source)
+    require_fitting(questionnaire, codebook, design, needed, source=source, framed=bool(embed))
     test = _test_of(questionnaire, codebook, model, source)
     asked = codebook.select([name for name in codebook.names if name in questionnaire.sent])
     certain = refuse_certain(questionnaire, asked, design, accept, source)
@@ -121,18 +128,24 @@ def build_page(
     survey = hashlib.sha256(_json(about).encode()).hexdigest()[:32]
     values = content(questionnaire, asked, design, survey, test, needed, certain)
     html = _html(source, values, questionnaire)
-    return Page(html, survey, asked, design, test)
+    framed = None
+    if embed:
+        values = embedded(source, values, questionnaire, asked, design, embed)
+        framed = _html(source, values, questionnaire)
+    return Page(html, survey, asked, design, test, framed)
 
 
 def _html(source: str, values: Mapping[str, Any], questionnaire: Questionnaire) -> str:
-    """The page as one file, with the scripts that it needs."""
+    """The page as one file, with the scripts that it needs: the last one begins."""
+    framed = "embed" in values
     first = questionnaire.languages[0]
     names = ["draw.js", *(SCRIPTS[part] for part in questionnaire.parts), "page.js"]
+    names.append("frame.js" if framed else "send.js")
     style, script = asset("page.css"), "".join(map(asset, names))
     html = template("page.html.j2").render(
         language=first,
         title=questionnaire.say(questionnaire.title, first),
-        policy=_policy(script, style, questionnaire.collector),
+        policy=_policy(script, style, "'none'" if framed else questionnaire.collector or "'self'"),
         style=_raw(style),
         script=_raw(script),
         survey=_raw(_json(values).replace("<", "\\u003c")),
@@ -175,8 +188,8 @@ def _test_of(
         ) from None
 
 
-def _policy(script: str, style: str, collector: str | None) -> str:
-    """What the page may do: run its script, use its style, and send to its collector."""
+def _policy(script: str, style: str, to: str) -> str:
+    """What the page may do: run its script, use its style, and send to one address."""
 
     def digest(text: str) -> str:
         return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -187,7 +200,7 @@ def _policy(script: str, style: str, collector: str | None) -> str:
             f"script-src 'sha256-{digest(script)}'",
             f"style-src 'sha256-{digest(style)}'",
             "img-src data:",
-            f"connect-src {collector or chr(39) + 'self' + chr(39)}",
+            f"connect-src {to}",
             "base-uri 'none'",
             "form-action 'none'",
         ]

@@ -169,38 +169,96 @@ class Store:
         day = datetime.now(UTC).date().isoformat()
         try:
             with self._transaction():
-                return [self._add(each, day, tokens) for each in batch]
+                return self._add(batch, day, tokens)
         except MachineError as error:
             raise MachineError(f"reports cannot be kept: {error}") from None
 
-    def _add(self, given: Submission, day: str, tokens: bool) -> Outcome:
+    def _add(self, batch: Sequence[Submission], day: str, tokens: bool) -> list[Outcome]:
+        """Decide on a batch in its order, with one statement of each kind for all of it."""
+        known: dict[str, str] = {}
+        hashes: dict[str, str] = {}
+        unused: set[str] = set()
         if tokens:
             # A report that is here already is acknowledged again, whatever became of its token.
-            if (before := self._there(given.id)) is not None:
-                return "same" if before == given.report else "other"
-            if given.token is None or not self._use(given.token):
-                return "token"
-        made = self._run(
+            known = self._known({given.id for given in batch})
+            asking = {given.token for given in batch if given.token and given.id not in known}
+            hashes = {token: self._hash(token) for token in asking}
+            unused = self._unused(set(hashes.values()))
+        fresh: dict[str, int] = {}
+        spent: list[str] = []
+        found: list[Outcome] = []
+        for i, given in enumerate(batch):
+            if given.id in fresh or given.id in known:
+                found.append("same")  # unless another report is there; see below
+                continue
+            if tokens:
+                token = hashes.get(given.token or "")
+                if token not in unused:
+                    found.append("token")
+                    continue
+                unused.discard(token)
+                spent.append(token)
+            fresh[given.id] = i
+            found.append("new")
+        self._spend(spent)
+        rows = {id: batch[i].report for id, i in fresh.items()}
+        kept = self._insert(rows, day)
+        known |= {id: rows[id] for id in kept} | self._known(rows.keys() - kept)
+        for i, given in enumerate(batch):
+            if found[i] == "token" or (found[i] == "new" and given.id in kept):
+                continue
+            found[i] = "same" if known[given.id] == given.report else "other"
+        return found
+
+    def _of_each(self, sql: str, keys: Iterable[str]) -> list[Any]:
+        """Rows of a statement on keys; in an order that is the same for all who write.
+
+        Else two machines could wait for each other. PostgreSQL gets all keys at once, for its
+        answers are far; SQLite is in this process.
+        """
+        given = sorted(keys)
+        if not given:
+            return []
+        if self.postgres:
+            return list(self._run(sql.replace("= $", "= ANY(?)"), (self.survey, given)))
+        sql = sql.replace("= $", "= ?").replace(" FOR UPDATE", "")
+        return [row for key in given for row in self._run(sql, (self.survey, key)).fetchall()]
+
+    def _known(self, ids: Iterable[str]) -> dict[str, str]:
+        rows = self._of_each("SELECT id, report FROM reports WHERE survey = ? AND id = $", ids)
+        return {str(id): str(report) for id, report in rows}
+
+    def _unused(self, hashes: Iterable[str]) -> set[str]:
+        """Those of some tokens that are there and not used; nobody else uses them meanwhile."""
+        rows = self._of_each(
+            "SELECT hash FROM tokens WHERE survey = ? AND hash = $ AND used = 0 "
+            "ORDER BY hash FOR UPDATE",
+            hashes,
+        )
+        return {str(row[0]) for row in rows}
+
+    def _spend(self, hashes: Iterable[str]) -> None:
+        self._of_each(
+            "UPDATE tokens SET used = 1 WHERE survey = ? AND hash = $ RETURNING hash", hashes
+        )
+
+    def _insert(self, rows: Mapping[str, str], day: str) -> set[str]:
+        """Keep reports by their names; those that were not there."""
+        ids = sorted(rows)
+        if self.postgres:
+            made = self._run(
+                "INSERT INTO reports (survey, id, report, day) "
+                "SELECT ?, given.id, given.report, ? "
+                "FROM unnest(?::text[], ?::text[]) AS given (id, report) "
+                "ON CONFLICT DO NOTHING RETURNING id",
+                (self.survey, day, ids, [rows[id] for id in ids]),
+            )
+            return {str(row[0]) for row in made}
+        sql = (
             "INSERT INTO reports (survey, id, report, day) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT DO NOTHING",
-            (self.survey, given.id, given.report, day),
+            "ON CONFLICT DO NOTHING"
         )
-        if made.rowcount:
-            return "new"
-        return "same" if self._there(given.id) == given.report else "other"
-
-    def _there(self, id: str) -> str | None:
-        found = self._run(
-            "SELECT report FROM reports WHERE survey = ? AND id = ?", (self.survey, id)
-        ).fetchone()
-        return None if found is None else str(found[0])
-
-    def _use(self, token: str) -> bool:
-        used = self._run(
-            "UPDATE tokens SET used = 1 WHERE survey = ? AND hash = ? AND used = 0",
-            (self.survey, self._hash(token)),
-        )
-        return bool(used.rowcount)
+        return {id for id in ids if self._run(sql, (self.survey, id, rows[id], day)).rowcount}
 
     def _hash(self, token: str) -> str:
         return hmac.digest(bytes.fromhex(self._salt), token.encode(), "sha256").hex()

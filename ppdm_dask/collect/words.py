@@ -18,7 +18,7 @@ from ppdm_dask.files.documents import read_toml
 
 __all__ = ["FIELD", "PARTS", "filled", "is_known", "needed_words", "words_of"]
 
-PARTS = ("series", "classifier")
+PARTS = ("series", "classifier", "frame")
 """What not every page has; each has words of its own."""
 
 FIELD = re.compile(r"\{(\w+)\}")

@@ -287,7 +287,10 @@ class _Column:
             if none or i not in used:
                 continue
             at = _First(positions, i, rows, offset)
-            words = [text] if text in self.words else text.split(self.rules.separator)
+            if text == self.rules.separator and text not in self.words:
+                words = []  # the empty set, where no word was given to it
+            else:
+                words = [text] if text in self.words else text.split(self.rules.separator)
             for word in words:
                 if word not in self.words:
                     raise self._unknown(word, at)

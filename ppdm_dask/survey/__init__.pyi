@@ -10,6 +10,7 @@ from .disguise import disguise_file as disguise_file
 from .estimate import Answer as Answer
 from .estimate import Question as Question
 from .estimate import estimate_files as estimate_files
+from .field import DESIGN_COLUMN as DESIGN_COLUMN
 from .field import FieldRules as FieldRules
 from .field import import_files as import_files
 from .instructions import DeviceDesign as DeviceDesign

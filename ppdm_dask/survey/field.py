@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from ppdm_dask.audit.certainty import bare_attributes
 from ppdm_dask.data.codebook import Codebook, Reports
 from ppdm_dask.data.field import field_codes
@@ -25,6 +28,7 @@ from ppdm_dask.files.reader import (
     require_same_types,
 )
 from ppdm_dask.files.regular import ending
+from ppdm_dask.shown import shown
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.disguise import in_file, writing
 from ppdm_dask.survey.pieces import cut
@@ -32,9 +36,16 @@ from ppdm_dask.survey.reports import is_made
 
 if TYPE_CHECKING:
     from ppdm_dask.designs import Design
+    from ppdm_dask.files.datafile import Block, DataFile
     from ppdm_dask.survey.disguise import Progress
 
-__all__ = ["FieldRules", "import_files"]
+__all__ = ["DESIGN_COLUMN", "FieldRules", "import_files"]
+
+DESIGN_COLUMN = "ppdmdesign"
+"""Column of a platform's file that says by which design a report was made: the digest.
+
+The name is one that every platform takes: LimeSurvey allows no underscore, REDCap no capital.
+"""
 
 
 def import_files(
@@ -108,6 +119,7 @@ def import_files(
     require_same_types(files, names)
     book = Codebook(codebook.select(name for name in names if name in codebook.names).attributes)
     others = [name for name in names if name not in book.names]
+    marked = {file.path for file in files if _is_marked(file, codebook)}
     true = {*kept, *bare_attributes(design)}
     total = Imported(choice=rules.nonresponse, symbols=dict(design.symbols))
     about = About(
@@ -123,13 +135,17 @@ def import_files(
     types = {name: files[0].types.get(name, pa.string()) for name in others}
     with writing(out, about, types, [file.path for file in files]) as append:
         for file in files:
-            for part in file.blocks([*book.names, *others], block, kept=others):
+            marks = [DESIGN_COLUMN] if file.path in marked else []
+            read = list(dict.fromkeys([*others, *marks]))
+            for part in file.blocks([*book.names, *read], block, kept=read):
                 try:
                     found = field_codes(
                         part.frame, book.attributes, design, rules, weights, part.offset
                     )
                 except (CodebookError, RecordsError) as error:
                     raise in_file(error, file.path, part) from None
+                if marks:
+                    _require_design(file.path, part, found.rows, design)
                 reports = Reports(
                     found.codes,
                     book,
@@ -146,5 +162,26 @@ def import_files(
                     done(found.imported.rows)
         if not total.reports:
             raise DataError(f"{files[0].path}: there are no reports; at least one is needed", files)
-    left_out = tuple(name for name in files[0].columns if name not in names)
+    seen = [*names, *([DESIGN_COLUMN] if files[0].path in marked else [])]
+    left_out = tuple(name for name in files[0].columns if name not in seen)
     return replace(about, n=total.reports, imported=total), left_out
+
+
+def _is_marked(file: DataFile, codebook: Codebook) -> bool:
+    """Whether reports say by which design they were made."""
+    return DESIGN_COLUMN in file.columns and DESIGN_COLUMN not in codebook.names
+
+
+def _require_design(path: Path, part: Block, rows: npt.NDArray[np.bool_], design: Design) -> None:
+    """Raise unless all rows that are kept say that they were made by a design."""
+    given = part.frame[DESIGN_COLUMN].to_numpy(object)
+    wrong = np.flatnonzero(rows & (given != design.digest))
+    if len(wrong):
+        row = int(wrong[0])
+        named = given[row] if isinstance(given[row], str) else ""
+        said = f"the report is of the design {shown(named)}" if named else "no design is named"
+        raise DataError(
+            f"{path}: column {DESIGN_COLUMN!r}, row {part.offset + row}: {said}; the one that is "
+            f"given is {shown(design.digest)}{part.place(part.offset + row)}",
+            named,
+        )

@@ -85,6 +85,7 @@ def made(
     design: pp.Design = DESIGN,
     book: pp.Codebook = BOOK,
     accept: tuple[str, ...] = (),
+    embed: tuple[str, ...] = (),
     **more: Any,
 ) -> Page:
     """The page of a survey that is right but for what is given; None leaves a key out."""
@@ -97,6 +98,7 @@ def made(
         model=None if learner is None else model(learner),
         source="q.toml",
         accept=accept,
+        embed=embed,
     )
 
 

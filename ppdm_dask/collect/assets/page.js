@@ -1,5 +1,6 @@
-// Puts the questions, makes the report by draw.js, forgets the answers, and sends the report.
-(() => {
+// Puts the questions, makes the report by draw.js, forgets the answers, and shows the report.
+// An outlet keeps the report and takes it from here: send.js of the page by itself, frame.js in a frame.
+const page = (outlet) => {
   const survey = JSON.parse(document.getElementById("survey").textContent);
   const main = document.getElementById("main");
   // What is in a report: answers that are not private, and whether a model is right.
@@ -18,7 +19,7 @@
   // What this device keeps is the report, never an answer. Where it may keep nothing, the page does.
   const read = () => {
     try {
-      return JSON.parse(localStorage.getItem(name)) ?? kept;
+      return JSON.parse(outlet.storage().getItem(name)) ?? kept;
     } catch {
       return kept;
     }
@@ -26,7 +27,7 @@
   const keep = (value) => {
     kept = value;
     try {
-      localStorage.setItem(name, JSON.stringify(value));
+      outlet.storage().setItem(name, JSON.stringify(value));
     } catch {
       // Private windows of some browsers keep nothing.
     }
@@ -59,7 +60,7 @@
     const step = at < 0 || at >= survey.questions.length || kept ? "" :
       say("step", { i: path().indexOf(at) + 1, n: path().length });
     main.replaceChildren(make("div", { class: "top" }, make("p", { class: "soft" }, step), choice), ...inner);
-    if (shown) heading.focus();
+    if (shown) heading.focus({ preventScroll: true });
     shown = true;
     scrollTo(0, 0);
   };
@@ -176,7 +177,9 @@
       const button = main.querySelector("button");
       button.disabled = true;
       button.textContent = say("sending");
-      held = { error: await post(state) };
+      const { after, failed } = await outlet.send(survey, state);
+      if (after) keep(after);
+      held = { error: failed ? say(...failed) : "" };
       screen();
     };
     show(heading, make("form", { onsubmit: send, autocomplete: "off" }, heading,
@@ -189,24 +192,6 @@
       make("p", { class: "soft" }, say("kept")),
       error,
       make("div", { class: "buttons" }, make("button", {}, say(held.error ? "again" : "send")))));
-  };
-
-  // The only request of this page. An error comes back as a text; an empty one says that it is done.
-  const post = async (state) => {
-    const body = { survey: survey.id, design: survey.design, id: state.id, report: state.report };
-    const token = new URLSearchParams(location.hash.slice(1)).get("token");
-    if (token) body.token = token;
-    let answer;
-    try {
-      answer = await fetch(survey.collector, { method: "POST", body: JSON.stringify(body), mode: "cors",
-        headers: { "content-type": "application/json" }, credentials: "omit", cache: "no-store",
-        referrerPolicy: "no-referrer", redirect: "error" });
-    } catch {
-      return say("failed");
-    }
-    if (!answer.ok) return say("refused", { status: answer.status });
-    keep({ sent: true }); // without the report's name nobody finds it by this device
-    return "";
   };
 
   const done = () => {
@@ -232,5 +217,13 @@
     else if (at < survey.questions.length) ask(survey.questions[at]);
     else ready();
   };
+  // How high each screen before the report is, looked at before the first question is put.
+  outlet.began?.([...survey.questions.keys(), -1].map((i) => {
+    at = i;
+    screen();
+    return main.offsetHeight;
+  }));
+  at = -1;
+  shown = false;
   screen();
-})();
+};
