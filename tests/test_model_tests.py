@@ -174,6 +174,77 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
         Survey.read(tmp_path)
 
 
+def forge(folder: Path, path: str, value: Any) -> None:
+    """Change a value of a survey's description, and make the checksum right."""
+    file = folder / "survey.json"
+    about = json.loads(file.read_text())
+    *above, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    table = about
+    for key in above:
+        table = table[key]
+    table[last] = value
+    file.write_text(json.dumps(seal(about)))
+
+
+def odd_places(value: Any, path: str = "classifier") -> list[str]:
+    """Paths of all values under one, of long lists those of the first two."""
+    keys = value if isinstance(value, dict) else range(min(len(value), 2))
+    below = {f"{path}.{key}": value[key] for key in keys}
+    deeper = [p for at, v in below.items() if isinstance(v, dict | list) for p in odd_places(v, at)]
+    return [*below, *deeper]
+
+
+@pytest.mark.parametrize("learner", ["tan", "id3"])
+@pytest.mark.parametrize("value", [None, -1, 10**400, 1.5, "x", [], [[0]], {"op": "x"}])
+def test_a_forged_description_is_refused_or_can_be_followed(
+    learner: str, value: Any, tmp_path: Path
+) -> None:
+    people = DOMAIN.assign(region="here")
+    survey(learner).write(tmp_path)
+    text = (tmp_path / "survey.json").read_text()
+    for path in odd_places(json.loads(text)["classifier"]):
+        (tmp_path / "survey.json").write_text(text)
+        forge(tmp_path, path, value)
+        try:
+            test = Survey.read(tmp_path).test
+            assert test is not None
+            test.encode(people)
+        except InputError as error:
+            assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("learner", "path", "value"),
+    [
+        ("id3", "classifier.outcomes", [1, 1]),
+        ("id3", "classifier.outcomes", [0, 1, 0]),
+        ("id3", "classifier.attribute", "town"),
+        ("id3", "classifier.target", 6),
+        ("id3", "classifier.step.op", "scores"),
+        ("id3", "classifier.step.root", {"place": 1, "below": [0, 0]}),
+        ("id3", "classifier.step.root", 3),
+        ("tan", "classifier.step.tables.0.places", [17]),
+        ("tan", "classifier.step.tables.0.gains.0", [0.0]),
+        ("tan", "classifier.step.classes", [0, 1, 1]),
+        ("tan", "classifier.step.prior", [0.0, 0.0]),
+        ("tan", "classifier.step.tie", -1.0),
+        ("tan", "classifier.step.op", "tree"),
+    ],
+)
+def test_the_command_refuses_a_forged_description_in_one_line(
+    learner: str, path: str, value: Any, tmp_path: Path, capsys: Capture
+) -> None:
+    survey(learner).write(tmp_path)
+    forge(tmp_path, path, value)
+    people = tmp_path / "people.csv"
+    DOMAIN.assign(region="here").to_csv(people, index=False)
+    to = ("--to", "http://127.0.0.1:1/")
+    assert main(["survey", "rehearse", str(tmp_path), str(people), *to]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "survey.json: classifier." in err
+    assert err.endswith(": not what this version writes\n")
+
+
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What `ppdm survey build` reads."""

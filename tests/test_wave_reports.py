@@ -13,7 +13,7 @@ import ppdm_dask as pp
 from ppdm_dask.collect import Survey, rehearse
 from ppdm_dask.collect.series import Devices, disguise_wave, keeps_of
 from ppdm_dask.designs import Permanent
-from ppdm_dask.errors import InputError
+from ppdm_dask.errors import DataError, InputError
 
 BOOK = pp.Codebook.from_config(
     {
@@ -103,4 +103,23 @@ def test_symbols_of_something_else_are_refused(tmp_path: Path) -> None:
         disguise_wave(other.bind(BOOK), records(20), pp.Stream.from_seed(1), Devices.read(path))
     path.write_text("{}")
     with pytest.raises(InputError, match=r"devices\.json: "):
+        Devices.read(path)
+
+
+@pytest.mark.parametrize("odd", [[], [7], [-1], [0, 0], [10**30]])
+def test_symbols_that_are_none_are_refused(odd: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "devices.json"
+    devices = Devices()
+    disguise_wave(DESIGN, records(20), pp.Stream.from_seed(1), devices)
+    next(iter(devices.blocks.values()))["symbols"][3] = odd
+    devices.write(path)
+    with pytest.raises(DataError, match=r"devices\.json: symbols of .*: device 3: not what this"):
+        disguise_wave(DESIGN, records(20), pp.Stream.from_seed(1), Devices.read(path))
+
+
+@pytest.mark.parametrize("odd", [None, [], {}, {"stage": "x", "symbols": [["x"]]}])
+def test_devices_of_another_form_are_refused(odd: object, tmp_path: Path) -> None:
+    path = tmp_path / "devices.json"
+    Devices({'["a"]': odd}).write(path)
+    with pytest.raises(DataError, match=r"devices\.json: blocks\..*: not what this version writes"):
         Devices.read(path)

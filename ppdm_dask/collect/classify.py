@@ -37,6 +37,10 @@ FORM: Form = {
 """Of :meth:`ModelTest.config`."""
 
 
+MOST = 1e100
+"""Of a number in the steps of a model: sums of such are finite."""
+
+
 @dataclass(frozen=True, eq=False)
 class ModelTest:
     """Whether a model predicts a respondent's class.  [ZhanMatwin]_, section 2.4.
@@ -108,10 +112,24 @@ class ModelTest:
         }
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], source: str) -> Self:
-        """Inverse of :meth:`config`."""
+    def from_config(cls, config: Mapping[str, Any], sent: Codebook) -> Self:
+        """Inverse of :meth:`config`, for values that have the form `FORM`.
+
+        Parameters
+        ----------
+        config : mapping
+        sent : Codebook
+            Of the report.
+
+        Raises
+        ------
+        InputError
+            ``classifier.KEY: not what this version writes``.
+        """
+        book = Codebook.from_config(config["codebook"], "classifier.codebook")
+        if where := _odd(config, book, sent):
+            raise InputError(f"classifier.{where}: not what this version writes", config)
         wrong, right = config["outcomes"]
-        book = Codebook.from_config(config["codebook"], source)
         return cls(config["attribute"], book, config["target"], (wrong, right), config["step"])
 
     def encode(self, frame: pd.DataFrame) -> Records:
@@ -155,6 +173,75 @@ class ModelTest:
         right = self.predict(codes) == codes[:, self.target]
         wrong, found = self.outcomes
         return np.where(right, found, wrong).astype(np.int64)
+
+
+def _odd(config: Mapping[str, Any], book: Codebook, sent: Codebook) -> str:
+    """Dotted path of the first value that :meth:`ModelTest.config` gives to no test; or nothing."""
+    names, n = book.names, len(sent.names)
+    if names[:n] != sent.names or book.select(sent.names).digest != sent.digest:
+        return "codebook"
+    if config["attribute"] not in sent.names or len(book[config["attribute"]]) != 2:
+        return "attribute"
+    tested = book.index(config["attribute"])
+    if config["target"] not in range(len(names)) or config["target"] == tested:
+        return "target"
+    if config["outcomes"] not in ([0, 1], [1, 0]):
+        return "outcomes"
+    sizes = [len(each) for each in book.attributes]
+    classes = sizes[config["target"]]
+    asked = {i: size for i, size in enumerate(sizes) if i not in (tested, config["target"])}
+    if config["step"]["op"] == "tree":
+        return _odd_node(config["step"].get("root"), asked, classes, "step.root")
+    return _odd_scores(config["step"], asked, classes)
+
+
+def _odd_node(node: Any, sizes: Mapping[int, int], classes: int, at: str) -> str:
+    """As :func:`_odd`; an attribute is asked about once on each way down."""
+    if type(node) is int:
+        return "" if 0 <= node < classes else at
+    if not isinstance(node, dict) or not _is_place(node.get("place"), sizes):
+        return at
+    place, below = node["place"], node.get("below")
+    if not isinstance(below, list) or len(below) != sizes[place]:
+        return f"{at}.below"
+    left = {i: size for i, size in sizes.items() if i != place}
+    odd = (_odd_node(each, left, classes, f"{at}.below[{i}]") for i, each in enumerate(below))
+    return next(filter(None, odd), "")
+
+
+def _odd_scores(step: Steps, sizes: Mapping[int, int], n: int) -> str:
+    coded, tables = step.get("classes", ()), step.get("tables")
+    fits = {
+        "op": step["op"] == "scores",
+        "classes": _is_array(coded, (n,), int) and sorted(coded) == list(range(n)),
+        "prior": _is_array(step.get("prior"), (n,)),
+        "tie": _is_array(step.get("tie"), ()) and step["tie"] >= 0,
+        "tables": isinstance(tables, list) and all(_is_table(each, sizes, n) for each in tables),
+    }
+    return next((f"step.{key}" for key, right in fits.items() if not right), "")
+
+
+def _is_table(table: Any, sizes: Mapping[int, int], n: int) -> bool:
+    if not isinstance(table, dict) or not isinstance(places := table.get("places"), list):
+        return False
+    if not all(_is_place(place, sizes) for place in places):
+        return False
+    return _is_array(table.get("gains"), (*(sizes[place] for place in places), n))
+
+
+def _is_place(value: Any, sizes: Mapping[int, int]) -> bool:
+    return type(value) is int and value in sizes
+
+
+def _is_array(value: Any, shape: tuple[int, ...], *kinds: type) -> bool:
+    """Whether these are nested lists of numbers of a shape."""
+    if not shape:
+        return type(value) in (kinds or (int, float)) and abs(value) <= MOST
+    return (
+        isinstance(value, list)
+        and len(value) == shape[0]
+        and all(_is_array(each, shape[1:], *kinds) for each in value)
+    )
 
 
 def attributes_of(model: Classifier) -> list[str]:

@@ -33,7 +33,11 @@ __all__ = ["Devices", "disguise_wave", "keeps_of"]
 Symbols = npt.NDArray[np.int64]
 
 FORMAT = 1
-FORM: Form = {"ppdm": str, "format": int, "blocks": dict}
+FORM: Form = {
+    "ppdm": str,
+    "format": int,
+    "blocks": {...: {"stage": str, "symbols": [[int]]}},
+}
 
 
 def keeps_of(block: Permanent, codebook: Codebook) -> dict[str, Any]:
@@ -104,26 +108,28 @@ class Devices:
         Raises
         ------
         InputError
-            If they keep symbols of another first stage, which no page would draw again either; or
-            there are not as many devices as respondents.
+            If they keep symbols of another first stage, which no page would draw again either;
+            there are not as many devices as respondents; or what is kept is no symbol.
         """
         keeps = keeps_of(block, codebook)
         kept = self.blocks.get(keeps["name"])
         if kept is None:
             return None
         named = f"{self.source}: symbols of {quoted(block.attributes)}"
-        if kept.get("stage") != keeps["stage"]:
+        if kept["stage"] != keeps["stage"]:
             raise InputError(
                 f"{named} are of another first stage; a series keeps the one that it began with",
                 block,
             )
-        if len(kept.get("symbols", ())) != n:
-            raise InputError(
-                f"{named} are of {len(kept.get('symbols', ())):,} devices; there are {n:,} records",
-                n,
-            )
+        rows = kept["symbols"]
+        if len(rows) != n:
+            raise InputError(f"{named} are of {len(rows):,} devices; there are {n:,} records", n)
         back = [np.argsort(order) for order in keeps["order"]]
-        codes = np.array(kept["symbols"], np.int64).reshape(n, len(back))
+        for i, row in enumerate(rows):
+            pairs = zip(row, back, strict=False)
+            if len(row) != len(back) or not all(0 <= v < len(turn) for v, turn in pairs):
+                raise DataError(f"{named}: device {i}: not what this version writes", row)
+        codes = np.array(rows, np.int64).reshape(n, len(back))
         return np.stack([turn[codes[:, i]] for i, turn in enumerate(back)], axis=1)
 
     def keep(self, block: Permanent, codebook: Codebook, symbols: Symbols) -> None:

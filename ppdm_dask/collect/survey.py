@@ -172,7 +172,7 @@ class Survey:
             book = Codebook.from_config(found["codebook"], str(path))
             design = design_from_config(found["design"]).bind(book)
             tested = found.get("classifier")
-            test = None if tested is None else ModelTest.from_config(tested, str(path))
+            test = None if tested is None else ModelTest.from_config(tested, book)
         except InputError as error:
             raise DataError(f"{path}: {error}", error.subject) from None
         if design.digest != found["design_digest"]:
