@@ -163,7 +163,7 @@ FRENCH = {key: words_of("en")[key] for key in needed_words("fr")}
         ({"design": pp.Product([Permanent(pp.Warner("used", 0.8), pp.Warner("used", 0.9)),
                                 UnaryEncoding("drugs", 3, epsilon=1.0)]),
           "series": "health", "wave": 1},
-         "q.toml: series: browsers need not keep a permanent first stage for a page in a frame"),
+         "q.toml: series: a browser may not keep a permanent first stage for a page in a frame"),
         ({"languages": ["fr"], "words": {"fr": FRENCH}},
          "q.toml: words.fr: the page's own words are not known in 'fr'; state 'elsewhere'"),
         ({"embed": ("https://a.example/b",)}, '--embed: got "https://a.example/b"; an origin'),

@@ -25,7 +25,13 @@ SERIES = {"series": "health", "wave": 1}
 PLATFORM = ("https://survey.example.org",)
 
 
-def together(*parts: str, theta: float = 0.8, stages: pp.Design = STAGES, **more: Any) -> Page:
+def together(
+    *parts: str,
+    theta: float = 0.8,
+    stages: pp.Design = STAGES,
+    embed: tuple[str, ...] = (),
+    **more: Any,
+) -> Page:
     """The page of the parts that are named."""
     region = stages if "series" in parts else pp.Warner("region", 0.8)
     if "classifier" not in parts:
@@ -35,8 +41,7 @@ def together(*parts: str, theta: float = 0.8, stages: pp.Design = STAGES, **more
         learner, asked = "naive-bayes", {}
         design = pp.Product([region, pp.Warner("classified", theta)])
     given = {**asked, **(SERIES if "series" in parts else {}), **more}
-    embed = PLATFORM if "frame" in parts else ()
-    accept = ("classified",) if theta == 1 else ()
+    accept = ("classified", "region") if theta == 1 else ()
     return made(learner, design=design.bind(BOOK), accept=accept, embed=embed, **given)
 
 
@@ -59,7 +64,7 @@ def test_a_page_holds_the_scripts_and_words_of_its_parts_only(parts: tuple[bool,
 
 
 def test_all_that_goes_together_is_small() -> None:
-    page = together("classifier", "frame")
+    page = together("classifier", embed=PLATFORM)
     assert page.framed is not None and asset("classify.js") in page.framed
     values = json.loads(page.framed.split('id="survey">')[1].split("</script>")[0])
     # Answers that are private have no column with the platform.
@@ -132,16 +137,26 @@ def open_page(languages: list[str], design: pp.Design, **more: Any) -> Page:
     return build_page(questions, book, design.bind(book), accept=book.names)
 
 
-def test_questions_are_quoted_as_their_language_does() -> None:
+def test_a_plain_questionnaire_keeps_the_name_of_its_survey() -> None:
+    """Devices keep reports by this name: the one that it had before pages had parts."""
+    design = pp.Product([pp.Warner("used", 0.8), pp.Warner("well", 0.7)])
+    words = {"en": {"send": "Go"}}
+    plain = open_page(["en", "de"], design, words=words, hand=[{"attributes": ["well"], **HAND}])
+    assert plain.survey == "da32ce8693acfbc93fc662a284090f5a"
+
+
+HAND = {"instruction": "Roll a die."}
+
+
+def test_questions_and_numbers_are_written_as_their_language_does() -> None:
     both = pp.RRMatrix(["used", "well"], np.full((4, 4), 0.1) + 0.6 * np.eye(4), shape=(2, 2))
     page = open_page(["de", "en"], both)
     privacy = json.loads(page.html.split('id="survey">')[1].split("</script>")[0])["privacy"]
     assert any("„used?“, „well?“: Was dafür gesendet wird" in each for each in privacy["de"])
     assert not any("”" in each for each in privacy["de"])
+    half = open_page(["de"], pp.Warner("used", 0.825)).html
+    assert "von 82,5 % gesendet" in half and "höchstens um den Faktor 4,71." in half
     assert any("“used?”, “well?”: what is sent for it" in each for each in privacy["en"])
-
-
-HAND = {"instruction": "Roll a die."}
 
 
 @pytest.mark.parametrize(

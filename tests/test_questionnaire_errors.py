@@ -175,7 +175,7 @@ def test_the_page_has_words_for_all_it_says_and_no_others() -> None:
     named |= {*re.findall(r"words\[language\]\.([a-z_]+)", scripts)}
     by_python = {"same", "same_between", "odds", "no_odds", "lasting", "lasting_no_odds"}
     by_python |= {"model_" + word for word in ("same", "same_between", "from", "private", "too")}
-    by_python |= {"quoted", "script"}
+    by_python |= {"quoted", "decimal", "script"}
     for part in PARTS:
         assert {*words_of("en", [part])} == {*words_of("de", [part])}
     assert {*words_of("en", PARTS)} - named == by_python

@@ -207,7 +207,7 @@ def _require_series(
         )
     if kept and framed:
         raise at["series"].told(
-            "browsers need not keep a permanent first stage for a page in a frame; leave --embed "
+            "a browser may not keep a permanent first stage for a page in a frame; leave --embed "
             "out, or take a design without one"
         )
     for asked in questionnaire.question:

@@ -61,7 +61,7 @@ class _Sentences:
         """How probable it is that the own answer is sent."""
         for name in names:
             if (chances := _kept(block, name)) is not None:
-                low, high = (_per_cent(f(chances)) for f in (min, max))
+                low, high = (f"{self.number(100 * f(chances))} %" for f in (min, max))
                 key = "same" if low == high else "same_between"
                 if name == self.tested:
                     key = f"model_{key}"
@@ -72,7 +72,7 @@ class _Sentences:
         if epsilon is None or math.isinf(epsilon):
             key = "no_odds" if key == "odds" else f"{key}_no_odds"
             return self.say(key, attributes=self.called(names))
-        return self.say(key, attributes=self.called(names), ratio=f"{math.exp(epsilon):.3g}")
+        return self.say(key, attributes=self.called(names), ratio=self.number(math.exp(epsilon)))
 
     def model(self, tested: str, needed: Sequence[str]) -> Iterator[str]:
         """What a model looked at, and what else is sent of that."""
@@ -93,6 +93,9 @@ class _Sentences:
     def say(self, key: str, **values: str) -> str:
         return filled(self.words[key], **values)
 
+    def number(self, value: float) -> str:
+        return f"{value:.3g}".replace(".", self.words["decimal"])
+
     def called(self, names: Iterable[str]) -> str:
         """Questions in the quotation marks of the language."""
         return ", ".join(self.say("quoted", question=self.texts[name]) for name in names)
@@ -104,7 +107,3 @@ def _kept(block: Design, name: str) -> list[float] | None:
         return None
     alone = block if block.attributes == (name,) else block.marginal([name])
     return None if alone is None else [float(p) for p in alone.matrix().diagonal()]
-
-
-def _per_cent(chance: float) -> str:
-    return f"{100 * chance:.3g} %"

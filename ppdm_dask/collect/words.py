@@ -24,7 +24,7 @@ PARTS = ("series", "classifier", "frame")
 FIELD = re.compile(r"\{(\w+)\}")
 """What is filled into one of the words."""
 
-SIGNS = frozenset({"quoted"})
+SIGNS = frozenset({"quoted", "decimal"})
 """Signs, no sentences: those of English stand in for them."""
 
 
