@@ -172,7 +172,7 @@ def test_the_page_has_words_for_all_it_says_and_no_others() -> None:
     scripts = "".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     content = (files("ppdm_dask.collect") / "content.py").read_text(encoding="utf-8")
     named = {*re.findall(r'"([a-z_]+)"', scripts + content)}
-    named |= {*re.findall(r"words\[language\]\.([a-z_]+)", scripts)}
+    named |= {*re.findall(r"words\[\S+\]\.([a-z_]+)", scripts)}
     by_python = {"same", "same_between", "odds", "no_odds", "lasting", "lasting_no_odds"}
     by_python |= {"model_" + word for word in ("same", "same_between", "from", "private", "too")}
     by_python |= {"quoted", "decimal", "script"}

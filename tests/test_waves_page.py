@@ -210,6 +210,30 @@ def test_a_report_that_was_not_kept_is_drawn_from_the_symbol_that_was(
     store.close()
 
 
+def test_a_symbol_that_is_gone_before_the_report_is_drawn_is_asked_for(
+    browser: chromium.Browser, site: Site
+) -> None:
+    site.take_part(built(1), 1, 0)
+    later = built(2)
+    store = Store(site.folder / "later.db", later.id, later.text())
+    with served(collector(later, store), site.port) as site.port:
+        browser.open(f"http://127.0.0.1:{site.port}/")
+        click(browser, "form button")
+        assert heading(browser) == "Are you well?"
+        choose(browser, 0)
+        browser.evaluate("localStorage.clear()")
+        click(browser, "form button")
+        assert heading(browser) == "Ever?"
+        choose(browser, 1)
+        assert heading(browser) == "Are you well?"
+        choose(browser, 0)
+        click(browser, "form button")
+        assert heading(browser) == "This is all that will be sent"
+        (symbol,) = site.stored()[SERIES]['["used"]']["symbols"]
+        assert symbol != sorted(("no", "yes", "unsure")).index("yes")
+    store.close()
+
+
 def test_another_order_of_categories_is_the_same_symbol(site: Site) -> None:
     orders = [("no", "yes", "unsure"), ("unsure", "no", "yes"), ("yes", "unsure", "no")]
     said = set()

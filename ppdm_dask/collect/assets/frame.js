@@ -8,10 +8,8 @@
   let handed = false; // in this window
 
   const refuse = () => {
-    const own = navigator.languages.flatMap((each) => [each, each.split("-")[0]]);
-    const language = own.find((each) => survey.languages.includes(each)) ?? survey.languages[0];
     const said = document.createElement("h1");
-    said.textContent = survey.words[language].elsewhere;
+    said.textContent = survey.words[preferred(survey)].elsewhere;
     main.replaceChildren(said);
   };
   // Every page around has to be of a named origin, and none of this one's, as it could read answers.

@@ -1,3 +1,7 @@
+// The first language that the browser asks for: a German one asks for English too, further down its list.
+const preferred = ({ languages }) =>
+  navigator.languages.flatMap((own) => [own, own.split("-")[0]]).find((own) => languages.includes(own)) ?? languages[0];
+
 // Puts the questions, makes the report by draw.js, forgets the answers, and shows the report.
 // An outlet keeps the report and takes it from here: send.js of the page by itself, frame.js in a frame.
 const page = (outlet) => {
@@ -8,9 +12,7 @@ const page = (outlet) => {
   const plain = { holds: () => false, refusal: () => "", report: (...given) => draw.report(survey.blocks, ...given) };
   const waves = survey.series ? series(survey) : plain;
   const name = `ppdm:${survey.id}`;
-  // The first that the browser asks for: a German one asks for English too, further down its list.
-  let language = navigator.languages.flatMap((own) => [own, own.split("-")[0]])
-    .find((own) => survey.languages.includes(own)) ?? survey.languages[0];
+  let language = preferred(survey);
   let answers = new Map();
   let at = -1;
   let kept = null;
@@ -143,6 +145,13 @@ const page = (outlet) => {
   const disguise = () => {
     if (read()) { // drawn in another window meanwhile; a second report would give more away
       answers = new Map();
+      screen();
+      return;
+    }
+    // What was kept from an earlier wave can be gone by now; then its question is put.
+    const open = path().find((i) => !answers.has(survey.questions[i].place));
+    if (open !== undefined) {
+      at = open;
       screen();
       return;
     }
