@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design, RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real, whole
-from ppdm_dask.search.cones import Cone, Epsilon, Guess, Posterior
+from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, Guess, Posterior
 from ppdm_dask.search.joint_cones import MOST_CELLS, EpsilonEach, GuessEach, margins_of
 from ppdm_dask.search.joint_law import Aim, JointLaw, joint_law
 from ppdm_dask.search.optimum import noise_of, optimum
@@ -34,7 +34,7 @@ from ppdm_dask.shown import quoted
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["JointDesign", "joint_design", "joint_front"]
+__all__ = ["JointDesign", "Told", "joint_design", "joint_front", "joint_level", "told"]
 
 Stated = float | Mapping[str, float]
 """A number for the whole record, or one for each attribute."""
@@ -144,7 +144,7 @@ def joint_design(
         if any(each is not None for each in (epsilon, max_posterior, privacy)):
             raise InputError("like: give it, or epsilon, max_posterior and privacy", like)
         P = _product(law, like)
-        cone: Cone = _as_private(law, P)
+        cone: Cone = GuessEach(law.shape, *told(law, P))
         alone = noise_of(law.cells, P, L)
     else:
         cone = _cone(law, epsilon, max_posterior, privacy)
@@ -169,15 +169,22 @@ def _cone(
             (epsilon, max_posterior, privacy),
         )
     if isinstance(epsilon, Mapping):
-        return EpsilonEach(law.shape, law.each("epsilon", epsilon, None))
+        return EpsilonEach(law.shape, law.each("epsilon", epsilon, None, LEAST, MOST))
     if epsilon is not None:
         return Epsilon(epsilon)
     both = [each for each in (max_posterior, privacy) if each is not None]
     if all(isinstance(each, Mapping) for each in both):
-        deltas = law.each("max_posterior", max_posterior or {}, 1.0)  # type: ignore[arg-type]
+        deltas = _deltas(law, max_posterior)  # type: ignore[arg-type]
         successes: tuple[float, ...] = ()
         if privacy is not None:
             stated = law.each("privacy", privacy, 0.0)  # type: ignore[arg-type]
+            for name, value, p in zip(law.attributes, stated, law.margins, strict=True):
+                if value >= 1 - p.max():
+                    raise InputError(
+                        f"privacy[{name}]: got {value:g}; a number below {1 - p.max():.6g}, as "
+                        "without any report, is needed",
+                        value,
+                    )
             successes = tuple(1 - each for each in stated)
         return GuessEach(law.shape, deltas, successes)
     if any(isinstance(each, Mapping) for each in both):
@@ -187,9 +194,27 @@ def _cone(
             both,
         )
     delta = 1.0 if max_posterior is None else real("max_posterior", max_posterior, 0, 1)
+    if delta <= law.cells.max():
+        raise InputError(
+            f"max_posterior: got {delta:g}; a number above the most frequent joint category's "
+            f"proportion, {law.cells.max():.6g}, is needed",
+            max_posterior,
+        )
     if privacy is None:
         return Posterior(delta)
     return Guess(delta, success=1 - real("privacy", privacy, 0, 1))
+
+
+def _deltas(law: JointLaw, max_posterior: Mapping[str, float] | None) -> tuple[float, ...]:
+    deltas = law.each("max_posterior", max_posterior or {}, 1.0)
+    for name, delta, p in zip(law.attributes, deltas, law.margins, strict=True):
+        if delta <= p.max():
+            raise InputError(
+                f"max_posterior[{name}]: got {delta:g}; a number above {p.max():.6g}, the largest "
+                "proportion, is needed",
+                delta,
+            )
+    return deltas
 
 
 def _kron(matrices: Sequence[Floats]) -> Floats:
@@ -225,8 +250,17 @@ def _product(law: JointLaw, like: Sequence[Design]) -> Floats:
     return _kron(matrices)
 
 
-def _as_private(law: JointLaw, P: Floats) -> GuessEach:
-    """What a report of P tells of each attribute, as a privacy: a rounding error is allowed."""
+class Told(NamedTuple):
+    """What a report tells of each attribute: a rounding error more, so that its design keeps it."""
+
+    deltas: tuple[float, ...]
+    """Largest posteriors."""
+    successes: tuple[float, ...]
+    """Of the best guesses."""
+
+
+def told(law: JointLaw, P: Floats) -> Told:
+    """What reports of P, shape (symbols, cells), tell of each attribute."""
     joint = P * law.cells
     totals = joint.sum(axis=1)
     deltas, successes = [], []
@@ -235,7 +269,7 @@ def _as_private(law: JointLaw, P: Floats) -> GuessEach:
         worst = (most[totals > 0] / totals[totals > 0]).max()
         deltas.append(min(1.0, float(worst) * (1 + ROUNDING)))
         successes.append(min(1.0, float(most.sum()) * (1 + ROUNDING)))
-    return GuessEach(law.shape, tuple(deltas), tuple(successes))
+    return Told(tuple(deltas), tuple(successes))
 
 
 ROUNDING = 1e-12
@@ -322,17 +356,11 @@ def joint_front(
     law = joint_law(prior)
     n_records = whole("n_records", n_records, 1)
     levels = whole("levels", levels, 1)
-    deltas = law.each("max_posterior", max_posterior or {}, 1.0)
-    L, figures = law.contrasts("margins"), sum(law.shape)
+    deltas = _deltas(law, max_posterior)
+    figures = sum(law.shape)
     rows = []
     for share in np.arange(1, levels + 1) / (levels + 1):
-        own = [
-            Guess(delta, success=float(p.max() + share * (delta - p.max())))
-            for p, delta in zip(law.margins, deltas, strict=True)
-        ]
-        alone = [optimum(p, cone) for p, cone in zip(law.margins, own, strict=True)]
-        P = _kron([each.P for each in alone if each.P is not None])
-        rows.append(_row(law, L, P, [cone.success for cone in own]))
+        rows.append(joint_level(law, float(share), deltas))
     scale = {"mse_alone", "mse", "bound"}
     variables: dict[str, Any] = {}
     for name in rows[0]:
@@ -344,27 +372,43 @@ def joint_front(
     return ds.assign_attrs(n_records=n_records, attained=int(law.cells.size <= MOST_CELLS))
 
 
-def _row(law: JointLaw, L: Floats, P: Floats, own: Sequence[float]) -> dict[str, Any]:
-    """One level of a front, from the designs of the attributes alone."""
-    joint = P * law.cells
-    totals = joint.sum(axis=1)
-    most = [(joint @ margin.T).max(axis=1) for margin in margins_of(law.shape)]
-    successes = [float(each.sum()) for each in most]
-    worst = [float((each[totals > 0] / totals[totals > 0]).max()) for each in most]
+def joint_level(law: JointLaw, share: float, deltas: Sequence[float]) -> dict[str, Any]:
+    """One level of a front.
+
+    Parameters
+    ----------
+    law : JointLaw
+    share : float
+        How far the guesses of the designs alone are on the way from no report to `deltas`.
+    deltas : sequence of float
+        Largest posteriors by an attribute's own report.
+
+    Returns
+    -------
+    dict
+        The variables of :func:`joint_front`; noise of one report in place of means from N.
+    """
+    own = [
+        Guess(delta, success=float(p.max() + share * (delta - p.max())))
+        for p, delta in zip(law.margins, deltas, strict=True)
+    ]
+    alone = [optimum(p, cone).P for p, cone in zip(law.margins, own, strict=True)]
+    P, L = _kron([each for each in alone if each is not None]), law.contrasts("margins")
+    private = told(law, P)
     # An attribute's share of any joint report is a report on it alone, as private.
     bound = sum(
-        optimum(p, Guess(min(1.0, d * (1 + ROUNDING)), success=min(1.0, s * (1 + ROUNDING)))).bound
-        for p, d, s in zip(law.margins, worst, successes, strict=True)
+        optimum(p, Guess(delta, success=success)).bound
+        for p, delta, success in zip(law.margins, private.deltas, private.successes, strict=True)
     )
     noise = math.nan
     if law.cells.size <= MOST_CELLS:
-        found = optimum(law.cells, _as_private(law, P), contrasts=L)
+        found = optimum(law.cells, GuessEach(law.shape, *private), contrasts=L)
         noise, bound = found.noise, max(bound, found.bound)
     return {
         "mse_alone": noise_of(law.cells, P, L),
         "mse": noise,
         "bound": bound,
-        "privacy": [1 - s for s in successes],
-        "worst": worst,
-        "privacy_own": [1 - s for s in own],
+        "privacy": [1 - s for s in private.successes],
+        "worst": list(private.deltas),
+        "privacy_own": [1 - cone.success for cone in own],
     }

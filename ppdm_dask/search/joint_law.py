@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,9 +72,14 @@ class JointLaw:
         raise InputError(f"aim: got {given(aim)}; margins, pairs, cells or a matrix is needed", aim)
 
     def each(
-        self, name: str, stated: Mapping[str, float], missing: float | None
+        self,
+        name: str,
+        stated: Mapping[str, float],
+        missing: float | None,
+        low: float = 0.0,
+        high: float = 1.0,
     ) -> tuple[float, ...]:
-        """A number for each attribute, in their order."""
+        """A number within a range for each attribute, in their order."""
         for attribute in stated:
             if attribute not in self.attributes:
                 raise InputError(
@@ -90,7 +94,7 @@ class JointLaw:
                 raise InputError(
                     f"{name}: none for {attribute!r}; each attribute needs one", stated
                 )
-            found.append(real(f"{name}[{attribute}]", value, 0, math.inf))
+            found.append(real(f"{name}[{attribute}]", value, low, high))
         return tuple(found)
 
 

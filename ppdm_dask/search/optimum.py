@@ -74,6 +74,9 @@ MOST_THINNED = 300
 
 PARTS_OF_WALK = 256
 
+FAINT = 1e-6
+"""Weight of a ray, relative to the largest, below which a design may do without it."""
+
 SPARE = 1e-4
 """Weight of what need not be estimated beside what need: the gap stays about as small."""
 
@@ -216,6 +219,16 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
     """Rays and weights of a design, no more than its information has entries (Caratheodory)."""
     keep = best.weights > UNUSED * best.weights.max()
     rays, weights = best.rays.take(np.flatnonzero(keep)), best.weights[keep]
+    faint = weights < FAINT * weights.max()
+    if faint.any():
+        # Of a ray that is hardly used a matrix has few digits: leave it out where nothing is lost.
+        try:
+            left = settle(program, rays, np.where(faint, 0.0, weights))
+        except PPDMError:
+            left = weights
+        exact = np.abs(left @ rays.rows - 1).max() <= program.prior.size * EPS
+        if exact and program.noise(rays, left) <= program.noise(rays, weights) * (1 + GAP):
+            rays, weights = rays.take(np.flatnonzero(left)), left[left > 0]
     n = program.prior.size
     entries = n * (n + 1) // 2 + len(program.levels)
     if len(weights) > entries <= MOST_THINNED:
