@@ -133,8 +133,8 @@ def joint_design(
     ...     {"smokes": ["no", "yes"], "drinks": ["no", "yes"]},
     ... )
     >>> found = pp.joint_design(prior, epsilon=1.0)
-    >>> f"{found.noise:.3f} {found.alone:.3f}"
-    '9.264 15.176'
+    >>> f"{found.noise:.2f} {found.alone:.2f}"
+    '9.36 16.67'
     """
     law = joint_law(prior)
     L = law.contrasts(aim)
