@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from ppdm_dask.drawing.style import COLOURS, MARKERS, new_panels, styled
 from ppdm_dask.files import open_data
 from ppdm_dask.randomness import Stream
 
-MOST = {"records": 1.4, "partitions": 1.2, "attributes": 3.5, "categories": 4.0, "search": math.inf}
+MOST = {"records": 1.5, "partitions": 1.2, "attributes": 3.5, "categories": 4.0, "search": math.inf}
 """Largest slope of an axis.
 
 n log n is 1.1 between 10^4 and 10^6, where data leave the caches as well; joint tables of three
@@ -335,33 +336,35 @@ def measure(make: Make, sizes: list[int], limit: float) -> Iterator[tuple[int, f
 
 def draw(found: list[Growth], path: Path) -> None:
     """One panel an axis, one line a call, each against the size."""
-    axes_names = [axis for axis in MOST if any(each.axis == axis for each in found)]
+    drawn = [axis for axis in MOST if any(each.axis == axis for each in found)]
     with styled():
         figure, panels = new_panels(
             "CPU seconds of a call by the size of what it is given",
             "logarithmic scales; the grey line is linear growth",
-            1, len(axes_names), height=3.6, gap=(0.5, 0.0), left=0.75, right=0.25, head=1.0,
+            2, 3, height=4.4, gap=(0.6, 0.6), left=0.75, right=0.25, head=1.0,
         )  # fmt: skip
-        for axes, name in zip(panels[0], axes_names, strict=True):
-            lines = [each for each in found if each.axis == name]
+        figure.set_size_inches(15, 11)
+        for axes, name in zip([*chain(*panels)], drawn, strict=False):
+            lines = sorted((e for e in found if e.axis == name), key=lambda e: e.seconds[-1])
+            below = 0.0
             for i, each in enumerate(lines):
-                colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-                axes.plot(
-                    each.sizes,
-                    each.seconds,
-                    color=colour,
-                    marker=marker,
-                    ms=3,
-                    lw=1,
-                    label=each.call,
-                )
+                look = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+                axes.plot(each.sizes, each.seconds, ms=4, lw=1.2, **look)
+                # Names stand at the ends of lines, apart by a fifth at least.
+                below = max(each.seconds[-1], 1.35 * below)
+                at = (max(e.sizes[-1] for e in lines) * 1.3, below)
+                axes.annotate(each.call, at, fontsize=8, color=look["color"], va="center")
             low, high = min(e.sizes[0] for e in lines), max(e.sizes[-1] for e in lines)
             axes.plot([low, high], [1e-3, 1e-3 * high / low], color="0.7", lw=1, zorder=0)
-            axes.set_xscale("log")
+            axes.set_xscale("log", base=10 if high > 1_000 else 2)
             axes.set_yscale("log")
+            axes.set_xlim(low * 0.8, high * (high / low) ** 0.55)
             axes.set_xlabel(name)
-            axes.legend(fontsize=5.5, loc="upper left")
-        figure.savefig(path, dpi=120)
+            if high <= 1_000:
+                axes.set_xticks(list(lines[0].sizes), [f"{s:,}" for s in lines[0].sizes])
+        for axes in [*chain(*panels)][len(drawn) :]:
+            axes.set_visible(False)
+        figure.savefig(path, dpi=100)
 
 
 def main() -> None:
