@@ -61,6 +61,8 @@ from .mine import one_standard_error as one_standard_error
 from .mine import read_model as read_model
 from .mine import write_model as write_model
 from .randomness import Stream as Stream
+from .search.joint import joint_design as joint_design
+from .search.joint import joint_front as joint_front
 from .search.optimize import chosen_design as chosen_design
 from .search.optimize import optimize as optimize
 from .search.regret import regret as regret

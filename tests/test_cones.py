@@ -148,8 +148,8 @@ def test_three_categories_by_a_grid_of_all_reports(cone, prior):
     with np.errstate(all="ignore"):
         joint = joint[cone.excess(joint / prior, prior) <= 1e-9]
     # What a guess succeeds at is linear in rows scaled to a largest entry of 1.
-    level = cone.level if math.isfinite(cone.level) else 1.0
-    unit = joint.max(axis=1) if math.isfinite(cone.level) else joint.sum(axis=1)
+    level = cone.levels[0] if cone.levels else 1.0
+    unit = joint.max(axis=1) if cone.levels else joint.sum(axis=1)
     rays = joint / unit[:, None]
     u = rays / prior / np.sqrt(rays.sum(axis=1, keepdims=True))
     least = solve_dual(u, rays, prior, level, 1.0).trace - (prior**2).sum()

@@ -54,7 +54,7 @@ def test_readme_examples(capsys):
 
 def test_search_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = run_blocks("docs/search.md", 6)
+    names = run_blocks("docs/search.md", 7)
     front, design, score = names["front"], names["design"], names["rare_categories"]
     assert score(design.matrix()[None])[0, 0] >= 0.3  # type: ignore[operator, attr-defined]
     np.testing.assert_array_equal(

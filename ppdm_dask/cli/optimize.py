@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.joint import optimize_joint
 from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
@@ -56,7 +57,8 @@ def optimize(
         typer.Option(
             "--prior",
             metavar="FILE",
-            help="TOML: attribute, and a table \\[prior] of categories and proportions.",
+            help="TOML: attribute, and a table \\[prior] of categories and proportions; or "
+            "attributes, and their joint proportions.",
             show_default=False,
         ),
     ],
@@ -122,15 +124,57 @@ def optimize(
             metavar="FILE", help="TOML of translated texts, for --device.", show_default=False
         ),
     ] = None,
+    each: Annotated[
+        bool,
+        typer.Option(
+            "--each", help="Of a joint prior: privacy is that of each attribute, not of the record."
+        ),
+    ] = False,
+    aim: Annotated[
+        Literal["margins", "pairs", "cells"] | None,
+        typer.Option(help="Of a joint prior: what is estimated best.", show_default="margins"),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is written.")] = Path(
         "optimized"
     ),
     as_json: Json = False,
 ) -> None:
     """Search for the randomization matrices with the best privacy and precision."""
-    attribute, categories, prior = pp.survey.one_prior(file)
     wanted = _parse_choice(choose)
     out_folder = _folder(out)
+    if pp.survey.is_joint_prior(file):
+        _refuse_beside_joint(
+            {
+                "--method": method,
+                "--symbols": symbols,
+                "--generations": generations,
+                "--checkpoint": checkpoint,
+                "--device": device,
+                "--question": question,
+                "--texts": texts,
+            }
+        )
+        if epsilon is not None and len(epsilon) > 1:
+            raise InputError("--epsilon: give one of them with a joint prior", epsilon)
+        if {*wanted} - {"privacy"}:
+            raise InputError("--choose: with a joint prior privacy=X alone is known", choose)
+        own(out_folder)
+        optimize_joint(
+            file,
+            n_records,
+            out_folder,
+            epsilon=None if epsilon is None else epsilon[0],
+            delta=delta,
+            privacy=wanted.get("privacy"),
+            each=each,
+            aim=aim or "margins",
+            as_json=as_json,
+        )
+        return
+    for option, needless in {"--each": each or None, "--aim": aim}.items():
+        if needless is not None:
+            raise InputError(f"{option}: a joint prior, of several attributes, is needed", needless)
+    attribute, categories, prior = pp.survey.one_prior(file)
     own(out_folder)
     if device is not None:
         given_too = {
@@ -205,6 +249,12 @@ def optimize(
         print_json(found)
         return
     _print(found)
+
+
+def _refuse_beside_joint(options: dict[str, Any]) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option}: a design of several attributes has none", value)
 
 
 def _renamed(error: InputError, file: Path) -> InputError:

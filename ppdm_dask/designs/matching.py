@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from ppdm_dask.data.codebook import Records, Reports
+from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.binding import require_labels
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.errors import DesignError, NotLumpable, RecordsError
-from ppdm_dask.shown import listed, quoted, shown
+from ppdm_dask.shown import given, listed, quoted, shown
 
 if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
-    from ppdm_dask.designs.base import Design
 
 __all__ = [
     "bound_to",
@@ -58,8 +58,10 @@ def bound_to(source: Coded, design: Design) -> Design:
     Raises
     ------
     DesignError
-        If the labels are not those that the design states.
+        If it is no design, or the labels are not those that it states.
     """
+    if not isinstance(design, Design):
+        raise DesignError(f"design: got {given(design)}; a Design is needed", design)
     return design.in_order(_orders(design, source.codebook))
 
 

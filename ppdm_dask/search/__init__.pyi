@@ -6,6 +6,9 @@ from .cheapest import cheapest_posterior as cheapest_posterior
 from .cheapest import cheapest_trait as cheapest_trait
 from .cheapest import distances as distances
 from .checkpoints import require_file as require_file
+from .joint import JointDesign as JointDesign
+from .joint import joint_design as joint_design
+from .joint import joint_front as joint_front
 from .optimize import choose as choose
 from .regret import Regret as Regret
 from .regret import regret as regret

@@ -20,8 +20,8 @@ A privacy is one class with
 - ``others(prior)``: the rays that are not of this form.
 
 A privacy of the *whole* design, as the success of an adversary's guess, is a second thing: the sum
-over reports of a function that is linear on each ray, bounded by a level.  ``cost(rows, prior)``
-gives that function's value for each ray, or None; ``level`` is its bound.
+over reports of a function that is linear on each ray, bounded by a level.  ``levels`` are the
+bounds, of none, one or several such functions, and ``cost(rows, prior)`` their values for each ray.
 
 :func:`ppdm_dask.search.optimum.optimum` takes any of them.
 """
@@ -55,8 +55,8 @@ class Pairs(NamedTuple):
     high: Floats
     least: int
     """Smallest size of a subset."""
-    cost: float = 0.0
-    """Cost of a ray in the unit of these values."""
+    costs: tuple[float, ...] = ()
+    """Of a ray in the unit of these values, one for each level."""
 
 
 class Cone(ABC):
@@ -68,9 +68,9 @@ class Cone(ABC):
         """What it asks for, for messages."""
 
     @property
-    def level(self) -> float:
-        """Bound on the sum of the costs; infinite where there is none."""
-        return math.inf
+    def levels(self) -> tuple[float, ...]:
+        """Bounds on the sums of the costs."""
+        return ()
 
     @abstractmethod
     def count(self, n: int) -> int:
@@ -91,9 +91,9 @@ class Cone(ABC):
         """
         return self.rows(prior)
 
-    def cost(self, rows: Floats, prior: Floats) -> Floats | None:
-        """What each ray adds to the level, shape (rays,); None where there is no level."""
-        return None
+    def cost(self, rows: Floats, prior: Floats) -> Floats:
+        """What each ray adds to each level, shape (rays, levels)."""
+        return np.zeros((len(rows), 0))
 
     def check(self, prior: Floats) -> None:  # noqa: B027 - most privacies allow some design
         """Raise an InputError where no design tells anything within this privacy."""
@@ -135,8 +135,8 @@ def breach(cone: Cone, P: Floats, prior: Floats) -> float:
     used = P[P @ prior > 0]
     worst = float(cone.excess(used, prior).max())
     rows = _scaled(used, prior)
-    cost = cone.cost(rows, prior)
-    return worst if cost is None else max(worst, float(used @ prior @ cost) - cone.level)
+    over: Floats = used @ prior @ cone.cost(rows, prior) - cone.levels
+    return float(np.r_[worst, over].max())
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,8 @@ class Posterior(Cone):
 
     def pairs(self, prior: Floats) -> Pairs:
         # The largest entry of a ray is 1, which is its cost too, where there is a level.
-        cost = 1.0 if math.isfinite(self.level) else 0.0
-        return Pairs(np.zeros(prior.size), 1.0 / prior, least_size(self.delta), cost)
+        costs = (1.0,) * len(self.levels)
+        return Pairs(np.zeros(prior.size), 1.0 / prior, least_size(self.delta), costs)
 
     def others(self, prior: Floats, places: Ints | None = None) -> Floats:
         at = np.arange(prior.size) if places is None else places
@@ -267,15 +267,15 @@ class Guess(Posterior):
     success: float = 1.0
 
     @property
-    def level(self) -> float:
-        return self.success
+    def levels(self) -> tuple[float, ...]:
+        return (self.success,)
 
     @property
     def text(self) -> str:
         return f"privacy of {1 - self.success:g} within {super().text}"
 
     def cost(self, rows: Floats, prior: Floats) -> Floats:
-        result: Floats = (rows * prior).max(axis=1)
+        result: Floats = (rows * prior).max(axis=1, keepdims=True)
         return result
 
     def check(self, prior: Floats) -> None:

@@ -43,7 +43,7 @@ class Guesses:
         self.problem = problem
         cone = Guess(problem.delta, success=problem.delta)
         p = problem.prior
-        self._program = Program(p, np.eye(p.size), np.zeros(0), problem.delta)
+        self._program = Program(p, np.eye(p.size), np.zeros(0), (problem.delta,))
         self._pricing = pricing_of(self._program, cone)
         self._start = rays_of(cone, starting_rows(cone, p), p)
         self._before: Rays | None = None
@@ -76,7 +76,7 @@ class Guesses:
     def _solve(self, loss: float) -> Level | None:
         """By Newton's method; None where it comes to no good end."""
         p = self.problem.prior
-        program = Program(p, np.eye(p.size), np.zeros(0), loss)
+        program = Program(p, np.eye(p.size), np.zeros(0), (loss,))
         start = self._start if self._before is None else once(self._start.join(self._before))
         try:
             with np.errstate(all="ignore"), one_thread():
@@ -94,5 +94,5 @@ class Guesses:
 def _level(program: Program, best: Best, loss: float) -> Level:
     """The design with rays of largest entry 1, as all levels have them."""
     rays, weights = design_of(program, best)
-    joint = rays.rows * program.prior / rays.cost[:, None]
-    return Level(loss, weights * rays.cost, joint, best.certificate)
+    joint = rays.rows * program.prior / rays.cost
+    return Level(loss, weights * rays.cost[:, 0], joint, best.certificate)

@@ -7,14 +7,18 @@ A design gives its rays l_k, scaled to ``l_k^T p = 1``, the probabilities w_k.  
     tr C K^-1 C^T   with   C = L D^(1/2) B,   K = sum_k w_k e_k e_k^T,
 
 in which nothing cancels, however rare a category is; for L = 1 it is ``tr J^-1 - |p|^2``, n N times
-the paper's MSE.  It is minimised subject to ``sum_k w_k l_k = 1`` and, where the privacy has a
-level, ``sum_k w_k c_k <= a``: a convex problem in w, solved by a primal-dual Newton method in the
+the paper's MSE.  It is minimised subject to ``sum_k w_k l_k = 1`` and, where the privacy has
+levels, ``sum_k w_k c_k <= a``: a convex problem in w, solved by a primal-dual Newton method in the
 weights of some rays, to which rays are added as they are violated.
 
 The certificate needs no solver.  For any A, nu and ``mu >= 0`` let kappa be the largest of
-``|A e_k|^2 - nu^T l_k - mu c_k`` over *all* rays.  Since ``sum_k w_k = 1`` in every design,
+``|A e_k|^2 - nu^T l_k - mu^T c_k`` over *all* rays.  Since ``sum_k w_k = 1`` in every design,
 
-    tr C K^-1 C^T >= tr(A^T C)^2 / (nu^T 1 + mu a + kappa).
+    tr C K^-1 C^T >= tr(A^T C)^2 / (nu^T 1 + mu^T a + kappa).
+
+Where L has fewer rows than categories the best K may be singular, as where a report tells one of
+several attributes.  Then some rows more, `spare`, times a small factor, keep it regular; what a
+design is certified by leaves their part of ``tr(A^T C)`` out.
 
 Categories of equal proportion are exchangeable: by convexity some optimal design is unchanged when
 they change places.  Then only the number of members that a ray has at each value counts.  With
@@ -67,7 +71,7 @@ class Rays(NamedTuple):
     spread: Floats
     """Shape (rays, parts): variance of the entries within a part; (rays, 0) without parts."""
     cost: Floats
-    """Shape (rays,): what the level bounds; 0 where there is none."""
+    """Shape (rays, levels): what each level bounds."""
 
     def take(self, places: Ints) -> Rays:
         """Some of them."""
@@ -87,7 +91,8 @@ class Dual(NamedTuple):
     """a_i, shape (parts,)."""
     nu: Floats
     """Shape (n,)."""
-    mu: float
+    mu: Floats
+    """Shape (levels,)."""
     value: float
     """``tr(A^T C)`` and what is within parts."""
 
@@ -108,14 +113,14 @@ class Program:
         L: what is estimated.
     sizes : array, shape (parts,)
         Numbers of exchangeable categories less 1, for each column of the spread.
-    level : float
-        Bound on the sum of costs; infinite for none.
+    levels : tuple of float
+        Bounds on the sums of costs.
     """
 
     prior: Floats
     contrasts: Floats
     sizes: Floats
-    level: float = math.inf
+    levels: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         p = self.prior
@@ -159,25 +164,28 @@ class Program:
         needs = ((rays.rows @ half) ** 2).sum(axis=1)
         size = ((rays.rows @ np.abs(half)) ** 2).sum(axis=1)
         within = rays.spread @ (self.sizes * dual.within**2)
-        has = rays.rows @ dual.nu + dual.mu * rays.cost
-        off = rays.rows @ np.abs(dual.nu) + dual.mu * rays.cost + within + np.sqrt(needs * size)
+        cost = rays.cost @ dual.mu
+        has = rays.rows @ dual.nu + cost
+        off = rays.rows @ np.abs(dual.nu) + cost + within + np.sqrt(needs * size)
         lacking: Floats = needs + within - has + 4 * self.prior.size * EPS * off
         return lacking
 
     def certify(self, dual: Dual, kappa: float) -> Certificate:
-        """Certificate of the least noise, given the largest lack of any ray.
+        """Certificate of the least noise at every first level, given the largest lack of any ray.
 
         Its sums are widened by what rounding may have done to them.
         """
         base = float(dual.nu.sum()) + kappa
         base += ROUNDING * (float(np.abs(dual.nu).sum()) + dual.value)
-        slope = dual.mu * (1 + ROUNDING)
+        mu = dual.mu * (1 + ROUNDING)
+        base += float(mu[1:] @ self.levels[1:])
+        slope = float(mu[0]) if mu.size else 0.0
         known = math.fsum(self.prior**2)
         return Certificate(dual.value**2 * (1 - ROUNDING), base, slope, 0.0, known)
 
     def bound(self, certificate: Certificate) -> float:
-        """The certified least noise at the program's level; 0 where nothing is certified."""
-        level = self.level if certificate.slope > 0 else 0.0
+        """The certified least noise at the program's levels; 0 where nothing is certified."""
+        level = self.levels[0] if self.levels else 0.0
         if not certificate.base + certificate.slope * level > 0:
             return 0.0
         found = float(certificate.beyond(level))
@@ -192,6 +200,8 @@ class Best(NamedTuple):
     noise: float
     bound: float
     certificate: Certificate
+    dual: Dual
+    """Of the certificate."""
 
     @property
     def gap(self) -> float:
@@ -200,7 +210,7 @@ class Best(NamedTuple):
 
 
 class _State(NamedTuple):
-    w: Floats  # weights, and the slack of the level
+    w: Floats  # weights, and the slack of each level
     z: Floats  # what their constraints of the dual have to spare
     y: Floats  # nu and mu
 
@@ -233,12 +243,12 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
         kappa = max(kappa, float(program.lack(rays, dual).max()))
         found = program.certify(dual, kappa)
         if program.bound(found) > bound:
-            certificate, bound = found, program.bound(found)
+            certificate, bound, of = found, program.bound(found), dual
         weights = settle(program, rays, state.w[:m])
         noise = program.noise(rays, weights)
         if best is None or noise <= best.noise:
-            best = Best(rays, weights, noise, bound, certificate)
-        best = best._replace(bound=bound, certificate=certificate)
+            best = Best(rays, weights, noise, bound, certificate, of)
+        best = best._replace(bound=bound, certificate=certificate, dual=of)
         if best.gap <= gap or (tolerance <= gap / 20 and not len(more.rows)):
             break
         reached.append((best.gap, best.noise))
@@ -253,10 +263,25 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
         spare = np.where(state.w[:m] > 1e-7 * state.w[:m].max(), -1.0, state.z[:m])
         most = program.prior.size * (program.prior.size + 1) + MOST_SPARE
         keep = np.sort(np.argsort(spare, kind="stable")[: max(most, int((spare < 0).sum()))])
+        rays = rays.take(keep)
+        more = _absent(more, rays)
         state = _warm(state, keep, m, len(more.rows), dual.value)
-        rays = rays.take(keep).join(more)
+        rays = rays.join(more)
     assert best is not None
     return best
+
+
+def _absent(more: Rays, rays: Rays) -> Rays:
+    """Those that are not there yet: of a ray that is there twice no weight is determined."""
+    seen = {row.tobytes() for row in _key(rays)}
+    return more.take(
+        np.array([i for i, k in enumerate(_key(more)) if k.tobytes() not in seen], int)
+    )
+
+
+def _key(rays: Rays) -> Floats:
+    """Rows of parts differ by their spread too."""
+    return np.asarray(np.round(np.column_stack([rays.rows, rays.spread]), 9) + 0.0, dtype=float)
 
 
 def _warm(state: _State, keep: Ints, m: int, added: int, value: float) -> _State:
@@ -276,7 +301,7 @@ def _dual(program: Program, rays: Rays, state: _State) -> Dual:
     if program.sizes.size:
         within = 1.0 / (w @ rays.spread)
         value += float((program.sizes * within).sum())
-    mu = max(float(state.y[n]), 0.0) if math.isfinite(program.level) else 0.0
+    mu = np.maximum(state.y[n:], 0.0)
     return Dual(A, within, state.y[:n], mu, value)
 
 
@@ -285,10 +310,11 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
     n, m = program.prior.size, len(rays.rows)
     e = rays.rows @ program.basis
     A, right = rays.rows.T, np.ones(n)
-    if math.isfinite(program.level):
-        A = np.zeros((n + 1, m + 1))
-        A[:n, :m], A[n, :m], A[n, m] = rays.rows.T, rays.cost, 1.0
-        right = np.r_[right, program.level]
+    if program.levels:
+        several = len(program.levels)
+        A = np.zeros((n + several, m + several))
+        A[:n, :m], A[n:, :m], A[n:, m:] = rays.rows.T, rays.cost.T, np.eye(several)
+        right = np.r_[right, program.levels]
     total = A.shape[1]
     # In units in which each condition is about 1.
     unit = 1.0 / np.sqrt((A**2).mean(axis=1))
@@ -398,7 +424,7 @@ def _longest(x: Floats, step: Floats) -> float:
 
 
 def settle(program: Program, rays: Rays, weights: Floats) -> Floats:
-    """Weights with exact reports, ``sum w l = 1``, and within the level, from some that are near.
+    """Weights with exact reports, ``sum w l = 1``, and within the levels, from some that are near.
 
     Raises
     ------
@@ -408,8 +434,14 @@ def settle(program: Program, rays: Rays, weights: Floats) -> Floats:
     w = np.where(weights > UNUSED * weights.max(), weights, 0.0)
     A, right = rays.rows.T, np.ones(program.prior.size)
     w = _settled(A, right, w)
-    if math.isfinite(program.level) and float(w @ rays.cost) > program.level:
-        w = _settled(np.vstack([A, rays.cost]), np.r_[right, program.level], w)
+    # A level that is met may be missed once another one is put right.
+    for _ in program.levels:
+        over = w @ rays.cost > program.levels
+        if not over.any():
+            break
+        A = np.vstack([A, rays.cost.T[over]])
+        right = np.r_[right, np.array(program.levels)[over]]
+        w = _settled(A, right, w)
     return w
 
 

@@ -6,7 +6,6 @@ number of categories in a few parts of equal proportion, only the numbers of mem
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,18 @@ from ppdm_dask.arrays import EPS, Floats
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.kernels.rays import most_lacking
 from ppdm_dask.search.cones import Cone, Pairs, starting_rows
-from ppdm_dask.search.newton import GAP, UNUSED, Best, Dual, Pricing, Program, Rays, improve, settle
+from ppdm_dask.search.newton import (
+    GAP,
+    ROUNDING,
+    UNUSED,
+    Best,
+    Dual,
+    Pricing,
+    Program,
+    Rays,
+    improve,
+    settle,
+)
 from ppdm_dask.search.parts import EVEN, Parts, collapsed, orbits
 from ppdm_dask.search.problem import one_thread
 from ppdm_dask.search.rays import MOST_RAYS, thinned
@@ -64,6 +74,15 @@ MOST_THINNED = 300
 
 PARTS_OF_WALK = 256
 
+FAINT = 1e-6
+"""Weight of a ray, relative to the largest, below which a design may do without it."""
+
+SPARE = 1e-4
+"""Weight of what need not be estimated beside what need: the gap stays about as small."""
+
+NEIGHBOURS = 3
+"""Subsets whose neighbours are offered too."""
+
 
 def optimum(
     prior: npt.ArrayLike,
@@ -82,6 +101,7 @@ def optimum(
         See :mod:`ppdm_dask.search.cones`.
     contrasts : array_like, shape (q, n), optional
         What is estimated, in place of all proportions: the noise is ``tr L J^-1 L^T - |L p|^2``.
+        Where they leave some proportions open, the design can estimate those too, if badly.
     gap : float
         Relative gap between design and certificate at which to stop.
 
@@ -101,16 +121,25 @@ def optimum(
         if parts.count() <= MOST_ORBITS and not by_walk and cone.pairs(p) is not None:
             return _of_parts(p, parts, cone, gap)
     L = np.eye(p.size) if contrasts is None else np.asarray(contrasts, dtype=float)
-    program = Program(p, L, np.zeros(0), cone.level)
-    pricing = pricing_of(program, cone)
+    program = Program(p, L, np.zeros(0), cone.levels)
+    full = program
+    if np.linalg.matrix_rank(program.C) < p.size - 1:
+        spare = SPARE * np.abs(L).max() * np.eye(p.size)
+        full = Program(p, np.vstack([L, spare]), np.zeros(0), cone.levels)
+    pricing = pricing_of(full, cone)
     start = rays_of(cone, starting_rows(cone, p), p)
     with np.errstate(all="ignore"), one_thread():
-        best = improve(program, start, pricing, gap=gap)
-    rays, weights = design_of(program, best)
+        best = improve(full, start, pricing, gap=gap)
+    rays, weights = design_of(full, best)
     P = weights[:, None] * rays.rows
     P /= P.sum(axis=0)
-    noise = _noise(program, P)
-    return Optimum(p, cone, noise, min(best.bound, noise), P)
+    noise = noise_of(p, P, L)
+    bound = best.bound
+    if full is not program:
+        # What a ray lacks for all rows is no less than what it lacks for those that count.
+        alone = float((best.dual.A[: len(L)] * program.C).sum())
+        bound *= (alone / best.dual.value) ** 2 * (1 - ROUNDING)
+    return Optimum(p, cone, noise, min(bound, noise), P)
 
 
 def pricing_of(program: Program, cone: Cone) -> Pricing:
@@ -136,8 +165,7 @@ def pricing_of(program: Program, cone: Cone) -> Pricing:
 
 def rays_of(cone: Cone, rows: Floats, prior: Floats) -> Rays:
     """Rays of categories, without parts."""
-    cost = cone.cost(rows, prior)
-    return Rays(rows, np.zeros((len(rows), 0)), np.zeros(len(rows)) if cost is None else cost)
+    return Rays(rows, np.zeros((len(rows), 0)), cone.cost(rows, prior))
 
 
 def listed(program: Program, rays: Rays) -> Pricing:
@@ -160,7 +188,7 @@ def walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
 
     def pricing(dual: Dual) -> tuple[float, Rays]:
         half = program.basis @ dual.A.T
-        once = dual.mu * pairs.cost
+        once = float(dual.mu @ pairs.costs)
         most_lacking(
             half @ half.T, dual.nu, once, pairs.low, pairs.high, p, pairs.least, lack, codes
         )
@@ -169,6 +197,11 @@ def walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
         kappa = float(lack.max()) + 16 * p.size * EPS * most
         order = np.argsort(-lack, kind="stable")[: 4 * p.size]
         chosen = codes[order[lack[order] > 1e-11 * dual.value]]
+        if len(chosen):
+            # Each part of the walk tells its worst subset alone: one ray a round would take long.
+            nearby = codes[order[:NEIGHBOURS], None] ^ (1 << np.arange(p.size))
+            chosen = np.union1d(chosen, nearby)
+            chosen = chosen[np.bitwise_count(chosen) >= max(pairs.least, 1)]
         members = (chosen[:, None] >> np.arange(p.size)) & 1
         rows = np.where(members > 0, pairs.high, pairs.low)
         rays = rays_of(cone, rows / (rows @ p)[:, None], p)
@@ -186,14 +219,24 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
     """Rays and weights of a design, no more than its information has entries (Caratheodory)."""
     keep = best.weights > UNUSED * best.weights.max()
     rays, weights = best.rays.take(np.flatnonzero(keep)), best.weights[keep]
+    faint = weights < FAINT * weights.max()
+    if faint.any():
+        # Of a ray that is hardly used a matrix has few digits: leave it out where nothing is lost.
+        try:
+            left = settle(program, rays, np.where(faint, 0.0, weights))
+        except PPDMError:
+            left = weights
+        exact = np.abs(left @ rays.rows - 1).max() <= program.prior.size * EPS
+        if exact and program.noise(rays, left) <= program.noise(rays, weights) * (1 + GAP):
+            rays, weights = rays.take(np.flatnonzero(left)), left[left > 0]
     n = program.prior.size
-    entries = n * (n + 1) // 2 + math.isfinite(program.level)
+    entries = n * (n + 1) // 2 + len(program.levels)
     if len(weights) > entries <= MOST_THINNED:
         e = rays.rows @ program.basis
         upper = np.triu_indices(n - 1)
         columns = [np.r_[np.outer(v, v)[upper], row] for v, row in zip(e, rays.rows, strict=True)]
         A = np.array(columns).T
-        thin = thinned(np.vstack([A, rays.cost]) if rays.cost.any() else A, weights)
+        thin = thinned(np.vstack([A, rays.cost.T]), weights)
         try:
             settled = settle(program, rays, thin)
         except PPDMError:  # the vertex is too far off: the design as it was is as good
@@ -204,10 +247,22 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
     return rays, weights
 
 
-def _noise(program: Program, P: Floats) -> float:
-    """Of a matrix, whose columns sum to 1."""
-    reports = P @ program.prior
+def noise_of(prior: Floats, P: Floats, contrasts: Floats | None = None) -> float:
+    """Sum of the variances of one report's best estimates; infinite where there are none.
+
+    Parameters
+    ----------
+    prior : array, shape (n,)
+    P : array, shape (symbols, n)
+        Columns sum to 1.
+    contrasts : array, shape (q, n), optional
+        What is estimated, in place of all proportions.
+    """
+    L = np.eye(prior.size) if contrasts is None else contrasts
+    reports = P @ prior
+    P, reports = P[reports > 0], reports[reports > 0]
     none = np.zeros((len(P), 0))
+    program = Program(prior, L, np.zeros(0))
     return program.noise(Rays(P / reports[:, None], none, none), reports)
 
 
@@ -220,7 +275,7 @@ def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
         parts.share * sizes,
         np.diag(1.0 / np.sqrt(sizes)),
         (sizes[sizes > 1] - 1).astype(float),
-        cone.level,
+        cone.levels,
     )
     every = orbits(parts, pairs)
     # A ray that is no subset has two members at most beyond its ones.

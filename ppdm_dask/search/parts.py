@@ -75,7 +75,8 @@ def orbits(parts: Parts, pairs: Pairs) -> Rays:
     large = parts.sizes > 1
     size = parts.sizes[large]
     spread = (high - low)[large] ** 2 * (share * (1 - share))[:, large] * size / (size - 1)
-    return Rays(means / total[:, None], spread / total[:, None] ** 2, pairs.cost / total)
+    cost = np.array(pairs.costs) / total[:, None]
+    return Rays(means / total[:, None], spread / total[:, None] ** 2, cost)
 
 
 def collapsed(parts: Parts, cone: Cone, rows: Floats, prior: Floats) -> Rays:
@@ -91,5 +92,4 @@ def collapsed(parts: Parts, cone: Cone, rows: Floats, prior: Floats) -> Rays:
     spread = squares[:, large] / (parts.sizes[large] - 1)
     several = np.column_stack([means, spread])
     _, first = np.unique(np.round(several, 9), axis=0, return_index=True)
-    costs = np.zeros(len(rows)) if cost is None else cost
-    return Rays(means[first], spread[first], costs[first])
+    return Rays(means[first], spread[first], cost[first])

@@ -129,7 +129,11 @@ def robust_design(
 
 
 def arranged_design(
-    P: Floats, prior: Floats, attribute: str, categories: Sequence[str] | None
+    P: Floats,
+    prior: Floats,
+    attributes: str | Sequence[str],
+    categories: Sequence[Any] | None,
+    shape: Sequence[int] | None = None,
 ) -> RRMatrix:
     """The design of a matrix that was found: what is best at a prior is estimated for it.
 
@@ -139,9 +143,9 @@ def arranged_design(
     from scipy.optimize import linear_sum_assignment
 
     if len(P) > P.shape[1]:
-        return RRMatrix(attribute, P, p0=prior, categories=categories)
+        return RRMatrix(attributes, P, shape, p0=prior, categories=categories)
     _, rows = linear_sum_assignment(-P.T)
-    return RRMatrix(attribute, P[rows], categories=categories)
+    return RRMatrix(attributes, P[rows], shape, categories=categories)
 
 
 def _matrix(rays: Floats, weights: Floats, p: Floats, limits: Floats, prior: Floats) -> Floats:

@@ -31,6 +31,8 @@ from .plan import Plan as Plan
 from .plan import plan as plan
 from .priors import Priors as Priors
 from .priors import check_prior_labels as check_prior_labels
+from .priors import is_joint_prior as is_joint_prior
+from .priors import joint_prior as joint_prior
 from .priors import one_prior as one_prior
 from .priors import prior_arrays as prior_arrays
 from .priors import read_priors as read_priors

@@ -1,7 +1,8 @@
 """Files of proportions that are known before a survey, in one format for all commands.
 
 TOML: ``attribute = "..."`` and a table ``[prior]`` of label and proportion; or a table
-``[prior.ATTRIBUTE]`` for each attribute.
+``[prior.ATTRIBUTE]`` for each attribute; or ``attributes = ["...", "..."]`` and a table ``[prior]``
+whose labels of the first attribute have tables with those of the second, for a joint law.
 """
 
 from __future__ import annotations
@@ -21,10 +22,20 @@ from ppdm_dask.files.fields import Table, check_shares, read_toml
 from ppdm_dask.shown import given, listed, quoted
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs import Design
 
-__all__ = ["Priors", "check_prior_labels", "one_prior", "prior_arrays", "read_priors"]
+__all__ = [
+    "Priors",
+    "check_prior_labels",
+    "is_joint_prior",
+    "joint_prior",
+    "one_prior",
+    "prior_arrays",
+    "read_priors",
+]
 
 Priors = Mapping[str, Mapping[str, float]]
 """Proportions by attribute and label, in the order of the file."""
@@ -80,6 +91,57 @@ def one_prior(path: Path) -> tuple[str, list[str], list[float]]:
         )
     ((attribute, shares),) = priors.items()
     return attribute, list(shares), list(shares.values())
+
+
+def is_joint_prior(path: Path) -> bool:
+    """Whether a file states one law of several attributes."""
+    return "attributes" in read_toml(path)
+
+
+def joint_prior(path: Path) -> xr.DataArray:
+    """One law of several attributes, a dimension for each, in the order of the file.
+
+    Raises
+    ------
+    InputError
+        One line: file, key, value, and what would be right.
+    """
+    import xarray as xr
+
+    root = Table(read_toml(path), str(path))
+    names = root.texts("attributes")
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise root.error("attributes", list(names), "names of two or more attributes are needed")
+    stated = root.table("prior", "a table [prior] of tables is needed").rest()
+    root.done()
+    labels: list[tuple[str, ...]] = []
+    cells: list[tuple[str, Any]] = [(f"{path}: prior", stated)]
+    for name in names:
+        inner = []
+        for where, table in cells:
+            if not isinstance(table, Mapping) or not table:
+                raise InputError(
+                    f"{where}: got {given(table)}; a table of the categories of {given(name)} is "
+                    "needed",
+                    table,
+                )
+            if len(labels) <= names.index(name):
+                labels.append(tuple(table))
+            if set(table) != set(labels[-1]):
+                raise InputError(
+                    f"{where}: has {quoted(table)}; everywhere {quoted(labels[-1])} are needed",
+                    table,
+                )
+            inner += [(f"{where}.{listed([each])}", table[each]) for each in labels[-1]]
+        cells = inner
+    shares = []
+    for where, share in cells:
+        number = ratio(share)
+        above, _, label = where.rpartition(".")
+        check_shares(above, {label: float(number) if isinstance(number, Fraction) else number})
+        shares.append(float(number))
+    table = np.array(shares).reshape([len(each) for each in labels])
+    return xr.DataArray(table, dict(zip(names, map(list, labels), strict=True)), dims=names)
 
 
 def check_prior_labels(path: Path, priors: Priors, codebook: Codebook) -> None:

@@ -22,6 +22,7 @@ __all__ = ["TRIALS", "Measure", "Trial", "find_trial"]
 
 TRIALS: dict[str, str] = {
     "frequency": "ppdm_dask.experiments.trials.frequency:FrequencyTrial",
+    "joint": "ppdm_dask.experiments.trials.joint:JointTrial",
     "rules": "ppdm_dask.experiments.trials.rules:RulesTrial",
     "selection": "ppdm_dask.experiments.trials.selection:SelectionTrial",
     "two-stage": "ppdm_dask.experiments.trials.stages:StagesTrial",
