@@ -18,12 +18,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import ppdm_dask
 from ppdm_dask import resources
 from ppdm_dask.errors import RecipeError
 
 EXTRAS = ("cluster", "dev", "peers", "test")
+RUNNING = ("cluster", "formats", "formulas", "postgres", "survey")
 
 
 def run(
@@ -201,25 +203,42 @@ def test_constraints_pin_all_that_is_needed(root: Path) -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", pin) for pin in pins)
     names = [pin.partition("==")[0] for pin in pins]
     assert names == sorted(set(names))
+    lowest = pinned(root / "constraints-lowest.txt")
+    if metadata.version("numpy") == lowest["numpy"]:
+        assert requirements("ppdm-dask", ("cluster", "test")) <= set(lowest)
+        return
     needed = requirements("ppdm-dask", EXTRAS)
     assert {"numpy", "dask", "pytest", "tornado", "pymoo"} <= needed
     assert needed <= set(names)
 
 
-def test_pins_meet_the_declared_bounds(root: Path) -> None:
-    pins = dict(
-        line.split("==")
-        for line in (root / "constraints.txt").read_text().splitlines()
-        if "==" in line
-    )
+def pinned(path: Path) -> dict[str, str]:
+    return dict(line.split("==") for line in path.read_text().splitlines() if "==" in line)
+
+
+def declared(root: Path, *extras: str) -> list[Requirement]:
+    """What the project needs by itself and with some extras; with all where none is named."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    declared = [
-        *project["dependencies"],
-        *itertools.chain(*project["optional-dependencies"].values()),
-    ]
-    for need in map(Requirement, declared):
-        if need.name != "ppdm_dask":
-            assert need.specifier.contains(pins[canonicalize_name(need.name)]), str(need)
+    lists = project["optional-dependencies"]
+    chosen = itertools.chain(*(lists[name] for name in extras or lists))
+    found = map(Requirement, [*project["dependencies"], *chosen])
+    return [need for need in found if canonicalize_name(need.name) != "ppdm-dask"]
+
+
+def test_pins_meet_the_declared_bounds(root: Path) -> None:
+    pins = pinned(root / "constraints.txt")
+    for need in declared(root):
+        assert need.specifier.contains(pins[canonicalize_name(need.name)]), str(need)
+
+
+def test_the_lowest_pins_are_the_bounds_themselves(root: Path) -> None:
+    pins = pinned(root / "constraints-lowest.txt")
+    assert list(pins) == sorted(pins)
+    for need in declared(root, *RUNNING):
+        (bound,) = need.specifier
+        assert bound.operator == ">=", str(need)
+        assert Version(pins[canonicalize_name(need.name)]) == Version(bound.version), str(need)
+    assert {pins[name] for name in ("numpy", "pandas")} == {"2.2.0", "2.3.0"}
 
 
 def test_version_is_one(root: Path) -> None:

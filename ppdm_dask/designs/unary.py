@@ -133,7 +133,9 @@ class UnaryEncoding(SetDesign):
             return (1 - self.q) / scale * ones, -self.q / scale * ones
         within, without = self._densities(size)
         k, j = self.shape[0], self._information
-        return 1 / k + (within - 1) / j, 1 / k + (without - 1) / j
+        # Where nothing can be estimated, j is 0 or what rounding leaves of it.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return 1 / k + (within - 1) / j, 1 / k + (without - 1) / j
 
     def category_moments(self) -> tuple[float, float]:
         from scipy.stats import binom
