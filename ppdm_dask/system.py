@@ -14,6 +14,7 @@ import getpass
 import importlib
 import os
 import signal
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +26,9 @@ __all__ = [
     "HANGUP",
     "NOT_WAITING",
     "blocked",
+    "hanging_up",
     "has_locks",
+    "has_owners",
     "lock",
     "open_folder",
     "process_lives",
@@ -172,11 +175,20 @@ def _sync(descriptor: int) -> None:
         os.close(descriptor)
 
 
+def has_owners() -> bool:
+    """Whether files have an owner, and a mode that says what others may do with them."""
+    return hasattr(os, "getuid")
+
+
 def user() -> int:
     """A number of the user, by which folders of several are told apart."""
-    if hasattr(os, "getuid"):
+    if has_owners():
         return os.getuid()
-    return zlib.crc32(getpass.getuser().encode())
+    try:
+        name = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # no variable of the environment says it
+        name = ""
+    return zlib.crc32(name.encode())
 
 
 # -- signals ---------------------------------------------------------------------------------------
@@ -204,3 +216,17 @@ def blocked(number: int) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def hanging_up() -> Iterator[None]:
+    """Context in which SIGHUP, unless it is ignored, stops the work as SIGTERM does."""
+    main = threading.current_thread() is threading.main_thread()
+    if HANGUP is None or not main or signal.getsignal(HANGUP) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(HANGUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(HANGUP, signal.SIG_DFL)

@@ -189,6 +189,7 @@ ROOMS = (
     "shown",
     "ranges",
     "resources",
+    "system",
     "files",
     "data",
     "datasets",
