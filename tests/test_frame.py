@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
@@ -25,7 +26,18 @@ from ppdm_dask import resources
 from ppdm_dask.errors import RecipeError
 
 EXTRAS = ("cluster", "dev", "peers", "test")
-RUNNING = ("cluster", "formats", "formulas", "postgres", "survey")
+RUNNING = (
+    "cluster",
+    "dask",
+    "fast",
+    "formats",
+    "formulas",
+    "mine",
+    "postgres",
+    "report",
+    "search",
+    "survey",
+)
 
 
 def run(
@@ -124,7 +136,7 @@ def test_setup_with_a_python_that_fails(checkout: Path) -> None:
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert len(said) == 1, done.stderr
-    assert said[0].startswith("No working Python 3.11 to 3.13 (tried: /bin/false): install one")
+    assert said[0].startswith("No working Python 3.11 or newer (tried: /bin/false): install one")
     assert (checkout / ".venv" / "kept").exists(), "an environment was thrown away for nothing"
 
 
@@ -133,7 +145,7 @@ def test_setup_with_broken_shims_alone(checkout: Path, bare_path: Path) -> None:
     script(bare_path / "python3.13", "exit 0")  # says that all is well and makes nothing
     done = run("make", "setup", cwd=checkout, path=bare_path)
     assert done.returncode == 2
-    assert "tried: python3 python3.13 python3.12 python3.11" in done.stderr
+    assert "tried: python3 python3.14 python3.13 python3.12 python3.11" in done.stderr
     assert not (checkout / ".venv").exists()
 
 
@@ -306,3 +318,18 @@ def test_wheel_carries_recipes_and_data(root: Path, tmp_path: Path) -> None:
     assert Path(found) == site / "ppdm_dask/_data/pipelines/electronic-surveys.toml"
     text = (root / "pipelines/electronic-surveys.toml").read_text()
     assert Path(found).read_text() == text
+
+
+def test_the_archive_of_sources_holds_nothing_stray(root: Path, tmp_path: Path) -> None:
+    """What git has of the checkout, less what only its own machines need: no runs, no caches."""
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path))
+    built = run(*command, cwd=root)
+    assert built.returncode == 0, built.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=root)
+    ours = {name for name in listed.stdout.splitlines() if (root / name).is_file()}
+    apart = {name for name in ours if name.startswith((".ci/", ".github/"))}
+    assert apart, "nothing is left out"
+    assert names - {"PKG-INFO"} == ours - apart

@@ -190,6 +190,8 @@ ROOMS = (
     "ranges",
     "resources",
     "system",
+    "extras",
+    "distributions",
     "files",
     "data",
     "datasets",
