@@ -114,8 +114,10 @@ def _call(arguments: list[str]) -> int:
         _interrupted(arguments, str(error))
         return INTERRUPTED
     except (InputError, PPDMError) as error:
-        lacking = isinstance(error, MissingExtra)
-        _complain(f"{_named(arguments)} {error.need}" if lacking else str(error))
+        if isinstance(error, MissingExtra):
+            _complain(f"{_named(arguments)} {error.need}")
+        else:
+            _complain(str(error))
         if isinstance(error, MachineError):
             return MACHINE
         return BAD_INPUT if isinstance(error, InputError) else WRONG
