@@ -20,7 +20,6 @@ EXTRAS = {
     "h5py": ("h5py", "report"),
     "httptools": ("httptools", "survey"),
     "llvmlite": ("numba", "fast"),
-    "markdown_it": ("markdown-it-py", "report"),
     "matplotlib": ("matplotlib", "report"),
     "numba": ("numba", "fast"),
     "openpyxl": ("openpyxl", "formats"),

@@ -55,6 +55,30 @@ def test_the_page_on_surveys_runs(
 FAST = 'pip install "ppdm-dask[fast]"'
 
 
+def test_both_pages_are_built(root: Path, tmp_path: Path, core: dict[str, str]) -> None:
+    """That of a questionnaire, of the lines of docs/web.md, and that of estimates."""
+    page = (root / "docs" / "web.md").read_text()
+    files = dict(re.findall(r"cat > (\S+) <<'END'\n(.*?)^END$", page, re.DOTALL | re.MULTILINE))
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    both = ("--codebook", "codebook.toml", "--design", "design.toml")
+    questions = ("--questionnaire", "questionnaire.toml", "--out", "page")
+    made = python(tmp_path, core, "-m", "ppdm_dask", "survey", "build", *both, *questions)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert (tmp_path / "page" / "index.html").stat().st_size > 20_000
+    (tmp_path / "a.csv").write_text(
+        "region,used,often\n" + "north,yes,never\nsouth,no,daily\n" * 99
+    )
+    for command in (
+        ("disguise", "a.csv", *both, "--keep-undisguised", "region", "--out", "r.parquet"),
+        ("estimate", "r.parquet", *both, "--over", "used", "--by", "region", "--page", "e.html"),
+    ):
+        done = python(tmp_path, core, "-m", "ppdm_dask", *command)
+        assert done.returncode == 0, done.stderr
+    shown = (tmp_path / "e.html").read_text()
+    assert "north" in shown and "198" in shown
+
+
 def test_reports_are_those_of_compiled_loops(tmp_path: Path, core: dict[str, str]) -> None:
     """The same simulation, record for record, for designs that keep, step, draw, and make sets."""
     code = """

@@ -17,7 +17,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import Specifier
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -333,3 +335,20 @@ def test_the_archive_of_sources_holds_nothing_stray(root: Path, tmp_path: Path) 
     apart = {name for name in ours if name.startswith((".ci/", ".github/"))}
     assert apart, "nothing is left out"
     assert names - {"PKG-INFO"} == ours - apart
+
+
+@pytest.mark.parametrize("name", ["macos", "windows"])
+def test_workflows_run_what_is_there(root: Path, name: str) -> None:
+    text = (root / ".github" / "workflows" / f"{name}.yml").read_text()
+    ((_, job),) = yaml.safe_load(text)["jobs"].items()
+    assert job["runs-on"] == f"{name}-latest"
+    pythons = job["strategy"]["matrix"]["python"]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    for python in pythons:
+        assert f"Programming Language :: Python :: {python}" in project["classifiers"]
+        assert Specifier(project["requires-python"]).contains(python)
+    commands = " ".join(step.get("run", "") for step in job["steps"])
+    assert "ppdm run electronic-surveys --repeats 20" in commands
+    for path, _, test in (each.partition("::") for each in re.findall(r"tests/\S+", commands)):
+        assert (root / path).is_file(), path
+        assert f"def {test}" in (root / path).read_text()
