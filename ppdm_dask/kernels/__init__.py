@@ -18,6 +18,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache, wraps
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -38,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @cache
 def _cache_dir(elsewhere: str) -> str:
-    """A folder for the machine code of exactly these sources; '' if none is writable.
+    """A folder for the machine code of exactly these sources and numba; '' if none is writable.
 
     Where the package is read-only it is below `elsewhere`, if that names a folder, else below the
     user's folder for caches.
@@ -47,6 +48,8 @@ def _cache_dir(elsewhere: str) -> str:
     digest = hashlib.sha256()
     for source in sorted(here.glob("*.py")):
         digest.update(source.read_bytes())
+    # numba throws away what another release of it has left, and two would do so by turns.
+    digest.update(metadata.version("numba").encode())
     name = f"kernels-{digest.hexdigest()[:12]}"
     for parent in [here / "__pycache__", *([Path(elsewhere)] if elsewhere else _user_cache())]:
         folder = parent / name
