@@ -12,6 +12,7 @@ from typing import Any
 import lazy_loader
 
 from ppdm_dask._moved import install, moved_attribute
+from ppdm_dask.extras import missing
 
 __version__ = "0.1.0"
 
@@ -21,7 +22,12 @@ _EARLIER = dict.fromkeys(("Proportion", "estimate_proportions", "proportion"), "
 
 
 def __getattr__(name: str) -> Any:
-    return moved_attribute(__name__, _EARLIER, name) if name in _EARLIER else _public(name)
+    try:
+        return moved_attribute(__name__, _EARLIER, name) if name in _EARLIER else _public(name)
+    except ModuleNotFoundError as error:
+        if (told := missing(error, f"ppdm_dask.{name}")) is not None:
+            raise told from None
+        raise
 
 
 install()

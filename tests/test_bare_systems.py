@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import ctypes
+import json
 import multiprocessing
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import ppdm_dask as pp
+from ppdm_dask import system
 from ppdm_dask.cli import main
-from ppdm_dask.cluster import surroundings
 from ppdm_dask.cluster.security import private_folder
-from ppdm_dask.cluster.surroundings import usable_cores
 from ppdm_dask.errors import RunFolderError
-from ppdm_dask.files import lock
-from ppdm_dask.files.writing import write_text
+from ppdm_dask.files import lock, writing
+from ppdm_dask.files.writing import remove_left_parts, write_text
+from ppdm_dask.system import usable_cores
 
 READ_ONLY = """
 import os, pathlib
@@ -63,7 +71,7 @@ def test_cores_where_the_system_does_not_say_which(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_lock_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "fcntl", None)
+    monkeypatch.setattr(system, "fcntl", None)
     path = tmp_path / "lock"
     held = lock.RunLock(path, tmp_path)
     with pytest.raises(RunFolderError, match=f"in use by process {os.getpid()};"):
@@ -91,25 +99,157 @@ def test_files_where_folders_are_not_synced(
     assert (tmp_path / "text").read_text() == "content"
 
 
-def test_no_call_that_macos_lacks_stands_unguarded() -> None:
+def test_no_call_that_systems_lack_stands_unguarded() -> None:
     """Such a call is in one place, which knows what to do without."""
-    package = Path(surroundings.__file__).parents[1]
-    lacking = ("sched_getaffinity", "memfd_create", "fcntl", "/proc/", "/dev/shm")
+    package = Path(pp.__file__).parent
+    lacking = (
+        *("sched_getaffinity", "memfd_create", "fcntl", "/proc/", "/dev/shm", "os.fork", "getuid"),
+        *("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "SIGHUP", "SIGKILL", "pthread_"),
+        *("os.pread", "os.pwrite", "os.killpg", "os.setsid", "kill(process"),
+    )
     found = {
-        (path.name, what)
+        (path.relative_to(package).as_posix(), what)
         for path in package.rglob("*.py")
         for what in lacking
-        if what in path.read_text()
+        if what in (text := path.read_text(encoding="utf-8")) and what in code_of(text)
     }
-    known = {
-        ("surroundings.py", "sched_getaffinity"),
-        ("surroundings.py", "/dev/shm"),
-        ("security.py", "memfd_create"),
-        ("security.py", "/proc/"),
-        ("lock.py", "fcntl"),
-        ("writing.py", "fcntl"),
+    there = {(name, what) for name, what in found if name != "system.py"}
+    assert there == {
+        ("cluster/surroundings.py", "/dev/shm"),
+        ("cluster/security.py", "memfd_create"),
+        ("cluster/security.py", "/proc/"),
+        ("cluster/jobs.py", "SIGHUP"),  # a helper of Slurm's, which is on Linux only
     }
-    assert found <= known, found - known
+
+
+def code_of(text: str) -> str:
+    """A module without its comments and docstrings, whose words call nothing."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = ""
+    return ast.unparse(tree)
+
+
+@pytest.fixture
+def elsewhere(root: Path) -> dict[str, str]:
+    """Environment of a system that lacks what Windows and macOS lack."""
+    folders = (root / "tests" / "support" / "lacking", root)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+
+
+def ppdm(where: Path, environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "ppdm_dask", *arguments],
+        cwd=where,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("--workers", "2"), marks=pytest.mark.slow)], ids=["here", "two"]
+)
+def test_a_sweep_has_its_digest_on_other_systems(
+    tmp_path: Path, elsewhere: dict[str, str], workers: tuple[str, ...]
+) -> None:
+    """`make sweep REPEATS=20`, also by two workers: the digest where nothing lacks."""
+    expected = pp.run("electronic-surveys", repeats=20, out=tmp_path / "here").digest
+    recipe = ("run", "electronic-surveys", "--repeats", "20", "--out", "runs")
+    *_, said = ppdm(tmp_path, elsewhere, *recipe, *workers).splitlines()
+    assert said == f"digest: {expected}"
+    assert not [path for path in (tmp_path / "runs").iterdir() if path.name.startswith(".")]
+
+
+def test_a_survey_is_disguised_and_counted_on_other_systems(
+    tmp_path: Path, elsewhere: dict[str, str]
+) -> None:
+    (tmp_path / "a.csv").write_text("used\n" + "yes\nno\nno\n" * 200)
+    (tmp_path / "d.toml").write_text('id = "warner"\nattribute = "used"\ntheta = 0.8\n')
+    ppdm(tmp_path, elsewhere, "codebook", "a.csv", "--out", "b.toml")
+    both = ("--codebook", "b.toml", "--design", "d.toml")
+    for out in ("r.parquet", "parts"):
+        made = ppdm(
+            tmp_path, elsewhere, "disguise", "a.csv", *both, "--simulate", "1", "--out", out
+        )
+        assert f"600 reports: {out}" in made
+    found = json.loads(
+        ppdm(tmp_path, elsewhere, "estimate", "parts", *both, "--over", "used", "--json")
+    )
+    # A third says yes; Warner's standard error at n = 600 is .033.
+    value = next(c for c in found["cells"] if c["labels"]["used"] == "yes")["proportion"]
+    assert abs(value - 1 / 3) < 6 * 0.033
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"a.csv", "d.toml", "b.toml", "r.parquet", "parts"}
+
+
+def test_parts_where_folders_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without locks a part that is left goes by its process and its age."""
+    monkeypatch.setattr(writing, "open_folder", lambda *_, **__: None)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    old, young, ours = (
+        tmp_path / f".r.{process}-{'0' * 11}{i}.part"
+        for i, process in enumerate((ended.pid, ended.pid, os.getpid()))
+    )
+    for part in (old, young, ours):
+        part.mkdir()
+    for part in (old, ours):
+        os.utime(part, (0, 0))
+    assert remove_left_parts(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([young, ours])
+    write_text(tmp_path / "text", "content")
+    assert (tmp_path / "text").read_text() == "content"
+
+
+def test_signals_where_threads_are_sent_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "pthread_kill")
+    monkeypatch.delattr(signal, "pthread_sigmask")
+    come: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: come.append(number))
+    try:
+        with system.blocked(signal.SIGTERM):
+            system.send_to_thread(0, signal.SIGTERM)
+            until = time.monotonic() + 5
+            while not come and time.monotonic() < until:
+                time.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert come == [signal.SIGTERM]
+
+
+class Kernel:
+    """As much of Windows' kernel as asks about a process: 1 lives, 2 has ended, 3 is another's."""
+
+    def OpenProcess(self, rights: int, inherited: bool, process: int) -> int:
+        return process if process in (1, 2) else 0
+
+    def GetLastError(self) -> int:
+        return 5 if self.asked == 3 else 87
+
+    def GetExitCodeProcess(self, handle: int, code: Any) -> int:
+        code._obj.value = 259 if handle == 1 else 0
+        return 1
+
+    def CloseHandle(self, handle: int) -> int:
+        return 1
+
+
+def test_processes_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
+    found = {}
+    for process in (1, 2, 3, 4):
+        kernel.asked = process
+        found[process] = system._lives_on_windows(process)
+    assert found == {1: True, 2: False, 3: True, 4: False}
 
 
 class NoSemaphores:
@@ -173,3 +313,11 @@ def test_a_temporary_folder_is_the_users_own(
     name.symlink_to(tmp_path / "theirs")
     found = find()
     assert found != name and stat.S_IMODE(found.stat().st_mode) == 0o700
+
+
+def test_a_user_without_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "getuid")
+    monkeypatch.setenv("LOGNAME", "mia")
+    mia = system.user()
+    monkeypatch.setenv("LOGNAME", "tom")
+    assert not system.has_owners() and mia != system.user()

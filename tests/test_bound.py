@@ -15,7 +15,7 @@ from ppdm_dask.search.bound import Designer, certify
 from ppdm_dask.search.limit import Limit, least_mse, levels
 from ppdm_dask.search.methods import optimal_designs, refine, settings_for
 from ppdm_dask.search.problem import Problem, evaluate, meet_bound
-from ppdm_dask.search.rays import count_rays, list_rays
+from ppdm_dask.search.rays import count_rays, list_rays, thinned
 
 CASES = [(name, delta) for name in PRIORS for delta in (0.4, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)]
 CASES = [(name, delta) for name, delta in CASES if delta > 0.4 or name == "uniform"]
@@ -31,6 +31,24 @@ def test_rays_of_the_paper_s_size():
             assert (rays.max(axis=1) == 1).all() and rays.min() >= 0
             assert (rays.max(axis=1) <= delta * rays.sum(axis=1) + 1e-12).all()
             assert len(np.unique(rays, axis=0)) == len(rays)
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_fewer_rays_have_the_same_sums(monkeypatch: pytest.MonkeyPatch, gives_up: bool) -> None:
+    """No more of them than rows, with SciPy's solver and where that gives up."""
+
+    def nnls(*_: object, **__: object) -> None:
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    if gives_up:
+        monkeypatch.setattr("scipy.optimize.nnls", nnls)
+    rng = np.random.default_rng(4)
+    for rows, rays in ((2, 3), (4, 40), (7, 7), (9, 200)):
+        A, weights = rng.random((rows, rays)), rng.random(rays) * (rng.random(rays) < 0.9)
+        thin = thinned(A, weights)
+        assert thin.min() >= 0
+        assert np.count_nonzero(thin) <= rows
+        np.testing.assert_allclose(A @ thin, A @ weights, rtol=1e-9)
 
 
 def test_every_ray_of_the_cone_is_a_sum_of_listed_rays():

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
@@ -16,14 +17,29 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import Specifier
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import ppdm_dask
 from ppdm_dask import resources
 from ppdm_dask.errors import RecipeError
 
 EXTRAS = ("cluster", "dev", "peers", "test")
+RUNNING = (
+    "cluster",
+    "dask",
+    "fast",
+    "formats",
+    "formulas",
+    "mine",
+    "postgres",
+    "report",
+    "search",
+    "survey",
+)
 
 
 def run(
@@ -122,7 +138,7 @@ def test_setup_with_a_python_that_fails(checkout: Path) -> None:
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert len(said) == 1, done.stderr
-    assert said[0].startswith("No working Python 3.11 to 3.13 (tried: /bin/false): install one")
+    assert said[0].startswith("No working Python 3.11 or newer (tried: /bin/false): install one")
     assert (checkout / ".venv" / "kept").exists(), "an environment was thrown away for nothing"
 
 
@@ -131,7 +147,7 @@ def test_setup_with_broken_shims_alone(checkout: Path, bare_path: Path) -> None:
     script(bare_path / "python3.13", "exit 0")  # says that all is well and makes nothing
     done = run("make", "setup", cwd=checkout, path=bare_path)
     assert done.returncode == 2
-    assert "tried: python3 python3.13 python3.12 python3.11" in done.stderr
+    assert "tried: python3 python3.14 python3.13 python3.12 python3.11" in done.stderr
     assert not (checkout / ".venv").exists()
 
 
@@ -201,25 +217,42 @@ def test_constraints_pin_all_that_is_needed(root: Path) -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", pin) for pin in pins)
     names = [pin.partition("==")[0] for pin in pins]
     assert names == sorted(set(names))
+    lowest = pinned(root / "constraints-lowest.txt")
+    if metadata.version("numpy") == lowest["numpy"]:
+        assert requirements("ppdm-dask", ("cluster", "test")) <= set(lowest)
+        return
     needed = requirements("ppdm-dask", EXTRAS)
     assert {"numpy", "dask", "pytest", "tornado", "pymoo"} <= needed
     assert needed <= set(names)
 
 
-def test_pins_meet_the_declared_bounds(root: Path) -> None:
-    pins = dict(
-        line.split("==")
-        for line in (root / "constraints.txt").read_text().splitlines()
-        if "==" in line
-    )
+def pinned(path: Path) -> dict[str, str]:
+    return dict(line.split("==") for line in path.read_text().splitlines() if "==" in line)
+
+
+def declared(root: Path, *extras: str) -> list[Requirement]:
+    """What the project needs by itself and with some extras; with all where none is named."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    declared = [
-        *project["dependencies"],
-        *itertools.chain(*project["optional-dependencies"].values()),
-    ]
-    for need in map(Requirement, declared):
-        if need.name != "ppdm_dask":
-            assert need.specifier.contains(pins[canonicalize_name(need.name)]), str(need)
+    lists = project["optional-dependencies"]
+    chosen = itertools.chain(*(lists[name] for name in extras or lists))
+    found = map(Requirement, [*project["dependencies"], *chosen])
+    return [need for need in found if canonicalize_name(need.name) != "ppdm-dask"]
+
+
+def test_pins_meet_the_declared_bounds(root: Path) -> None:
+    pins = pinned(root / "constraints.txt")
+    for need in declared(root):
+        assert need.specifier.contains(pins[canonicalize_name(need.name)]), str(need)
+
+
+def test_the_lowest_pins_are_the_bounds_themselves(root: Path) -> None:
+    pins = pinned(root / "constraints-lowest.txt")
+    assert list(pins) == sorted(pins)
+    for need in declared(root, *RUNNING):
+        (bound,) = need.specifier
+        assert bound.operator == ">=", str(need)
+        assert Version(pins[canonicalize_name(need.name)]) == Version(bound.version), str(need)
+    assert {pins[name] for name in ("numpy", "pandas")} == {"2.2.0", "2.3.0"}
 
 
 def test_version_is_one(root: Path) -> None:
@@ -287,3 +320,35 @@ def test_wheel_carries_recipes_and_data(root: Path, tmp_path: Path) -> None:
     assert Path(found) == site / "ppdm_dask/_data/pipelines/electronic-surveys.toml"
     text = (root / "pipelines/electronic-surveys.toml").read_text()
     assert Path(found).read_text() == text
+
+
+def test_the_archive_of_sources_holds_nothing_stray(root: Path, tmp_path: Path) -> None:
+    """What git has of the checkout, less what only its own machines need: no runs, no caches."""
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path))
+    built = run(*command, cwd=root)
+    assert built.returncode == 0, built.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=root)
+    ours = {name for name in listed.stdout.splitlines() if (root / name).is_file()}
+    apart = {name for name in ours if name.startswith((".ci/", ".github/"))}
+    assert apart, "nothing is left out"
+    assert names - {"PKG-INFO"} == ours - apart
+
+
+@pytest.mark.parametrize("name", ["macos", "windows"])
+def test_workflows_run_what_is_there(root: Path, name: str) -> None:
+    text = (root / ".github" / "workflows" / f"{name}.yml").read_text()
+    ((_, job),) = yaml.safe_load(text)["jobs"].items()
+    assert job["runs-on"] == f"{name}-latest"
+    pythons = job["strategy"]["matrix"]["python"]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    for python in pythons:
+        assert f"Programming Language :: Python :: {python}" in project["classifiers"]
+        assert Specifier(project["requires-python"]).contains(python)
+    commands = " ".join(step.get("run", "") for step in job["steps"])
+    assert "ppdm run electronic-surveys --repeats 20" in commands
+    for path, _, test in (each.partition("::") for each in re.findall(r"tests/\S+", commands)):
+        assert (root / path).is_file(), path
+        assert f"def {test}" in (root / path).read_text()

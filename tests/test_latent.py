@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from estimator_checks import each_check
 from scipy.optimize import minimize
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ppdm_dask as pp
 from ppdm_dask.designs.subset import SubsetSelection
@@ -347,9 +347,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [pp.LatentClasses(n_init=2, max_steps=50)], expected_failed_checks=expected_failures
-)
+@each_check([pp.LatentClasses(n_init=2, max_steps=50)], expected_failed_checks=expected_failures)
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -179,7 +179,7 @@ def test_mine_and_predict_are_what_python_does(
     assert found["predicted"].tolist() == model.predict(others).tolist()
     assert found["row"].tolist() == list(range(1_000))
     columns = [f"P({label})" for label in model.classes_]
-    np.testing.assert_array_equal(found[columns], model.predict_proba(others))
+    np.testing.assert_allclose(found[columns], model.predict_proba(others), rtol=1e-12)
     assert run("predict", "m.json", "others.csv", "--out", "p.parquet") == 0
     assert pd.read_parquet("p.parquet")["predicted"].tolist() == found["predicted"].tolist()
 

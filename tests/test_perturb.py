@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import perturb_checks as checks
 import pytest
+from estimator_checks import each_check
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.kernels.aibr import perturb_column, perturb_column_plain
@@ -373,7 +373,7 @@ def expected_failures(method: Perturbation) -> dict[str, str]:
     return found
 
 
-@parametrize_with_checks(
+@each_check(
     [AIBR(k=2, seed=1), BSVD(k=1), SSVD(k=1, e=0.1), KCG(k=3, seed=1)],
     expected_failed_checks=expected_failures,
 )

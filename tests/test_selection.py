@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from estimator_checks import each_check
 from sklearn.base import clone
 from sklearn.model_selection import (
     GridSearchCV,
@@ -20,7 +21,6 @@ from sklearn.model_selection import (
 )
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.pipeline import Pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ppdm_dask as pp
 from ppdm_dask.errors import DesignError, RecordsError
@@ -40,7 +40,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
+@each_check(
     [pp.NaiveBayes(), pp.TAN(), pp.ID3(max_depth=3)], expected_failed_checks=expected_failures
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Print the first working Python 3.11 to 3.13 of those named; exit 2 with one line if none works.
+# Print the first working Python 3.11 or newer of those named; exit 2 with one line if none works.
 #
 #   sh tools/find_python.sh [PYTHON...]
 #
@@ -8,7 +8,7 @@
 set -u
 
 # The Python that the user's shell means comes first, then the newest.
-[ $# -gt 0 ] || set -- python3 python3.13 python3.12 python3.11
+[ $# -gt 0 ] || set -- python3 python3.14 python3.13 python3.12 python3.11
 
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
@@ -21,12 +21,12 @@ for candidate in "$@"; do
     if "$candidate" -m venv --without-pip "$scratch/venv" >/dev/null 2>&1 &&
         "$scratch/venv/bin/python" -c '
 import sys, ensurepip
-sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; then
+sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
         printf '%s\n' "$candidate"
         exit 0
     fi
 done
-echo "No working Python 3.11 to 3.13 (tried: $*): install one with its venv module," \
+echo "No working Python 3.11 or newer (tried: $*): install one with its venv module," \
     "on Debian or Ubuntu 'apt-get install python3 python3-venv'," \
     "or name one: 'make setup PYTHON=/path/to/python3'" >&2
 exit 2

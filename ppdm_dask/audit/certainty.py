@@ -34,6 +34,7 @@ from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.sets import SetDesign
 from ppdm_dask.designs.subset import SubsetSelection
 from ppdm_dask.designs.unary import UnaryEncoding
+from ppdm_dask.distributions import binomial_law
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -299,8 +300,6 @@ def of_sets(words: Words, block: SetDesign) -> Iterator[Certainty]:
 
 def _odds(block: SetDesign) -> tuple[Floats, float, float]:
     """How often a report has each size, 0 to k; and the odds of an answer inside and outside."""
-    from scipy.stats import binom
-
     k = block.shape[0]
     m = np.arange(k + 1)
     if isinstance(block, SubsetSelection):
@@ -308,7 +307,7 @@ def _odds(block: SetDesign) -> tuple[Floats, float, float]:
         return (m == s).astype(float), block.p * (k - s), (1 - block.p) * s
     if isinstance(block, UnaryEncoding):
         p, q = block.p, block.q
-        often = p * binom.pmf(m - 1, k - 1, q) + (1 - p) * binom.pmf(m, k - 1, q)
+        often = p * binomial_law(m - 1, k - 1, q) + (1 - p) * binomial_law(m, k - 1, q)
         return often, p * (1 - q), (1 - p) * q
     raise NotImplementedError(type(block).__name__)
 
@@ -425,15 +424,18 @@ def _components(allowed: Bools) -> Ints:
 
     A category that no report allows joins the largest: it hardly ever comes up.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     m, n = allowed.shape
     y, x = np.nonzero(allowed)
-    graph = csr_array((np.ones(len(y)), (y, m + x)), shape=(m + n, m + n))
-    found = connected_components(graph, directed=False)[1]
-    classes = found[m:].astype(np.int64)
-    alone = ~np.isin(classes, found[:m])
+    # Each category and report takes the smallest number that it is joined to, until none changes.
+    classes, rows = np.arange(n), np.full(m, n)
+    while True:
+        np.minimum.at(rows, y, classes[x])
+        before = classes.copy()
+        np.minimum.at(classes, x, rows[y])
+        classes = classes[classes]  # numbers of categories: halves the way to the smallest
+        if (classes == before).all():
+            break
+    alone = ~allowed.any(axis=0)
     if alone.any():
         classes[alone] = np.bincount(classes[~alone]).argmax()
     result: Ints = np.unique(classes, return_inverse=True)[1].astype(np.int64)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
+from ppdm_dask.extras import MissingExtra, missing
 from ppdm_dask.files.lock import release_all
 from ppdm_dask.shown import printable
 
@@ -62,6 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ImportError, MemoryError) as error:
         # Problems of the user's files raise an InputError; this is a full disk, or a limit: that on
         # open files may show itself as a module that cannot be loaded.
+        if isinstance(error, ImportError):
+            told = missing(error, _named(arguments))
+            if told is not None:
+                _forget_output()
+                _complain(str(told))
+                return BAD_INPUT
         if isinstance(error, ImportError) and os.strerror(errno.EMFILE) not in str(error):
             raise
         _forget_output()
@@ -71,6 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gc.set_threshold(*threshold)
         release_all()  # tests and notebooks call this function in a process that lives on
     return code
+
+
+def _named(arguments: Sequence[str]) -> str:
+    """The command, with that of its group."""
+    groups = ("cluster", "mine", "survey")
+    words = arguments[: 2 if arguments[:1] and arguments[0] in groups else 1]
+    return " ".join(["ppdm", *words])
 
 
 def _forget_output() -> None:
@@ -100,7 +114,10 @@ def _call(arguments: list[str]) -> int:
         _interrupted(arguments, str(error))
         return INTERRUPTED
     except (InputError, PPDMError) as error:
-        _complain(str(error))
+        if isinstance(error, MissingExtra):
+            _complain(f"{_named(arguments)} {error.need}")
+        else:
+            _complain(str(error))
         if isinstance(error, MachineError):
             return MACHINE
         return BAD_INPUT if isinstance(error, InputError) else WRONG

@@ -33,6 +33,7 @@ from ppdm_dask.cli.options import (
 )
 from ppdm_dask.cli.output import note, print_json, print_lines, print_rows, say
 from ppdm_dask.errors import InputError
+from ppdm_dask.extras import missing
 from ppdm_dask.files.regular import ending
 
 if TYPE_CHECKING:
@@ -72,7 +73,13 @@ def audit(
         raise InputError(f"{prior}: {error}", error) from None
     labels = {} if book is None else {name: book[name].categories for name in plan.attributes}
     certain = pp.audit.certainties(plan, labels)
-    far = [each for block in plan.blocks for each in pp.search.distances(block, priors)]
+    far, lacking = [], None
+    try:
+        far = [each for block in plan.blocks for each in pp.search.distances(block, priors)]
+    except ModuleNotFoundError as error:
+        lacking = missing(error, "how far a design is from the best one")
+        if lacking is None:
+            raise
     if as_json:
         found = [asdict(subject) for subject in subjects]
         for finding in (each for subject in found for each in subject["findings"]):
@@ -83,7 +90,7 @@ def audit(
                 "undefined": plan.undefined,
                 "subjects": found,
                 "certain": [asdict(each) for each in certain],
-                "best_possible": [asdict(each) for each in far],
+                "best_possible": None if lacking else [asdict(each) for each in far],
             }
         )
         return
@@ -96,6 +103,8 @@ def audit(
     if any(each.degree in ("nearly", "likely") for each in certain):
         say("what is likely is so where each answer was equally likely before")
     print_lines(each.sentence for each in far)
+    if lacking is not None:
+        note(str(lacking))
     say("epsilon and gamma hold for any prior; the others for the prior that is named")
     if plan.undefined:
         say(f"nothing can be estimated of all of it: {plan.undefined}")

@@ -67,7 +67,8 @@ async def _serve(given: argparse.Namespace) -> None:
     dask.config.set(SETTINGS | NETWORK)
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, over.set)
+    with suppress(NotImplementedError):  # a system whose loops take no signals
+        loop.add_signal_handler(signal.SIGTERM, over.set)
     number = int(given.name.rpartition("-")[2])
     loop.call_later(leave_after(given.lifetime, number), over.set)
     nanny = _nanny(given)

@@ -7,11 +7,8 @@ its release and returns counts; no driver ever holds the data.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
@@ -29,6 +26,7 @@ from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.perturb.base import ColumnSummary, read_matrix
 from ppdm_dask.perturb.release import released_frame, write_parquet
 from ppdm_dask.randomness import Stream
+from ppdm_dask.system import hanging_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,7 +220,7 @@ def perturb_file_in_parts(
         # An exception, so that workers end before what they were writing is removed.
         with (
             Interruption() as signals,
-            _hanging_up(),
+            hanging_up(),
             # Not at once while workers are started or ended, which a signal would leave half done.
             local_pool(workers, log) as pool,
             signals.at_once(),
@@ -242,17 +240,3 @@ def perturb_file_in_parts(
         until = time.monotonic() + ENDING_SECONDS
         while remove_left_parts(folder) and time.monotonic() < until:
             time.sleep(0.05)
-
-
-@contextmanager
-def _hanging_up() -> Iterator[None]:
-    """Context in which SIGHUP, unless it is ignored, stops the work as SIGTERM does."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -29,12 +29,12 @@ from ppdm_dask.cluster.losses import (
     lost_with_connection,
     plugin_name,
 )
-from ppdm_dask.cluster.surroundings import usable_cores
 from ppdm_dask.cluster.worker import Carrier, Failure, Unfit
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.errors import ClusterError, InputError, PPDMError
 from ppdm_dask.search.problem import BLOCK
 from ppdm_dask.shown import given
+from ppdm_dask.system import usable_cores
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ppdm_dask.cluster.surroundings import usable_cores
 from ppdm_dask.engine.cells import Cell, Performer, Progress, TrialError, Work, summarise
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.engine.planner import Outcome, Tally
 from ppdm_dask.errors import InputError, RunInterrupted
+from ppdm_dask.system import usable_cores
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -32,6 +32,7 @@ from distributed import Scheduler, Security, Worker
 from ppdm_dask.errors import ClusterError
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.shown import located
+from ppdm_dask.system import has_owners, user
 
 __all__ = ["Certificates", "make_certificates", "read_certificates", "write_certificates"]
 
@@ -90,10 +91,11 @@ def _as_file(text: str) -> Iterator[str]:
         finally:
             os.close(descriptor)
     else:
-        with tempfile.NamedTemporaryFile(dir=private_folder()) as file:
-            file.write(content)
-            file.flush()
-            yield file.name
+        # Closed before OpenSSL reads it: not every system opens a file twice.
+        with tempfile.TemporaryDirectory(dir=private_folder()) as folder:
+            file = Path(folder) / "certificate"
+            file.write_bytes(content)
+            yield str(file)
 
 
 class GuardedScheduler(Scheduler):
@@ -121,13 +123,14 @@ def private_folder() -> Path:
 
     Where somebody else has taken its name, this process has one of another name.
     """
-    folder = Path(tempfile.gettempdir()) / f"ppdm-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"ppdm-{user()}"
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         about = folder.lstat()
-        ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
-        if not ours or about.st_mode & 0o077:
+        # Where files have no owner, temporary folders are each user's own.
+        ours = not has_owners() or (about.st_uid == user() and not about.st_mode & 0o077)
+        if not stat.S_ISDIR(about.st_mode) or not ours:
             return Path(tempfile.mkdtemp(prefix="ppdm-"))
     return folder
 
@@ -310,7 +313,7 @@ def _read_certificate(path: Path) -> x509.Certificate:
 
 def _read_key(path: Path, certificate: x509.Certificate) -> str:
     content = _read(path)
-    if path.stat().st_mode & 0o077:
+    if has_owners() and path.stat().st_mode & 0o077:
         what = f"{path}: this private key is open to other users; chmod 600 {path}"
         raise ClusterError(what, path)
     try:

@@ -6,9 +6,7 @@ work is done, so that sums of floating-point numbers agree to the last bit.
 
 from __future__ import annotations
 
-import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from weakref import WeakKeyDictionary
 from ppdm_dask.engine.cells import summarise
 from ppdm_dask.engine.interrupt import Interruption
 from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.system import hanging_up
 
 if TYPE_CHECKING:
     from distributed import Client as Client
@@ -92,7 +91,7 @@ class Place:
         profile = None if self.cluster is None else load_profile(self.cluster)
         with (
             Interruption() as signals,
-            _hanging_up(),
+            hanging_up(),
             tempfile.TemporaryDirectory(
                 prefix=".ppdm-workers-", dir=None if profile is None else self.folder.resolve()
             ) as logs,
@@ -120,20 +119,6 @@ _watches: WeakKeyDictionary[Client, WorkerWatch] = WeakKeyDictionary()
 
 def _lost(source: str, why: object) -> PPDMError:
     return PPDMError(f"{source}: workers were lost: {why}; the same command starts over")
-
-
-@contextmanager
-def _hanging_up() -> Iterator[None]:
-    """Context in which SIGHUP, unless it is ignored, stops the work as SIGTERM does."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def summed(

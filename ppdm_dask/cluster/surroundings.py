@@ -8,25 +8,18 @@ import multiprocessing.spawn
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ppdm_dask.errors import MachineError
+from ppdm_dask.system import blocked
 
 # How Dask names the processes of its workers.
 PROCESS_NAME = "Dask Worker"
 
 # Loggers that would write to the terminal of their own accord.
 ROOTS = ("distributed", "tornado", "asyncio", "asyncssh", "bokeh")
-
-
-def usable_cores() -> int:
-    """Cores that this process may use; all of them where the system does not say which."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def check_semaphores() -> None:
@@ -139,14 +132,9 @@ def main_hidden() -> Iterator[None]:
         multiprocessing.spawn.get_preparation_data = original
 
 
-@contextmanager
-def interrupts_blocked() -> Iterator[None]:
+def interrupts_blocked() -> AbstractContextManager[None]:
     """Context whose new threads, and the processes they start, never see SIGINT.
 
     A terminal's Ctrl-C goes to the whole process group; the driver alone has to answer it.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return blocked(signal.SIGINT)

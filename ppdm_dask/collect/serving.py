@@ -293,7 +293,7 @@ def _end(processes: Sequence[Any]) -> None:
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             if process.is_alive():
-                os.kill(process.pid, signal.SIGTERM)
+                process.terminate()
     ends = time.monotonic() + PATIENCE
     for process in processes:
         process.join(max(ends - time.monotonic(), 0.1))

@@ -24,6 +24,7 @@ from ppdm_dask.designs.parameters import (
     whole,
 )
 from ppdm_dask.designs.sets import CHUNK, Bits, SetDesign
+from ppdm_dask.distributions import binomial_law
 from ppdm_dask.errors import DesignError
 from ppdm_dask.randomness import exact, unpack_plane
 
@@ -115,12 +116,10 @@ class UnaryEncoding(SetDesign):
     @cached_property
     def _information(self) -> float:
         """j: the information matrix P^T D^-1 P is j I + (1 - j/k) 1 1^T, less a constant."""
-        from scipy.stats import binom
-
         k = self.shape[0]
         others = np.arange(k)
         # Of the k - 1 other categories a binomial number is in a report, so O(k) terms replace 2^k.
-        law = binom.pmf(others, k - 1, self.q)
+        law = binomial_law(others, k - 1, self.q)
         inside = self._densities(others + 1)[0]
         outside = self._densities(others)[1]
         expected = math.fsum(law * (self.p * inside + (1 - self.p) * outside))
@@ -133,17 +132,17 @@ class UnaryEncoding(SetDesign):
             return (1 - self.q) / scale * ones, -self.q / scale * ones
         within, without = self._densities(size)
         k, j = self.shape[0], self._information
-        return 1 / k + (within - 1) / j, 1 / k + (without - 1) / j
+        # Where nothing can be estimated, j is 0 or what rounding leaves of it.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return 1 / k + (within - 1) / j, 1 / k + (without - 1) / j
 
     def category_moments(self) -> tuple[float, float]:
-        from scipy.stats import binom
-
         k, p, q = self.shape[0], self.p, self.q
         within, without = (w**2 for w in self.pair_weights(np.arange(k + 1)))
-        law = binom.pmf(np.arange(k), k - 1, q)
+        law = binomial_law(np.arange(k), k - 1, q)
         inside = float(law @ (p * within[1:] + (1 - p) * without[:-1]))
         # Of another truth: its own bit, and those of the k - 2 others.
-        rest = binom.pmf(np.arange(k - 1), k - 2, q)
+        rest = binomial_law(np.arange(k - 1), k - 2, q)
         outside = 0.0
         for own, chance in ((1, p), (0, 1 - p)):
             here = q * within[own + 1 : own + k] + (1 - q) * without[own : own + k - 1]

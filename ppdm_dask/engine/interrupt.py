@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from ppdm_dask.system import send_to_thread
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_SECONDS = 0.25
 
@@ -78,7 +80,7 @@ class Interruption:
         while self._at_once:
             if time.monotonic() >= again:
                 # Handlers run in the main thread; there a signal also ends a call that blocks.
-                signal.pthread_kill(main, number)
+                send_to_thread(main, number)
                 again += GRACE_SECONDS
             time.sleep(0.01)
         self._insisting = False

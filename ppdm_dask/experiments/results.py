@@ -49,10 +49,27 @@ def write_netcdf(ds: xr.Dataset, path: Path) -> dict[str, Any]:
         if array.dtype.kind in "iuf" and array.size > 1_000:
             encoding[str(name)] = {"zlib": True, "complevel": 4, "shuffle": True}
     # Into memory first: HDF5 brings the process down when the disk is full.
-    content = ds.to_netcdf(engine="h5netcdf", encoding=encoding)
+    content = _as_bytes(ds, encoding)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _as_bytes(ds: xr.Dataset, encoding: dict[str, dict[str, Any]]) -> Any:
+    """The file of a dataset, in memory."""
+    from xarray.backends import api
+
+    dump: Any = getattr(api, "dump_to_store", None)
+    if dump is None:
+        return ds.to_netcdf(engine="h5netcdf", encoding=encoding)
+    # Older versions of xarray make such files by their store only.
+    import h5netcdf
+    from xarray.backends.h5netcdf_ import H5NetCDFStore
+
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        dump(ds, H5NetCDFStore(file), encoding=encoding)
+    return content.getvalue()
 
 
 def read_netcdf(path: Path, expected: Mapping[str, Any] | None = None) -> xr.Dataset:

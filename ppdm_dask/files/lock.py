@@ -5,13 +5,12 @@ A command that writes a file or a folder holds one beside it until it ends.
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
-from typing import Any
 
 from ppdm_dask.errors import RunFolderError
 from ppdm_dask.files.writing import remove_at_end, stays
+from ppdm_dask.system import has_locks, lock, process_lives, read_at_start, write_at_start
 
 __all__ = ["RunLock", "own", "release_all"]
 
@@ -53,13 +52,6 @@ def _lock_of(out: Path) -> Path:
     return folder / f".{name.encode()[:NAME_BYTES].decode(errors='ignore')}.lock"
 
 
-fcntl: Any
-try:
-    fcntl = importlib.import_module("fcntl")
-except ImportError:  # a system without such locks
-    fcntl = None
-
-
 class RunLock:
     """Exclusive lock beside a ledger or an output; held from construction to :meth:`release`.
 
@@ -91,7 +83,7 @@ class RunLock:
                     path,
                 ) from None
             if not _locked(descriptor):
-                holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+                holder = read_at_start(descriptor, 32).decode(errors="replace").strip()
                 os.close(descriptor)
                 raise RunFolderError(
                     f"{owner}: in use by process {holder or '(just starting)'}; "
@@ -102,8 +94,7 @@ class RunLock:
                 break
             # The former holder removed the file between our opening and our locking it.
             os.close(descriptor)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        write_at_start(descriptor, f"{os.getpid()}\n".encode())
         self._descriptor: int | None = descriptor
 
     def _is_current(self, descriptor: int) -> bool:
@@ -116,26 +107,23 @@ class RunLock:
         """Remove the file and free the lock; a second call does nothing."""
         if self._descriptor is None:
             return
-        self.path.unlink(missing_ok=True)
-        os.close(self._descriptor)
-        self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        try:
+            self.path.unlink(missing_ok=True)
+        except PermissionError:  # a system that removes no open file
+            os.close(descriptor)
+            self.path.unlink(missing_ok=True)
+        else:
+            os.close(descriptor)
 
 
 def _locked(descriptor: int) -> bool:
     """Lock a file, or say that somebody else has; without such locks, by the process it names."""
-    if fcntl is not None:
+    if has_locks():
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor, wait=False)
         except OSError:
             return False
         return True
-    holder = os.pread(descriptor, 32, 0).strip()
-    if not holder.isdigit():
-        return True
-    try:
-        os.kill(int(holder), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass
-    return False
+    holder = read_at_start(descriptor, 32).strip()
+    return not holder.isdigit() or not process_lives(int(holder))

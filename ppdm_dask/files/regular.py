@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.shown import located, shown
+from ppdm_dask.system import NOT_WAITING
 
 __all__ = ["ending", "read_bounded", "require_file"]
 
@@ -59,7 +60,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         larger file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | NOT_WAITING)
     except ValueError:  # a name with a NUL
         raise OSError(errno.EINVAL, "there can be no file of this name") from None
     with os.fdopen(descriptor, "rb") as file:

@@ -117,12 +117,13 @@ class _Statistical(DataFile):
         if encoding is not None:
             how["encoding"] = encoding.upper()
         try:
-            return read(source, user_missing=True, output_format="dict", **how)  # type: ignore[no-any-return]
+            values, about = read(source, user_missing=True, output_format="dict", **how)
         except (MemoryError, RecursionError):
             raise
         except Exception as error:  # whatever a damaged file leads its parser to
             what = (str(error).splitlines() or [type(error).__name__])[0][:120]
             raise DataError(f"{path}: cannot be read as {cls.format}: {what}", path) from None
+        return {name: _listed(column) for name, column in values.items()}, about
 
     _reader: ClassVar[str]
 
@@ -208,6 +209,13 @@ def _labels(about: Any, name: str, first: list[Any]) -> Labels:
     answers = [value for value in there or texts if not labels.is_missing(value)]
     labelled = sum(value in texts for value in answers)
     return replace(labels, shown=2 * labelled > len(answers))
+
+
+def _listed(column: Any) -> list[Any]:
+    """Values of a column, None where one is missing; older versions of pyreadstat give arrays."""
+    if isinstance(column, list):
+        return column
+    return [None if value != value else value for value in column.tolist()]
 
 
 def _value(value: Any) -> Any:

@@ -10,7 +10,6 @@ what another program is still writing, whatever process has the old number by th
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import re
 import shutil
@@ -22,26 +21,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from ppdm_dask.errors import RunFolderError
+from ppdm_dask.system import ENDINGS, lock, open_folder, process_lives, sync
 
 __all__ = [
     "ending_cleanly",
-    "lock",
     "remove_at_end",
     "remove_left_parts",
     "replacing",
     "stays",
     "write_text",
 ]
-
-
-fcntl: Any
-try:
-    fcntl = importlib.import_module("fcntl")
-except ImportError:  # a system without such locks
-    fcntl = None
 
 
 PART = re.compile(r"\..+\.(?P<process>\d+)-[0-9a-f]{12}\.part")
@@ -51,9 +42,6 @@ LONGEST = 40
 
 STALE_SECONDS = 3_600.0
 """Where a file system has no locks, a part is left over if its process is gone and it is so old."""
-
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a program without its leaving any context.  SIGINT raises an exception."""
 
 _open: set[Path] = set()
 _cleaned: set[Path] = set()
@@ -93,10 +81,9 @@ def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> 
             yield aside
             allowed = _narrowest(given if not given else (*given, path), aside)
             os.chmod(aside, usual & mode & allowed | stat.S_IRUSR)
-            _sync(aside)
+            sync(aside)
             os.replace(aside, path)
-            with suppress(OSError):  # some systems sync no folders
-                _sync(path.parent)
+            sync(path.parent)
     except OSError as error:
         what = error.strerror or " ".join(str(error).split())
         raise RunFolderError(f"{path}: cannot be written: {what}", path) from None
@@ -120,7 +107,7 @@ def _part(path: Path) -> Iterator[Path]:
             folder.mkdir(mode=0o700)
             # Someone who cleans up may come between making and locking it; then take another.
             with suppress(FileNotFoundError):
-                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                descriptor = open_folder(folder)
             if descriptor is not None:
                 with suppress(OSError):  # no locks here
                     lock(descriptor, shared=True)
@@ -132,20 +119,6 @@ def _part(path: Path) -> Iterator[Path]:
             _open.discard(folder)
             if descriptor is not None:
                 os.close(descriptor)
-
-
-def lock(descriptor: int, *, shared: bool = False, wait: bool = True) -> None:
-    """Lock an open file or folder; it is unlocked when it is closed, or its holder ends.
-
-    Raises
-    ------
-    OSError
-        If another holds it and `wait` is false, or there are no locks here.
-    """
-    if fcntl is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    fcntl.flock(descriptor, how if wait else how | fcntl.LOCK_NB)
 
 
 def _usual_mode(folder: Path) -> int:
@@ -204,8 +177,12 @@ def remove_left_parts(folder: Path, *, once: bool = False) -> bool:
 
 def _remove_if_left(part: Path, process: int) -> None:
     try:
-        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        descriptor = open_folder(part, follow=False)
     except OSError:
+        return
+    if descriptor is None:
+        if _is_stale(part, process):
+            shutil.rmtree(part, ignore_errors=True)
         return
     try:
         try:
@@ -219,13 +196,10 @@ def _remove_if_left(part: Path, process: int) -> None:
 
 
 def _is_stale(part: Path, process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        with suppress(OSError):
-            return time.time() - part.stat().st_mtime > STALE_SECONDS
-    except OSError:
-        pass
+    if process_lives(process):
+        return False
+    with suppress(OSError):
+        return time.time() - part.stat().st_mtime > STALE_SECONDS
     return False
 
 
@@ -268,11 +242,3 @@ def _end(number: int, frame: FrameType | None) -> None:
             left.unlink(missing_ok=True)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ppdm_dask.arrays import sum_rounding
 from ppdm_dask.designs.matching import bound_to, covering
+from ppdm_dask.distributions import chi2_tail
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.inversion import invert
 from ppdm_dask.inference.tables import check_table, solve_blocks
@@ -91,9 +92,7 @@ def _result(
     table: ContingencyTable,
     design: Design,
 ) -> Association:
-    from scipy.stats import chi2
-
-    p_value = float(chi2.sf(statistic, freedom)) if freedom else 1.0
+    p_value = float(chi2_tail(statistic, freedom)) if freedom else 1.0
     return Association(statistic, freedom, p_value, method, *_cramers_v(estimate, table, design))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ppdm_dask.arrays import Floats
+from ppdm_dask.distributions import f_tail
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.uncertainty import Estimand, quantile_of, standard_error_of
 from ppdm_dask.shown import given, listed
@@ -243,8 +244,6 @@ def _test(joint: Joint, shares: Floats, covariance: Floats) -> GroupTest:
     Its law is that of a sum of chi-squares times the eigenvalues of M V, M the weights of the
     quadratic form and V the covariance; mean and variance of it give the degrees of freedom.
     """
-    from scipy.stats import f as F
-
     there = np.flatnonzero(np.isfinite(shares).all(axis=1))
     if len(there) < 2:
         return _untested("fewer than two groups have an estimated share above 0")
@@ -265,5 +264,5 @@ def _test(joint: Joint, shares: Floats, covariance: Floats) -> GroupTest:
     numerator = mean**2 / square
     statistic = float(((L @ shares.ravel()) ** 2).sum()) / mean
     denominator = numerator * joint.freedom
-    p = float(F.sf(statistic, numerator, denominator))
+    p = float(f_tail(statistic, numerator, denominator))
     return GroupTest(statistic, (numerator, denominator), p)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ppdm_dask.arrays import Floats
+from ppdm_dask.distributions import binomial_cdf, binomial_tail, chi2_tail, normal_tail, t_tail
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference.maximum import MAX_DENSE, maximum, whole_mixture
 from ppdm_dask.inference.tables import along_blocks, check_table
@@ -89,8 +90,6 @@ def fit_of_table(table: ContingencyTable, design: Design) -> Fit:
     table : ContingencyTable
     design : Design
     """
-    from scipy.stats import chi2
-
     table = check_table(table, design)
     names, shape, n = table.attributes, table.codebook.shape, table.n
     square = table.sizes == shape
@@ -108,7 +107,7 @@ def fit_of_table(table: ContingencyTable, design: Design) -> Fit:
             statistic = max(2 * math.fsum(observed[seen] * np.log(ratio)), 0.0)
             zeros = int((best <= BOUNDARY).sum())
             freedom = int(possible.sum()) - best.size + zeros
-            p = float(chi2.sf(statistic, freedom)) if freedom > 0 else 1.0
+            p = float(chi2_tail(statistic, freedom)) if freedom > 0 else 1.0
             return Fit(p, statistic, max(freedom, 0), "likelihood ratio")
     return _by_tails(table, design)
 
@@ -125,12 +124,10 @@ def _best(table: ContingencyTable, design: Design) -> Floats | None:
 
 
 def _by_tails(table: ContingencyTable, design: Design) -> Fit:
-    from scipy.stats import binom
-
     low, high = _chances(table, design)
     counts, n = table.counts.ravel(), table.n
-    below = binom.cdf(counts, n, np.clip(low, 0, 1))
-    above = binom.sf(counts - 1, n, np.clip(high, 0, 1))
+    below = binomial_cdf(counts, n, np.clip(low, 0, 1))
+    above = binomial_tail(counts - 1, n, np.clip(high, 0, 1))
     p = min(float(np.minimum(below, above).min()) * 2 * counts.size, 1.0)
     return Fit(p, method="binomial tails")
 
@@ -185,8 +182,6 @@ def fit_of_sums(
         Variances of the estimates. Those of ratios hold the error of a disguised condition, which
         the moments of an event that is not disguised know nothing of; the larger one is taken.
     """
-    from scipy.stats import norm, t
-
     if inside is None or outside is None:
         return Fit(math.nan, reason="the variance of weights at 0 and 1 is not known")
     beyond = np.maximum(np.maximum(-value, value - 1), 0)
@@ -200,7 +195,7 @@ def fit_of_sums(
         known = np.nan if variance is None else variance
         error = np.asarray(np.sqrt(np.fmax(spread / size, known)))
         z = float((beyond[out] / error[out]).max())
-    tail = float(norm.sf(z) if freedom is None else t.sf(z, max(freedom, 1)))
+    tail = float(normal_tail(z) if freedom is None else t_tail(z, max(freedom, 1)))
     return Fit(min(tail * value.size, 1.0), z, 0, "standard errors")
 
 

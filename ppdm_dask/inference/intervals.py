@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs.matching import bound_to
+from ppdm_dask.distributions import binomial_cdf, binomial_tail, logistic, x_log1p_y, x_log_y
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.likelihood import mle
 from ppdm_dask.inference.maximum import MAX_DENSE, channel, log_likelihood, maximise
@@ -83,8 +84,6 @@ def _largest(yes: int, n: int, a: float, b: float, alpha: float) -> float:
     two neighbouring sigma the tail is one minus the probability of a range of counts, which rises
     and then falls with s: the tail is largest at an end.  So ends and one root are all there is.
     """
-    from scipy.special import bdtr, bdtrc
-
     best = min(max(yes / n, a), b)
     if yes == n or best >= b:
         return b
@@ -92,7 +91,8 @@ def _largest(yes: int, n: int, a: float, b: float, alpha: float) -> float:
     def tail(share: Floats, first: npt.NDArray[np.int64]) -> Floats:
         """Probability of counts up to the observed one, and from `first` on."""
         return np.asarray(
-            bdtr(yes, n, share) + np.where(first > n, 0.0, bdtrc(first - 1, n, share))
+            binomial_cdf(yes, n, share)
+            + np.where(first > n, 0.0, binomial_tail(first - 1, n, share))
         )
 
     far = _unlikely(yes, n, best, a, b, alpha / 2)
@@ -143,17 +143,15 @@ def _unlikely(yes: int, n: int, best: float, a: float, b: float, ratio: float) -
 
 def _sigma(x: npt.NDArray[np.int64], yes: int, n: int, a: float, b: float) -> Floats:
     """Shares up to which counts x above the observed one have no greater ratio than it has."""
-    from scipy.special import expit, xlog1py, xlogy
-
     here, there = min(max(yes / n, a), b), np.clip(x / n, a, b)
     if 0 < here < 1:
         # Differences of h by what the shares differ: h itself is large and would lose digits.
         change = there - here
-        rise = xlog1py(x, change / here) + xlog1py(n - x, -change / (1 - here))
+        rise = x_log1p_y(x, change / here) + x_log1p_y(n - x, -change / (1 - here))
         slope = rise / (x - yes) + math.log(here / (1 - here))
     else:
-        slope = (xlogy(x, there) + xlog1py(n - x, -there)) / (x - yes)
-    return np.asarray(expit(slope))
+        slope = (x_log_y(x, there) + x_log1p_y(n - x, -there)) / (x - yes)
+    return np.asarray(logistic(slope))
 
 
 def _count_at(share: float, yes: int, n: int, a: float, b: float) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records
+from ppdm_dask.distributions import chi2_tail, x_log1p_y, x_log_y
 from ppdm_dask.errors import InputError
 from ppdm_dask.inference.uncertainty import normal_quantile
 from ppdm_dask.ranges import real, whole
@@ -188,16 +189,13 @@ def _counted(sample: Any, label: str | None) -> tuple[int, int]:
 
 
 def _log_likelihood(yes: Floats, n: Floats, share: Floats) -> float:
-    from scipy.special import xlog1py, xlogy
-
     share = np.clip(share, 0, 1)
-    return float((xlogy(yes, share) + xlog1py(n - yes, -share)).sum())
+    return float((x_log_y(yes, share) + x_log1p_y(n - yes, -share)).sum())
 
 
 def _crosswise(
     counts: tuple[tuple[int, int], tuple[int, int]], yes: Floats, n: Floats, p: float
 ) -> NonCompliance:
-    from scipy.stats import chi2
 
     total = n.sum()
     same = (yes[0] + n[1] - yes[1]) / total
@@ -213,7 +211,7 @@ def _crosswise(
         np.array([[variance]]),
         np.array([inside]),
         statistic,
-        float(chi2.sf(statistic, 1)),
+        float(chi2_tail(statistic, 1)),
         "chi-square, 1 degree of freedom",
         counts,
     )
@@ -227,8 +225,6 @@ def _forced(
     P: Floats,
 ) -> NonCompliance:
     """P(yes) = pi + beta P of two samples, pi those who say "yes" themselves."""
-    from scipy.stats import chi2
-
     share = yes / n
     noise = np.diag(share * (1 - share) / np.maximum(n - 1, 1))
     gap = P[0] - P[1]
@@ -241,7 +237,7 @@ def _forced(
     statistic = max(2 * (top - null), 0.0)
     # Rounding of sums of thousands of logarithms is no evidence.
     statistic = statistic if statistic > 1e-9 else 0.0
-    p_value = 0.5 * float(chi2.sf(statistic, 1)) if statistic else 1.0
+    p_value = 0.5 * float(chi2_tail(statistic, 1)) if statistic else 1.0
     covariance = L @ noise @ L.T
     if model == "lie-detector":
         trait = 1 - values[1]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ppdm_dask.arrays import Bools, Floats
+from ppdm_dask.distributions import normal_cdf, normal_point, t_cdf, t_point
 from ppdm_dask.errors import InputError
 from ppdm_dask.ranges import real
 from ppdm_dask.shown import given
@@ -50,9 +51,7 @@ def check_estimand(estimand: str) -> None:
 def normal_quantile(level: float) -> float:
     """Half width of a two-sided normal interval of a level in (0, 1), in standard errors."""
     level = real("level", level, 0, 1, open_ends=True)
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2))
+    return normal_point(0.5 + level / 2)
 
 
 IntervalMethod = Literal["score", "wald"]
@@ -72,9 +71,7 @@ def quantile_of(level: float, freedom: float | None) -> float:
     half = normal_quantile(level)
     if freedom is None:
         return half
-    from scipy.stats import t
-
-    return float(t.ppf(0.5 + level / 2, max(freedom, 1.0)))
+    return t_point(0.5 + level / 2, max(freedom, 1.0))
 
 
 def score_interval(
@@ -185,12 +182,10 @@ def _searched(
     freedom: float | None,
 ) -> Floats:
     """End between the nearest possible proportion and an edge, by halving."""
-    from scipy.special import ndtr, stdtr
-
     nearest = np.clip(value, 0, 1)
 
     def law(u: Floats) -> Floats:
-        return np.asarray(ndtr(u) if freedom is None else stdtr(max(freedom, 1.0), u))
+        return np.asarray(normal_cdf(u) if freedom is None else t_cdf(u, max(freedom, 1.0)))
 
     def accepted(p: Floats) -> Bools:
         s = np.sqrt(np.maximum(A + B * p + C * p * p, 1e-300))

@@ -12,12 +12,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 SCORE_TIE = 1e-9
 """Log scores of naive Bayes closer than this tie, and the class that comes first wins."""
@@ -34,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @cache
 def _cache_dir(elsewhere: str) -> str:
-    """A folder for the machine code of exactly these sources; '' if none is writable.
+    """A folder for the machine code of exactly these sources and numba; '' if none is writable.
 
     Where the package is read-only it is below `elsewhere`, if that names a folder, else below the
     user's folder for caches.
@@ -43,6 +48,8 @@ def _cache_dir(elsewhere: str) -> str:
     digest = hashlib.sha256()
     for source in sorted(here.glob("*.py")):
         digest.update(source.read_bytes())
+    # numba throws away what another release of it has left, and two would do so by turns.
+    digest.update(metadata.version("numba").encode())
     name = f"kernels-{digest.hexdigest()[:12]}"
     for parent in [here / "__pycache__", *([Path(elsewhere)] if elsewhere else _user_cache())]:
         folder = parent / name
@@ -96,11 +103,49 @@ def _is_there() -> None:
     """Stand in for what would raise ImportError: SciPy is installed with this package."""
 
 
+@cache
+def has_numba() -> bool:
+    """Whether kernels are compiled here."""
+    try:
+        return importlib.util.find_spec("numba") is not None
+    except ModuleNotFoundError:  # what hides modules may say so at once
+        return False
+
+
+@cache
+def _say_that_it_is_slow() -> None:
+    print(
+        "ppdm: numba is not installed, and plain NumPy takes its place, 20 to 100 times slower "
+        '(a million answers in 0.2 s); pip install "ppdm-dask[fast]"',
+        file=sys.stderr,
+    )
+
+
+def _plain(function: F) -> F:
+    """The plain twin of a kernel where it has one with the same arguments, else the loop itself."""
+    wanted = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        _say_that_it_is_slow()
+        twin = function.__globals__.get(f"{function.__name__}_plain", function)
+        if list(inspect.signature(twin).parameters) != wanted:
+            twin = function
+        # As in compiled code: words wrap, and a division by 0 is infinite.
+        with np.errstate(all="ignore"):
+            return twin(*arguments)
+
+    return cast(F, run)
+
+
 def kernel(function: F) -> F:
     """Compile with numba in nopython mode, cached on disk, without the interpreter's lock.
 
-    Where no folder can be written, nothing is cached, and a line on standard error says so once.
+    Where no folder can be written, nothing is cached, and a line on standard error says so once;
+    likewise where numba is not installed and plain twins serve.
     """
+    if not has_numba():
+        return _plain(function)
     numba = _numba()
     config: Any = numba.config
     before = config.CACHE_DIR

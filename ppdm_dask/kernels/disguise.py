@@ -81,8 +81,10 @@ def draw_reports_plain(
     out: npt.NDArray[np.int64],
 ) -> None:
     """Plain statement of :func:`draw_reports`."""
-    for i, (x, word) in enumerate(zip(true, words, strict=True)):
-        out[i] = min(int(np.searchsorted(cuts[x], word >> np.uint64(2), "right")), int(last[x]))
+    for x in np.unique(true):
+        rows = true == x
+        found = np.searchsorted(cuts[x], words[rows] >> np.uint64(2), "right")
+        out[rows] = np.minimum(found, last[x])
 
 
 @kernel
@@ -111,9 +113,8 @@ def keep_or_draw_plain(
     codes: Codes, plane: Words, start: int, words: Words, cuts: Words, last: int, out: Codes
 ) -> None:
     """Plain statement of :func:`keep_or_draw`."""
-    for i, (code, word) in enumerate(zip(codes, words, strict=True)):
-        kept = int(plane[(start + i) // 64]) >> (start + i) % 64 & 1
-        out[i] = code if kept else min(int(np.searchsorted(cuts, word >> 2, "right")), last)
+    other = np.minimum(np.searchsorted(cuts, words >> np.uint64(2), "right"), last)
+    out[:] = np.where(_bits(plane, start, codes.size), codes, other)
 
 
 @kernel
@@ -138,10 +139,13 @@ def keep_or_step_plain(
     codes: Codes, plane: Words, start: int, words: Words, n: int, out: Codes
 ) -> None:
     """Plain statement of :func:`keep_or_step`."""
-    for i, (code, word) in enumerate(zip(codes, words, strict=True)):
-        kept = int(plane[(start + i) // 64]) >> (start + i) % 64 & 1
-        step = 1 + (int(word) * (n - 1) >> 64)
-        out[i] = code if kept else (int(code) + step) % n
+    steps = np.array([1 + (word * (n - 1) >> 64) for word in words.tolist()], np.int64)
+    out[:] = np.where(_bits(plane, start, codes.size), codes, (codes + steps) % n)
+
+
+def _bits(plane: Words, start: int, n: int) -> npt.NDArray[np.bool_]:
+    bits = np.unpackbits(plane.astype("<u8", copy=False).view(np.uint8), bitorder="little")
+    return bits[start : start + n].view(np.bool_)
 
 
 @kernel
@@ -167,6 +171,6 @@ def sum_by_code_plain(
     codes: Codes, words: Words, sums: Words, counts: npt.NDArray[np.int64]
 ) -> None:
     """Plain statement of :func:`sum_by_code`."""
-    for code, word in zip(codes, words, strict=True):
-        sums[code + 1] = (int(sums[code + 1]) + int(word)) % 2**64
-        counts[code + 1] += 1
+    places = codes.astype(np.int64) + 1
+    np.add.at(sums, places, words)  # which wraps as unsigned words do
+    np.add.at(counts, places, 1)

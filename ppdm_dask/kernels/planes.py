@@ -10,29 +10,33 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.extending import intrinsic
 
 from ppdm_dask.arrays import Words
-from ppdm_dask.kernels import kernel
+from ppdm_dask.kernels import has_numba, kernel
 from ppdm_dask.kernels.draws import sfc64_fill, sfc64_start
 
 __all__ = ["bernoulli_plane", "bernoulli_plane_plain", "draw_bernoulli", "pack_plane", "popcount"]
 
 
-@intrinsic
-def _popcount(typingctx: Any, word: Any) -> Any:
+def _counted_by_the_processor() -> Callable[[Any], Any]:
     """Number of ones of an unsigned 64-bit word, as an unsigned 64-bit integer."""
-    signature = types.uint64(types.uint64)
+    from numba import types
+    from numba.extending import intrinsic
 
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
+    @intrinsic
+    def count(typingctx: Any, word: Any) -> Any:
+        signature = types.uint64(types.uint64)
 
-    return signature, build
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return signature, build
+
+    # Typed as compiled code calls it: numba passes the typing context by itself.
+    return cast(Callable[[Any], Any], count)
 
 
-# Typed as compiled code calls it: numba passes the typing context by itself.
-popcount = cast(Callable[[Any], Any], _popcount)
+popcount = _counted_by_the_processor() if has_numba() else np.bitwise_count
 
 
 def pack_plane(bits: npt.NDArray[Any]) -> Words:

@@ -11,7 +11,7 @@ from typing import Any
 from ppdm_dask.drawing.texts import interval_text, number_text
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.inference.result import Interval
-from ppdm_dask.report.pages import render
+from ppdm_dask.report.rendering import render
 from ppdm_dask.survey.estimate import Answer
 
 __all__ = ["write_answers_page"]

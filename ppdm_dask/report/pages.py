@@ -12,7 +12,6 @@ import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +31,12 @@ from ppdm_dask.experiments.folder import StoredRun, read_run
 from ppdm_dask.experiments.kinds import AnyRecipe, kind_of, kind_of_result, load_recipe
 from ppdm_dask.files.documents import NUMBER, Form, misfit, read_sealed
 from ppdm_dask.files.writing import write_text
+from ppdm_dask.report.rendering import render
 from ppdm_dask.resources import errata_path
 from ppdm_dask.shown import cut
 
 if TYPE_CHECKING:
     import xarray as xr
-    from jinja2 import Environment
     from rich.console import RenderableType
     from rich.table import Table
 
@@ -403,31 +402,3 @@ def _counts(views: list[dict[str, Any]]) -> list[tuple[str, int]]:
     statuses = {claim["id"]: claim["status"] for view in views for claim in view["claims"]}
     counts = Counter(statuses.values())
     return [(status, counts[status]) for status in STATUSES if counts[status]]
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    made = Environment(
-        loader=PackageLoader("ppdm_dask.report"),
-        autoescape=True,
-        undefined=StrictUndefined,  # a misspelt name is an error and no empty text
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    made.filters["figure"] = _figure
-    return made
-
-
-def _figure(value: object) -> str:
-    """A number of a drift as text."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "none" if value is None else str(value)
-
-
-def render(template: str, **context: Any) -> str:
-    """A page from a template of this room; values are escaped."""
-    return _environment().get_template(template).render(**context)

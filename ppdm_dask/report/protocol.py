@@ -9,7 +9,7 @@ from pathlib import Path
 from ppdm_dask.designs import Design, write_design
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import write_text
-from ppdm_dask.report.pages import render
+from ppdm_dask.report.rendering import render
 from ppdm_dask.survey.plan import Plan, PlannedDesign
 
 __all__ = ["write_protocol"]

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.writing import replacing
+from ppdm_dask.system import NOT_WAITING
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -102,7 +103,7 @@ def read_checkpoint(path: Path, most: int) -> tuple[dict[str, Any], dict[str, np
     require_file(path)
     try:
         # A pipe that took the file's place meanwhile must not be waited for.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | NOT_WAITING), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             start = file.read(len(MAGIC))
             if start.startswith(EARLIER):

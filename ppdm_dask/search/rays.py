@@ -36,9 +36,28 @@ def thinned(A: Floats, weights: Floats) -> Floats:
     scale = np.abs(A).max(axis=1, keepdims=True)
     A = A / np.where(scale > 0, scale, 1.0)  # two categories may share no ray
     # An active-set method ends at a vertex, which has no more rays than rows.
-    thin, _ = nnls(A, A @ weights, maxiter=50 * len(weights))
+    try:
+        thin, _ = nnls(A, A @ weights, maxiter=50 * len(weights))
+    except RuntimeError:  # older versions of SciPy may go round in circles
+        thin = _fewer(A, weights)
     result: Floats = thin
     return result
+
+
+def _fewer(A: Floats, weights: Floats) -> Floats:
+    """As :func:`thinned`, by Caratheodory: along what changes no sum, until a weight is 0."""
+    weights, rows = np.array(weights, dtype=float), len(A)
+    while len(there := np.flatnonzero(weights > 0)) > rows:
+        some = there[: rows + 1]
+        # One column more than rows: the last direction is one that A does not see.
+        direction = np.linalg.svd(A[:, some])[2][-1]
+        if not (direction > 0).any():
+            direction = -direction
+        falling = direction > 0
+        steps = weights[some][falling] / direction[falling]
+        weights[some] = np.maximum(weights[some] - steps.min() * direction, 0.0)
+        weights[some[falling][steps.argmin()]] = 0.0
+    return weights
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,10 @@ import numpy as np
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.files.columns import coded
 from ppdm_dask.files.regular import read_bounded
-from ppdm_dask.files.writing import lock, replacing
+from ppdm_dask.files.writing import replacing
 from ppdm_dask.randomness import KeyedStream
 from ppdm_dask.shown import quoted
+from ppdm_dask.system import lock, open_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -323,7 +324,10 @@ def _checked(key: bytes) -> bytes:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """One writer of the record at a time, where the file system has locks."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = open_folder(folder)
+    if descriptor is None:
+        yield
+        return
     try:
         with suppress(OSError):
             lock(descriptor)

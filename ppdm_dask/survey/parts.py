@@ -24,7 +24,6 @@ from ppdm_dask.files.reader import WILD, expand
 from ppdm_dask.files.regular import ending, read_bounded
 from ppdm_dask.files.writing import (
     PART,
-    lock,
     remove_at_end,
     remove_left_parts,
     stays,
@@ -33,6 +32,7 @@ from ppdm_dask.files.writing import (
 from ppdm_dask.shown import located, shown
 from ppdm_dask.survey.about import PLACE, About
 from ppdm_dask.survey.reports import about_file, beside, parquet_metadata
+from ppdm_dask.system import lock, open_folder
 
 __all__ = [
     "MANIFEST",
@@ -131,9 +131,10 @@ def aside(out: Path, say: Callable[[str], None]) -> Iterator[Path]:
             folder.mkdir(mode=0o700)
         except OSError as error:
             raise RunFolderError(f"{out}: cannot be made: {error.strerror}", out) from None
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        with suppress(OSError):  # no locks here
-            lock(descriptor, shared=True)
+        descriptor = open_folder(folder)
+        if descriptor is not None:
+            with suppress(OSError):  # no locks here
+                lock(descriptor, shared=True)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -18,6 +18,7 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design, design_from_config
+from ppdm_dask.distributions import normal_point
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.files.fields import check_shares
 from ppdm_dask.ranges import real
@@ -568,9 +569,7 @@ def _wanted(
     trait: str | None,
 ) -> tuple[float, float, Floats | None]:
     """z, the width that it is for, and the proportions of the second group."""
-    from scipy.special import ndtri
-
-    z = float(ndtri((1 + level) / 2))
+    z = normal_point((1 + level) / 2)
     if difference is None:
         return z, real("half_width", half_width, 0, 1, open_ends=True), None
     if trait is None:
@@ -583,7 +582,7 @@ def _wanted(
     other = np.empty(2)
     other[at] = p[at] + d
     other[1 - at] = 1 - other[at]
-    return z + float(ndtri(power)), d, other
+    return z + normal_point(power), d, other
 
 
 def _best(

@@ -21,6 +21,7 @@ import numpy as np
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.binning import fit_attribute
 from ppdm_dask.data.codebook import Codebook, table_of
+from ppdm_dask.data.partitioned import native
 from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.files.columns import (
     MissingCodes,
@@ -499,13 +500,12 @@ def propose_for_frame(
     DataError
         As of :func:`propose_codebook`, or if the table cannot be written as Parquet.
     """
-    import narwhals as nw
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    where, table = Path("the table.parquet"), nw.from_native(table_of(frame), pass_through=True)
+    where = Path("the table.parquet")
     try:
-        whole = table.to_arrow() if isinstance(table, nw.DataFrame) else pa.table(table)
+        whole = pa.table(table_of(native(frame)))
         content = pa.BufferOutputStream()
         pq.write_table(whole, content)
     except (pa.ArrowException, TypeError, ValueError) as error:

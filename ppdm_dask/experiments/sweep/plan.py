@@ -38,6 +38,7 @@ from ppdm_dask.experiments.sweep.results import (
 )
 from ppdm_dask.experiments.sweep.trials import Engine, PlainEngine, Results, Setting
 from ppdm_dask.files.fields import show
+from ppdm_dask.kernels import has_numba
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -162,6 +163,8 @@ def _place(recipe: Recipe, point: GridPoint[DataEntry], name: str) -> tuple[str,
 
 def choose_engine(setting: Setting) -> Engine:
     """The fastest engine that serves a cell; the plain one serves all."""
+    if not has_numba():
+        return PlainEngine(setting)
     # Not at the top: numba and the compiled loops, which checking a recipe does without.
     from ppdm_dask.experiments.sweep.engines import BinaryID3, BinaryNaiveBayes
 

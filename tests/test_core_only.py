@@ -1,0 +1,239 @@
+"""The core installation: what it does by itself, and the one line where an extra is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import special, stats
+from shell_page import run_lines, shell_lines
+from small_recipe import CONFIG, TREES, write_recipe
+
+import ppdm_dask as pp
+from ppdm_dask import distributions, kernels
+from ppdm_dask.extras import EXTRAS, MissingExtra, missing
+
+SLOW = "ppdm: numba is not installed, and plain NumPy takes its place, 20 to 100 times slower"
+
+
+@pytest.fixture
+def core(root: Path) -> dict[str, str]:
+    """Environment whose Pythons find no package that an extra brings."""
+    folders = (root / "tests" / "support" / "core_only", root)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+
+
+def python(where: Path, core: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-W", "error", *arguments)
+    return subprocess.run(
+        command, cwd=where, env=core, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_the_page_on_surveys_runs(
+    root: Path, tmp_path: Path, core: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/survey.md, every line of it; it says what is slow or left out, and nothing else."""
+    monkeypatch.setenv("PYTHONPATH", str(root / "tests" / "support" / "core_only"))
+    lines = shell_lines((root / "docs" / "survey.md").read_text())
+    # What these commands say aside is no failure here; the first one may not say anything.
+    out, folder = run_lines(f"exec 2>said\n{lines}", root, tmp_path)
+    assert len(out) > 100
+    said = (folder / "said").read_text().splitlines()
+    best = 'how far a design is from the best one needs SciPy: pip install "ppdm-dask[search]"'
+    assert said == [f"ppdm: {best}", *[f"{SLOW} (a million answers in 0.2 s); {FAST}"] * 2]
+    for name in ("reports.parquet", "counts.parquet", "within.csv", "parts", "all.parquet"):
+        assert (folder / name).exists()
+
+
+FAST = 'pip install "ppdm-dask[fast]"'
+
+
+def test_both_pages_are_built(root: Path, tmp_path: Path, core: dict[str, str]) -> None:
+    """That of a questionnaire, of the lines of docs/web.md, and that of estimates."""
+    page = (root / "docs" / "web.md").read_text()
+    files = dict(re.findall(r"cat > (\S+) <<'END'\n(.*?)^END$", page, re.DOTALL | re.MULTILINE))
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    both = ("--codebook", "codebook.toml", "--design", "design.toml")
+    questions = ("--questionnaire", "questionnaire.toml", "--out", "page")
+    made = python(tmp_path, core, "-m", "ppdm_dask", "survey", "build", *both, *questions)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert (tmp_path / "page" / "index.html").stat().st_size > 20_000
+    (tmp_path / "a.csv").write_text(
+        "region,used,often\n" + "north,yes,never\nsouth,no,daily\n" * 99
+    )
+    for command in (
+        ("disguise", "a.csv", *both, "--keep-undisguised", "region", "--out", "r.parquet"),
+        ("estimate", "r.parquet", *both, "--over", "used", "--by", "region", "--page", "e.html"),
+    ):
+        done = python(tmp_path, core, "-m", "ppdm_dask", *command)
+        assert done.returncode == 0, done.stderr
+    shown = (tmp_path / "e.html").read_text()
+    assert "north" in shown and "198" in shown
+
+
+def test_reports_are_those_of_compiled_loops(tmp_path: Path, core: dict[str, str]) -> None:
+    """The same simulation, record for record, for designs that keep, step, draw, and make sets."""
+    code = """
+import sys, numpy as np, ppdm_dask as pp
+from ppdm_dask.designs import SubsetSelection, UnrelatedQuestion
+LAW = [.1, .2, .3, .2, .2]
+k, n = 5, 1_500
+book = pp.Codebook((pp.Attribute("a", tuple("abcde")),))
+codes = np.random.default_rng(1).integers(k, size=(n, 1))
+P = np.full((k, k), .1) + .5 * np.eye(k)
+designs = [
+    pp.KaryResponse("a", n=k, epsilon=1.0), pp.RRMatrix("a", P / P.sum(axis=0)),
+    UnrelatedQuestion("a", 0.6, [LAW]), SubsetSelection("a", k, epsilon=1.0),
+]
+for design in designs:
+    reports = design.disguise(pp.Records(codes, book), pp.Stream.from_seed(7))
+    print(np.asarray(reports.codes).tobytes().hex())
+print("numba" in sys.modules)
+"""
+    here = {name: value for name, value in core.items() if name != "PYTHONPATH"}
+    root = core["PYTHONPATH"].rpartition(os.pathsep)[2]
+    compiled = python(tmp_path, {**here, "PYTHONPATH": root}, "-c", code)
+    plain = python(tmp_path, core, "-c", code)
+    assert compiled.returncode == 0 == plain.returncode, compiled.stderr + plain.stderr
+    assert compiled.stderr == "" and plain.stderr.startswith(SLOW)
+    *expected, there = compiled.stdout.split()
+    *found, missed = plain.stdout.split()
+    assert (there, missed) == ("True", "False")
+    assert len(found) == 4 and found == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("run electronic-surveys", 'ppdm run needs scikit-learn: pip install "ppdm-dask[all]"'),
+        ("cluster check local", 'ppdm cluster check needs Dask: pip install "ppdm-dask[dask]"'),
+        (
+            "optimize --prior p.toml --n 100 --delta 0.8 --out f",
+            'ppdm optimize needs DEAP: pip install "ppdm-dask[search]"',
+        ),
+        (
+            "mine id3 r.parquet --codebook b.toml --design d.toml --target a --out m",
+            'ppdm mine id3 needs scikit-learn: pip install "ppdm-dask[mine]"',
+        ),
+    ],
+)
+def test_what_is_missing_is_one_line(
+    tmp_path: Path, core: dict[str, str], command: str, line: str
+) -> None:
+    (tmp_path / "p.toml").write_text("[prior.a]\nx = 0.3\ny = 0.7\n")
+    done = python(tmp_path, core, "-m", "ppdm_dask", *command.split())
+    assert (done.returncode, done.stderr) == (2, f"ppdm: error: {line}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["p.toml"]
+
+
+def test_names_of_python_say_their_extra(tmp_path: Path, core: dict[str, str]) -> None:
+    done = python(tmp_path, core, "-c", "import ppdm_dask as pp\npp.ID3")
+    *_, last = done.stderr.splitlines()
+    assert last.endswith('ppdm_dask.ID3 needs scikit-learn: pip install "ppdm-dask[mine]"')
+    # Whoever tries whether it is there may ask as for any import.
+    assert issubclass(MissingExtra, ImportError)
+    assert missing(ModuleNotFoundError("No module named 'x'", name="x"), "it") is None
+
+
+def test_every_extra_that_is_named_is_declared(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert {extra for _, extra in EXTRAS.values()} | {"all"} <= set(extras)
+    (every,) = extras["all"]
+    others = set(extras) - {"all", "dev", "peers", "test"}
+    assert set(re.findall(r"[a-z]+", every.partition("[")[2])) == others
+
+
+@pytest.fixture
+def no_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributions, "_scipy", lambda _: None)
+
+
+X = np.concatenate([np.linspace(-9, 9, 61), [0.0, np.inf, -np.inf]])
+
+
+@pytest.mark.usefixtures("no_scipy")
+def test_plain_laws_are_scipys() -> None:
+    near = {"rtol": 1e-11, "atol": 1e-300}
+    np.testing.assert_allclose(distributions.normal_cdf(X), special.ndtr(X), **near)
+    np.testing.assert_allclose(distributions.normal_tail(X), stats.norm.sf(X), **near)
+    p = [1e-9, 0.2, 0.5, 0.975, 1 - 1e-9]
+    for freedom in (1, 1.5, 7, 48.3, 5_000):
+        np.testing.assert_allclose(distributions.t_cdf(X, freedom), stats.t.cdf(X, freedom), **near)
+        np.testing.assert_allclose(distributions.t_tail(X, freedom), stats.t.sf(X, freedom), **near)
+        found = [distributions.t_point(each, freedom) for each in p[1:4]]
+        np.testing.assert_allclose(found, stats.t.ppf(p[1:4], freedom), rtol=1e-10, atol=1e-12)
+    found = [distributions.normal_point(each) for each in (0, *p, 1)]
+    np.testing.assert_allclose(found, stats.norm.ppf([0, *p, 1]), **near)
+    x = np.linspace(0, 60, 31)
+    for freedom in (1, 2, 9, 40):
+        found = distributions.chi2_tail(x, freedom)
+        np.testing.assert_allclose(found, stats.chi2.sf(x, freedom), **near)
+        found = distributions.f_tail(x, freedom, 12.5)
+        np.testing.assert_allclose(found, stats.f.sf(x, freedom, 12.5), **near)
+
+
+@pytest.mark.usefixtures("no_scipy")
+def test_plain_binomial_laws_are_sums_of_terms() -> None:
+    from fractions import Fraction
+    from math import comb
+
+    for n in (1, 7, 40):
+        for p in (0.0, 0.03, 0.5, 0.9, 1.0):
+            q = Fraction(p)
+            terms = [comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)]
+            k = np.arange(-1, n + 2)
+            law = [0.0, *map(float, terms), 0.0]
+            below = [float(sum(terms[: i + 1])) for i in range(-1, n + 2)]
+            above = [float(1 - sum(terms[: i + 1])) for i in range(-1, n + 2)]
+            near = {"rtol": 1e-12, "atol": 1e-300}
+            np.testing.assert_allclose(distributions.binomial_law(k, n, p), law, **near)
+            np.testing.assert_allclose(distributions.binomial_cdf(k, n, p), below, **near)
+            np.testing.assert_allclose(distributions.binomial_tail(k, n, p), above, **near)
+
+
+@pytest.mark.usefixtures("no_scipy")
+def test_plain_logarithms_know_zero() -> None:
+    x, y = np.array([0.0, 0.0, 2.0]), np.array([0.0, 1.0, 0.5])
+    np.testing.assert_array_equal(distributions.x_log_y(x, y), special.xlogy(x, y))
+    np.testing.assert_array_equal(distributions.x_log1p_y(x, -y), special.xlog1py(x, -y))
+    np.testing.assert_allclose(distributions.logistic(X * 70), special.expit(X * 70), rtol=1e-15)
+
+
+def test_a_sweep_without_compiled_engines_has_its_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts are equal; sums of fractions are, up to rounding."""
+    for config in (CONFIG, TREES):
+        recipe = write_recipe(tmp_path / "small.toml", config)
+        fast = pp.run(recipe, repeats=1, out=tmp_path / "fast").dataset
+        with monkeypatch.context() as patch:
+            patch.setattr("ppdm_dask.experiments.sweep.plan.has_numba", lambda: False)
+            plain = pp.run(recipe, repeats=1, out=tmp_path / "plain").dataset
+        for name in ("correct", "correct_disguised", "floored"):
+            np.testing.assert_array_equal(plain[name], fast[name])
+        np.testing.assert_allclose(
+            plain["accuracy_disguised"], fast["accuracy_disguised"], atol=1e-12
+        )
+
+
+def test_a_loop_without_a_twin_is_run_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    kernels._say_that_it_is_slow.cache_clear()
+
+    def double(words: np.ndarray) -> None:
+        for i in range(len(words)):
+            words[i] *= np.uint64(2)
+
+    words = np.array([1 << 63, 3], np.uint64)
+    kernels._plain(double)(words)
+    kernels._plain(double)(words)
+    assert words.tolist() == [0, 12]
+    assert capsys.readouterr().err.count(SLOW) == 1
