@@ -20,7 +20,7 @@ SHAPES = [(2, 2), (2, 3), (3, 3), (2, 2, 2)]
 
 def law(table):
     table = np.asarray(table)
-    names = "abc"[: table.ndim]
+    names = "abcd"[: table.ndim]
     return xr.DataArray(
         table, {n: [f"{n}{i}" for i in range(k)] for n, k in zip(names, table.shape, strict=True)}
     )
@@ -283,6 +283,28 @@ PRIOR = law([[0.4, 0.1], [0.2, 0.3]])
         (PRIOR, {"epsilon": 1.0, "aim": [[1, 0]]}, r"aim: shape \(1, 2\); a matrix of numbers"),
         (PRIOR, {"like": [RRMatrix("a", np.eye(2))]}, "like: no design for 'b'"),
         (PRIOR, {"like": [RRMatrix("c", np.eye(2))]}, "like: got a design of"),
+        (PRIOR, {"like": RRMatrix("a", np.eye(2))}, "like: a list of designs"),
+        (
+            PRIOR,
+            {"like": [RRMatrix("a", np.full((2, 2), 0.5)), RRMatrix("b", np.eye(2))]},
+            "like: reports of the design of 'a' do not tell",
+        ),
+        (PRIOR, {"epsilon": 1.0, "aim": [["x"] * 4]}, "aim: a table of real numbers is needed"),
+        (PRIOR, {"epsilon": 1.0, "aim": [[1, 2], [1]]}, "aim: a table of real numbers is needed"),
+        (PRIOR, {"epsilon": 1.0, "aim": [[1] * 4]}, "aim: every row is constant"),
+        (
+            xr.DataArray([["x"] * 2] * 2, PRIOR.coords),
+            {"epsilon": 1.0},
+            "prior: a table of real numbers is needed",
+        ),
+        (PRIOR + 0j, {"epsilon": 1.0}, "prior: a table of real numbers is needed"),
+        (law([[0.4, 0.6]]), {"epsilon": 1.0}, "prior: 'a' has 1 categories; 2 or more"),
+        (
+            pd.concat([PRIOR.to_series() / 2, PRIOR.to_series() / 2]),
+            {"epsilon": 1.0},
+            "prior: a cell is there more than once",
+        ),
+        (law(np.full((30, 30), 1 / 900)), {"epsilon": 1.0}, "prior: has 900 joint categories"),
     ],
 )
 def test_bad_input_is_one_line(prior, stated, message):
@@ -295,5 +317,54 @@ def test_more_cells_than_can_be_solved_are_refused():
     prior = correlated((4, 5), 1)
     with pytest.raises(InputError, match=r"has 20 joint categories.*up to 18"):
         pp.joint_design(prior, privacy=dict.fromkeys(prior.dims, 0.1))
-    with pytest.raises(InputError, match=r"has 140 pairs of joint categories.*up to 64"):
+    with pytest.raises(InputError, match=r"has 140 pairs of .*equal epsilons.*up to 64"):
         pp.joint_design(prior, epsilon=dict.fromkeys(prior.dims, 1.0))
+    with pytest.raises(InputError, match=r"has 64 pairs.*different epsilons.*up to 60"):
+        pp.joint_design(
+            correlated((2, 2, 2, 2), 1), epsilon=dict(zip("abcd", (1, 0.9, 0.7, 0.4), strict=True))
+        )
+
+
+@pytest.mark.parametrize(
+    "epsilons", [(10.0, 0.05), (0.5, 10.0), (4.0, 10.0), (30.0, 0.001), (30.0, 30.0)]
+)
+def test_large_and_small_epsilons_of_attributes_are_kept(epsilons):
+    """Their ratios are of any size; of independent attributes the limits are attained."""
+    first, second = np.array([0.55, 0.45]), np.array([0.2, 0.5, 0.3])
+    prior = law(np.outer(first, second))
+    found = pp.joint_design(prior, epsilon=dict(zip("ab", epsilons, strict=True)))
+    cone = EpsilonEach((2, 3), epsilons)
+    assert breach(cone, found.design.matrix(), prior.to_numpy().ravel()) < 1e-9
+    limit = own_limits(prior, [Epsilon(each) for each in epsilons])
+    assert found.noise == pytest.approx(limit, rel=1e-6)
+
+
+def test_rays_of_epsilons_connect_all_cells():
+    """Of every ray the pairs whose ratio is a bound connect the table, and no other has more."""
+    shape, epsilons = (2, 3), (0.5, 10.0)
+    cone = EpsilonEach(shape, epsilons)
+    prior = np.full(6, 1 / 6)
+    rows = cone.rows(prior)
+    assert cone.excess(rows, prior).max() < 1e-9
+    bounds = np.where(np.indices((6, 6))[0] // 3 != np.indices((6, 6))[1] // 3, *epsilons)
+    near = [[(i // 3 == j // 3) != (i % 3 == j % 3) for j in range(6)] for i in range(6)]
+    for row in np.log(rows):
+        tight = (np.abs(np.abs(row[:, None] - row) - bounds) < 1e-9) & near
+        assert (np.linalg.matrix_power(tight + np.eye(6), 6) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("table", "stated"),
+    [
+        ([[0.147767, 2e-6], [2e-6, 0.852229]], {"max_posterior": 0.8537}),
+        ([[0.49, 2e-6], [2e-6, 0.509996]], {"max_posterior": {"a": 0.511, "b": 0.6}}),
+    ],
+)
+def test_rare_cells_at_nearly_no_information(table, stated):
+    prior = law(table)
+    found = pp.joint_design(prior, **stated)
+    assert found.gap < 1e-4
+    P, p = found.design.matrix(), prior.to_numpy().ravel()
+    each = stated["max_posterior"]
+    cone = Posterior(each) if isinstance(each, float) else GuessEach((2, 2), tuple(each.values()))
+    assert breach(cone, P, p) < 1e-9

@@ -58,6 +58,8 @@ def test_the_command_writes_what_the_function_finds(prior, tmp_path, capsys, opt
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--epsilon", "0"], "--epsilon: got 0"),
+        (["--epsilon", "1", "--delta", "0.9"], "--epsilon: give it, or --delta"),
         (["--epsilon", "50", "--each"], "--epsilon: smokes: got 50"),
         (["--delta", "0.3"], "--delta: got 0.3; a number above"),
         (["--choose", "privacy=0.6", "--each"], "--choose: privacy: smokes: got 0.6"),

@@ -30,7 +30,7 @@ def optimize_joint(
     names = [str(name) for name in prior.dims]
     stated: dict[str, Any] = {
         "epsilon": epsilon,
-        "max_posterior": None if delta == 1 and (epsilon or privacy) else delta,
+        "max_posterior": None if delta == 1 and (epsilon, privacy) != (None, None) else delta,
         "privacy": privacy,
     }
     if each:
@@ -78,6 +78,8 @@ def _renamed(error: InputError, file: Path) -> InputError:
     if option:
         attribute = key.partition("[")[2].rstrip("]")
         return InputError(f"{option}: {attribute + ': ' if attribute else ''}{what}", error.subject)
+    if key.startswith("epsilon, "):
+        return InputError("--epsilon: give it, or --delta and --choose privacy=X", error.subject)
     if key == "prior":
         return InputError(f"{file}: {key}: {what}", error.subject)
     return error

@@ -11,6 +11,7 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats, Words
 from ppdm_dask.errors import InputError
+from ppdm_dask.kernels.facets import adjacent
 
 __all__ = ["MOST_FACETS", "extremal_rays"]
 
@@ -19,9 +20,6 @@ MOST_FACETS = 64
 
 TIGHT = 1e-9
 """Largest value of an inequality, of a ray of largest entry 1, that counts as 0."""
-
-AT_ONCE = 2_000
-"""Pairs of rays that are compared with all others at once."""
 
 
 def extremal_rays(facets: Floats) -> Floats:
@@ -64,15 +62,17 @@ def extremal_rays(facets: Floats) -> Floats:
 
 
 def _independent(facets: Floats) -> list[int]:
-    """The first rows that span all of them."""
+    """Rows that span all of them, each as far from those before as any is."""
+    left = facets / np.maximum(np.linalg.norm(facets, axis=1, keepdims=True), TIGHT)
     chosen: list[int] = []
-    basis = np.zeros((0, facets.shape[1]))
-    for i, row in enumerate(facets):
-        left = row - (row @ basis.T) @ basis
-        size = float(np.linalg.norm(left))
-        if size > TIGHT * float(np.linalg.norm(row)):
-            chosen.append(i)
-            basis = np.vstack([basis, left / size])
+    while len(chosen) < facets.shape[1]:
+        size = np.linalg.norm(left, axis=1)
+        i = int(size.argmax())
+        if size[i] <= TIGHT:
+            break
+        chosen.append(i)
+        axis = left[i] / size[i]
+        left = left - np.outer(left @ axis, axis)
     return chosen
 
 
@@ -83,17 +83,14 @@ def _cut(
     inside, outside = np.flatnonzero(values > TIGHT), np.flatnonzero(values < -TIGHT)
     tight = np.where(np.abs(values) <= TIGHT, tight | bit, tight)
     kept = values >= -TIGHT
-    new, new_tight = [rays[kept]], [tight[kept]]
-    for ray in inside:
-        common = tight[ray] & tight[outside]
-        for some in np.split(
-            near := np.flatnonzero(np.bitwise_count(common) >= dim - 2),
-            range(AT_ONCE, len(near), AT_ONCE),
-        ):
-            here = common[some, None]
-            adjacent = some[((tight & here) == here).sum(axis=1) == 2]
-            ends = outside[adjacent]
-            between = values[ray] * rays[ends] - values[ends, None] * rays[ray]
-            new.append(between / np.abs(between).max(axis=1, keepdims=True))
-            new_tight.append(common[adjacent] | bit)
-    return np.concatenate(new), np.concatenate(new_tight)
+    pairs = np.empty((len(inside) + len(outside), 2), dtype=np.int64)
+    # A walk without room enough tells how much is needed.
+    while (several := adjacent(tight, inside, outside, dim - 2, pairs)) > len(pairs):
+        pairs = np.empty((several, 2), dtype=np.int64)
+    i, j = pairs[:several].T
+    between = values[i, None] * rays[j] - values[j, None] * rays[i]
+    between /= np.abs(between).max(axis=1, keepdims=True)
+    return (
+        np.concatenate([rays[kept], between]),
+        np.concatenate([tight[kept], (tight[i] & tight[j]) | bit]),
+    )

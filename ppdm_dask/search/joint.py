@@ -27,7 +27,7 @@ from ppdm_dask.ranges import real, whole
 from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, Guess, Posterior
 from ppdm_dask.search.joint_cones import MOST_CELLS, EpsilonEach, GuessEach, margins_of
 from ppdm_dask.search.joint_law import Aim, JointLaw, joint_law
-from ppdm_dask.search.optimum import noise_of, optimum
+from ppdm_dask.search.optimum import MOST_WALKED, noise_of, optimum
 from ppdm_dask.search.robust import arranged_design
 from ppdm_dask.shown import quoted
 
@@ -123,7 +123,7 @@ def joint_design(
     InputError
         One line: parameter, value, and what would be right.  An epsilon or a posterior of the
         record is known for up to 22 cells, guesses of attributes for up to 18, an epsilon for each
-        attribute for up to 64 pairs of cells that differ in one.
+        attribute for up to 64 pairs of cells that differ in one, different epsilons for up to 60.
 
     Examples
     --------
@@ -149,6 +149,12 @@ def joint_design(
     else:
         cone = _cone(law, epsilon, max_posterior, privacy)
         if isinstance(cone, Epsilon):
+            if law.cells.size > MOST_WALKED:
+                raise InputError(
+                    f"prior: has {law.cells.size} joint categories; an epsilon of the record is "
+                    f"computed for up to {MOST_WALKED}",
+                    prior,
+                )
             epsilons, alone = _shared(law, L, cone.epsilon)
         elif isinstance(cone, EpsilonEach):
             alone = _noise_alone(law, L, cone.epsilons)
@@ -224,9 +230,11 @@ def _kron(matrices: Sequence[Floats]) -> Floats:
     return found
 
 
-def _product(law: JointLaw, like: Sequence[Design]) -> Floats:
+def _product(law: JointLaw, like: Any) -> Floats:
     """P of reports on each attribute by its own design, categories in the prior's order."""
     by_name = {}
+    if not isinstance(like, Sequence) or not all(isinstance(each, Design) for each in like):
+        raise InputError("like: a list of designs, one for each attribute, is needed", like)
     for design in like:
         if len(design.attributes) != 1 or design.attributes[0] not in law.attributes:
             raise InputError(
@@ -244,6 +252,12 @@ def _product(law: JointLaw, like: Sequence[Design]) -> Floats:
             raise InputError(
                 f"like: the design of {attribute!r} has {P.shape[1]} categories; the prior's are "
                 f"{len(own)}",
+                by_name[attribute],
+            )
+        if np.linalg.matrix_rank(P) < len(own):
+            raise InputError(
+                f"like: reports of the design of {attribute!r} do not tell its categories apart; "
+                "one whose matrix has full rank is needed",
                 by_name[attribute],
             )
         matrices.append(P)

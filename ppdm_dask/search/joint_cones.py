@@ -26,6 +26,14 @@ MOST_CELLS = 18
 """Cells of the joint table up to which the rays of a guess are found: some 70,000 at most."""
 
 
+MOST_DIFFERENT = 60
+"""Pairs of cells that differ in one attribute up to which different epsilons are dealt with.
+
+Equal ones make many rays coincide; of four attributes of two categories with an epsilon each there
+are too many.
+"""
+
+
 def margins_of(shape: Sequence[int]) -> list[Floats]:
     """For each attribute the 0-1 matrix that sums cells to its margin, shape (k, cells)."""
     places = np.indices(tuple(shape)).reshape(len(shape), -1)
@@ -163,12 +171,21 @@ def _neighbours(shape: tuple[int, ...]) -> Floats:
 
 @lru_cache(maxsize=64)
 def _epsilon_rays(shape: tuple[int, ...], epsilons: tuple[float, ...]) -> Floats:
-    pairs = _neighbours(shape)
-    facets = np.zeros((len(pairs), math.prod(shape)))
+    """Extremal rays of the cone of EpsilonEach, of largest entry 1.
+
+    On one, the pairs of ratio ``e^epsilon`` connect all cells.  Of logarithms the same is true at
+    the corners of the polytope of all bounded differences, whose numbers are all of one size.
+    """
+    pairs, n = _neighbours(shape), math.prod(shape)
+    facets = np.zeros((len(pairs), n + 1))
     at = np.arange(len(pairs))
-    facets[at, pairs[:, 0]] = np.exp(np.array(epsilons)[pairs[:, 2]])
+    facets[at, pairs[:, 0]] = 1.0
     facets[at, pairs[:, 1]] = -1.0
-    found = extremal_rays(facets / np.abs(facets).max(axis=1, keepdims=True))
+    facets[:, n] = np.array(epsilons)[pairs[:, 2]] / max(epsilons)
+    corners = extremal_rays(facets[:, 1:])  # the logarithm of the first cell is 0
+    logs = np.zeros((len(corners), n))
+    logs[:, 1:] = corners[:, :-1] / corners[:, -1:] * max(epsilons)
+    found: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
     found.flags.writeable = False
     return found
 
@@ -183,7 +200,8 @@ class EpsilonEach(Cone):
     Parameters
     ----------
     shape : tuple of int
-        Numbers of categories; up to 64 pairs of cells that differ in one attribute.
+        Numbers of categories; up to 64 pairs of cells that differ in one attribute, of different
+        epsilons 60.
     epsilons : tuple of float
         For each attribute, from 1e-3 to 30.
     """
@@ -194,10 +212,12 @@ class EpsilonEach(Cone):
     def __post_init__(self) -> None:
         for epsilon in self.epsilons:
             real("epsilon", epsilon, LEAST, MOST)
-        if (pairs := len(_neighbours(self.shape))) > MOST_FACETS:
+        most = MOST_FACETS if len(set(self.epsilons)) == 1 else MOST_DIFFERENT
+        if (pairs := len(_neighbours(self.shape))) > most:
+            kind = "equal" if most == MOST_FACETS else "different"
             raise InputError(
-                f"prior: has {pairs} pairs of joint categories that differ in one attribute; an "
-                f"epsilon for each attribute is computed for up to {MOST_FACETS}",
+                f"prior: has {pairs} pairs of joint categories that differ in one attribute; "
+                f"{kind} epsilons of the attributes are computed for up to {most}",
                 self.shape,
             )
 

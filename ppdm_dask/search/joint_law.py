@@ -46,7 +46,7 @@ class JointLaw:
     def contrasts(self, aim: str | npt.ArrayLike) -> Floats:
         """L of what is estimated."""
         if not isinstance(aim, str):
-            L = np.asarray(aim, dtype=float)
+            L = _numbers(aim, "aim")
             if (
                 L.ndim != 2
                 or L.shape[1] != self.cells.size
@@ -56,6 +56,12 @@ class JointLaw:
                 raise InputError(
                     f"aim: shape {L.shape}; a matrix of numbers with a column for each of the "
                     f"{self.cells.size} joint categories is needed",
+                    aim,
+                )
+            if not (np.ptp(L, axis=1) > 0).any():
+                raise InputError(
+                    "aim: every row is constant, so its sum is known; rows that differ between "
+                    "joint categories are needed",
                     aim,
                 )
             return L
@@ -98,6 +104,16 @@ class JointLaw:
         return tuple(found)
 
 
+def _numbers(stated: Any, name: str) -> Floats:
+    try:
+        found = np.asarray(stated)
+        if np.iscomplexobj(found):
+            raise ValueError
+        return found.astype(float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: a table of real numbers is needed", stated) from None
+
+
 def joint_law(prior: Any) -> JointLaw:
     """A joint law from an xarray DataArray, or what becomes one, with its labels.
 
@@ -106,6 +122,8 @@ def joint_law(prior: Any) -> JointLaw:
     InputError
         If it is none, or has a cell below 1e-6: its name is in the message.
     """
+    if not getattr(getattr(prior, "index", None), "is_unique", True):
+        raise InputError("prior: a cell is there more than once; once each is needed", prior)
     table = prior.to_xarray() if hasattr(prior, "to_xarray") else prior
     if not (hasattr(table, "dims") and hasattr(table, "coords") and hasattr(table, "to_numpy")):
         raise InputError(
@@ -120,7 +138,12 @@ def joint_law(prior: Any) -> JointLaw:
         if name not in table.coords:
             raise InputError(f"prior: {name!r} has no coordinates; its categories are needed", name)
     labels = tuple(tuple(str(each) for each in table.coords[name].to_numpy()) for name in names)
-    shares = np.asarray(table.to_numpy(), dtype=float)
+    for name, own in zip(names, labels, strict=True):
+        if len(own) < 2:
+            raise InputError(
+                f"prior: {name!r} has {len(own)} categories; 2 or more are needed", name
+            )
+    shares = _numbers(table.to_numpy(), "prior")
     shares = np.where(np.isnan(shares), 0.0, shares)  # a table of counts lacks cells of none
     for cell in np.argwhere(~(shares >= SMALLEST))[:1]:
         place = ", ".join(f"{n}={own[i]}" for n, own, i in zip(names, labels, cell, strict=True))

@@ -431,9 +431,13 @@ def settle(program: Program, rays: Rays, weights: Floats) -> Floats:
     PPDMError
         If there are none near.
     """
-    w = np.where(weights > UNUSED * weights.max(), weights, 0.0)
     A, right = rays.rows.T, np.ones(program.prior.size)
-    w = _settled(A, right, w)
+    try:
+        w = _settled(A, right, np.where(weights > UNUSED * weights.max(), weights, 0.0))
+    except PPDMError:
+        # A ray of little weight may be most of what is reported of a rare category.
+        share = weights * rays.rows.max(axis=1)
+        w = _settled(A, right, np.where(share > UNUSED * share.max(), weights, 0.0))
     # A level that is met may be missed once another one is put right.
     for _ in program.levels:
         over = w @ rays.cost > program.levels

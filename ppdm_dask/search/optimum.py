@@ -217,7 +217,9 @@ def walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
 
 def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
     """Rays and weights of a design, no more than its information has entries (Caratheodory)."""
-    keep = best.weights > UNUSED * best.weights.max()
+    # Of a rare category a ray of little weight may be a large share.
+    share = best.weights * best.rays.rows.max(axis=1)
+    keep = share > UNUSED * min(best.weights.max(), share.max())
     rays, weights = best.rays.take(np.flatnonzero(keep)), best.weights[keep]
     faint = weights < FAINT * weights.max()
     if faint.any():
