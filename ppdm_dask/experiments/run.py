@@ -15,6 +15,7 @@ from ppdm_dask.cluster.runner import execute
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
+from ppdm_dask.experiments.facing import RunFace
 from ppdm_dask.experiments.folder import RunFolder
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
@@ -38,8 +39,8 @@ LOG = logging.getLogger(__name__)
 __all__ = ["RunResult", "run"]
 
 
-@dataclass(frozen=True, eq=False)
-class RunResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class RunResult(RunFace):
     """A run and its result.
 
     Attributes
@@ -61,6 +62,13 @@ class RunResult:
     digest: str | None
     findings: list[str]
     outcome: Outcome
+
+    def _recipe(self) -> AnyRecipe:
+        return RunFolder.open(self.folder).recipe
+
+    def _state(self) -> str:
+        done = f"{self.outcome.total_repeats:,} repeats"
+        return f"{done}, digest {self.digest[:12]}" if self.digest else f"{done}, some quarantined"
 
 
 def run(
