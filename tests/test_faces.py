@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from small_recipe import write_recipe
 
 import ppdm_dask as pp
 from ppdm_dask.faces.face import WIDEST, brief, html_table, names_of
@@ -272,8 +274,7 @@ def test_a_data_set_has_the_numbers_of_the_frame(name: str) -> None:
     for variable, column in pairs.items():
         if column in frame:
             np.testing.assert_array_equal(ds[variable].to_numpy().ravel(), frame[column])
-    text = ds.to_netcdf  # attributes are what netCDF has: numbers and texts
-    assert callable(text)
+    # What netCDF can hold.
     assert all(isinstance(value, str | int | float) for value in ds.attrs.values())
 
 
@@ -381,3 +382,45 @@ def test_fronts_are_drawn() -> None:
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), front["mse"])
     with pytest.raises(pp.InputError, match="front: a result of optimize"):
         pp.search.plot_front(front.drop_vars("privacy"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("run")
+    recipe = write_recipe(folder / "small.toml")
+    return pp.run(recipe, workers=0, out=folder, progress=False)
+
+
+def test_a_run_shows_its_figure(run: Any) -> None:
+    stored = pp.experiments.read_run(run.folder)
+    for one in (run, stored, stored.folder):
+        text = repr(one)
+        assert len(text) <= WIDEST and len(text.splitlines()) <= 2
+        assert "small" in text
+    figure = Figure()
+    ax = figure.subplots()
+    assert run.plot(ax=ax) is ax
+    assert stored.plot(ax=ax, figure="privacy") is ax
+    assert len(ax.images) == 2
+    for one in (run, stored):
+        seen = Tags(one._repr_html_())
+        assert [link[:26] for link in seen.links] == ["data:image/svg+xml;base64,"]
+    with pytest.raises(pp.InputError, match="figure: got 'nothing'; the recipe has means"):
+        run.plot(figure="nothing")
+
+
+def test_a_run_has_a_bar_in_a_notebook_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    def follower(name: str) -> Callable[..., None]:
+        assert name == "small"
+        return lambda done, total, words: told.append((done, total))
+
+    monkeypatch.setattr("ppdm_dask.experiments.run.follower", follower)
+    recipe = write_recipe(tmp_path / "small.toml")
+    pp.run(recipe, repeats=1, workers=0, out=tmp_path / "a", progress=False)
+    assert told == []
+    pp.run(recipe, repeats=1, workers=0, out=tmp_path / "b")
+    assert told[-1][0] == told[-1][1] > 0

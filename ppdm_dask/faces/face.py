@@ -67,7 +67,7 @@ def brief(*lines: str) -> str:
 
     Examples
     --------
-    >>> brief("Codebook  of 2\\nattributes")
+    >>> brief("Codebook  of 2\nattributes")
     'Codebook of 2 attributes'
     """
     texts = [printable(" ".join(line.split())) for line in lines[:2] if line]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import logging
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs import Design
     from ppdm_dask.randomness import Stream
+
+LOG = logging.getLogger(__name__)
 
 __all__ = ["Disguised", "disguise_file", "in_file", "write_part", "writing"]
 
@@ -327,6 +330,7 @@ def disguise_file(
         made: _Made = (
             summed(work, pieces, _total, told, client=client, done=done) if pieces else _Made()
         )
+        LOG.info("%d records of %d files are disguised", made.records, len(paths))
         if not made.records:
             raise DataError(f"{paths[0]}: there are no records; at least one is needed", paths[0])
         if not kind:

@@ -5,6 +5,7 @@ Beside it: event weights summed over files of reports and counts, with survey we
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from ppdm_dask.inference.proportions import Method
     from ppdm_dask.inference.tables import ContingencyTable
     from ppdm_dask.inference.uncertainty import Estimand
+
+LOG = logging.getLogger(__name__)
 
 __all__ = ["Answer", "Question", "estimate_files", "sum_files"]
 
@@ -460,6 +463,7 @@ def estimate_files(
             method=question.method,
             estimand=question.estimand,
         )
+    LOG.info("%d reports of %d files are counted", found.n, len(sources))
     cells = found.rows(question.level, question.interval)
     # Labels that a condition on the same attribute rules out have no share by definition.
     allowed = {i: question.where[n] for i, n in enumerate(question.columns) if n in question.where}
