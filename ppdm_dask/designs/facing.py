@@ -68,6 +68,8 @@ class Facing(Face):
         symbols = [
             own if len(own) == size else tuple(map(str, range(size)))
             for own, size in zip(labels, self.reported_shape, strict=True)
+            # Symbols of several attributes may all stand in the column of the first.
+            if size > 1 or len(own) == 1
         ]
         true, reported = ([", ".join(each) for each in product(*of)] for of in (labels, symbols))
         return true, reported

@@ -117,9 +117,7 @@ def intervals(
     return ax
 
 
-def bars(
-    ax: Axes | None, labels: Sequence[object], values: Sequence[float], *, x: str, log: bool = False
-) -> Axes:
+def bars(ax: Axes | None, labels: Sequence[object], values: Sequence[float], *, x: str) -> Axes:
     """A bar for each number, from the top down; none where the number is not known."""
     names = _rows(labels)
     ax = axes_for(ax, 6, height(len(names)))
@@ -127,8 +125,6 @@ def bars(
     shown = np.isfinite(numbers)
     ax.barh(np.arange(len(names))[shown], numbers[shown], 0.7, color=COLOURS[0])
     _name_rows(ax, names)
-    if log and (numbers[shown] > 0).all() and shown.any():
-        ax.set_xscale("log")
     ax.set_xlabel(x, **PLAIN)
     return ax
 
@@ -226,7 +222,11 @@ def lines(
 
 
 def _legend(ax: Axes) -> None:
-    for text in ax.legend().get_texts():
+    _plain(ax.legend())
+
+
+def _plain(legend: Any) -> None:
+    for text in legend.get_texts():
         text.set_parse_math(False)
 
 
@@ -261,5 +261,6 @@ def shares(
         ax.axhline(edge, color=GREY, linewidth=0.5)
     ax.set_xlim(0, max(1.0, math.nextafter(float(values.max(initial=0.0)), 2)))
     ax.set_xlabel(label_of(x), **PLAIN)
-    _legend(ax)
+    # Above: markers may be anywhere within.
+    _plain(ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(series), 3)))
     return ax

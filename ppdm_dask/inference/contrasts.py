@@ -148,7 +148,8 @@ class Comparison(Face):
 
     def _shown(self) -> Iterator[Markup]:
         _, (values, _, low, high, *_) = self._columns()
-        yield html_table(self.to_frame(), drawn=sparks(values, low, high, marks=(0,)))
+        shown = self.to_frame().iloc[:, :-2]  # but for the ends of the ratio's interval
+        yield html_table(shown, drawn=sparks(values, low, high, marks=(0,)))
 
 
 class Joint(NamedTuple):

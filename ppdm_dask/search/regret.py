@@ -120,6 +120,9 @@ class Regret(Face):
             y="reports over those of the best design",
         )
         ax.axhline(self.at_guess, color="0.5", linewidth=0.8, zorder=0)
+        # Ratios that are equal but for rounding look so.
+        low, high = float(self.ratios.min()), self.worst
+        ax.set_ylim(0.98 * low, max(1.02 * high, 1.1 * low))
         return ax
 
     def _said(self) -> str:

@@ -224,7 +224,7 @@ class Plan(Face):
         """Draw the reports that each design needs, on axes of matplotlib."""
         rows = [row for row in self.rows if row.need is not None]
         needs = [row.need.n for row in rows if row.need is not None]
-        return bars(ax, [row.family for row in rows], needs, x="complete reports", log=True)
+        return bars(ax, [row.family for row in rows], needs, x="complete reports")
 
     def _said(self) -> str:
         kept = [row for row in self.rows if row.need is not None]
