@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdm_dask.extras import named
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -50,13 +52,14 @@ def dataset_of(
     xarray.Dataset
         ``value``, ``error``, ``low`` and ``high``, and what is further.
     """
-    import xarray as xr
+    with named("to_dataset"):
+        import xarray as xr
 
-    named = {**dict(zip(FOUR, numbers, strict=True)), **(further or {})}
+    variables_of = {**dict(zip(FOUR, numbers, strict=True)), **(further or {})}
     axes = {}
     for axis, of in labels.items():
         name = axis
-        while name in named or name in axes:
+        while name in variables_of or name in axes:
             name += "_"
         axes[name] = list(of)
     shape = tuple(map(len, axes.values()))
@@ -68,7 +71,7 @@ def dataset_of(
     }
     variables = {
         name: (tuple(axes), np.asarray(values).reshape(shape), about.get(name, {}))
-        for name, values in named.items()
+        for name, values in variables_of.items()
     }
     said = {"units": units, "level": level, "interval": interval, **attrs}
     return xr.Dataset(variables, axes, {k: v for k, v in said.items() if v != ""})

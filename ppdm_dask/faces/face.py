@@ -251,7 +251,7 @@ def sparks(
 def picture(
     draw: Callable[[Axes], Any], wide: float, high: float, words: str = "picture"
 ) -> Markup:
-    """HTML of a plot, as an SVG within the page.
+    """HTML of a plot, as an SVG within the page; nothing where matplotlib is not installed.
 
     Parameters
     ----------
@@ -262,8 +262,11 @@ def picture(
     words : str
         For readers who cannot see it.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:  # an extra brings it; the table is there without
+        return Markup("")
 
     with styled():
         # Not by pyplot, which would show it a second time.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ppdm_dask.drawing.style import COLOURS, GREY, MARKERS
 from ppdm_dask.errors import InputError
+from ppdm_dask.extras import named
 from ppdm_dask.shown import cut, printable
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def axes_for(ax: Axes | None, wide: float, high: float) -> Axes:
     """The axes that were given, or those of a new figure of a size in inches."""
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt
+    with named("plot"):
+        import matplotlib.pyplot as plt
 
     _, made = plt.subplots(figsize=(wide, high), layout="constrained")
     return made
