@@ -424,3 +424,16 @@ def test_a_run_has_a_bar_in_a_notebook_only(
     assert told == []
     pp.run(recipe, repeats=1, workers=0, out=tmp_path / "b")
     assert told[-1][0] == told[-1][1] > 0
+
+
+def test_results_of_files_are_short_too(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    rows = "".join(f"{'yes' if i % 3 else 'no'},{CANARY}{i}\n" for i in range(90))
+    path.write_text("used,name\n" + rows)
+    proposal = pp.survey.propose_codebook(path)
+    found = pp.survey.Disguised(90, ("used",), ("name",), (), False)
+    mined = pp.survey.Mined(made("tree"), pp.estimate(reports(), {"used": "no"}), True, (600,))
+    for one in (proposal, found, mined):
+        text = repr(one)
+        assert len(text) <= WIDEST and len(text.splitlines()) <= 2
+        assert CANARY not in text + one._repr_html_()

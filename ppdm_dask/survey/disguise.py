@@ -24,6 +24,7 @@ from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.cluster.spread import HERE, Place, Work, summed
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError, RunFolderError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.columns import cell_texts
 from ppdm_dask.files.reader import (
     AS_FOUND,
@@ -184,8 +185,8 @@ NAMED = 3
 """Sentences on what is certain that a refusal has before it counts the rest."""
 
 
-@dataclass(frozen=True)
-class Disguised:
+@dataclass(frozen=True, repr=False)
+class Disguised(Face):
     """What was done with a file.
 
     Parameters
@@ -210,6 +211,11 @@ class Disguised:
     certain: tuple[Certainty, ...] = ()
     before: Remembered = NOTHING
     parts: int = 0
+
+    def _said(self) -> str:
+        kept = f", {len(self.undisguised)} columns as they are" if self.undisguised else ""
+        n = len(self.disguised)
+        return f"Disguised: {self.records:,} records, {n} columns{kept}"
 
 
 def disguise_file(

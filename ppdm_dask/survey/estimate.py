@@ -17,6 +17,7 @@ import numpy as np
 from ppdm_dask.data.codebook import label_codes
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.columns import factorise, read_numbers
 from ppdm_dask.inference import (
     Estimate,
@@ -373,8 +374,8 @@ class Question:
         return True
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Face):
     """The answer to a question: an estimate, and what else the files tell of it.
 
     Parameters
@@ -411,6 +412,9 @@ class Answer:
     comparison: Comparison | None = None
     unweighted: int = 0
     cut: tuple[str, ...] = ()
+
+    def _said(self) -> str:
+        return f"Answer, {len(self.cells):,} proportions: {self.estimate._said()}"
 
     @property
     def negative(self) -> int:
