@@ -7,6 +7,7 @@ are imported when they are first used, so that ``import ppdm_dask`` costs next t
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import lazy_loader
@@ -29,5 +30,8 @@ def __getattr__(name: str) -> Any:
             raise told from None
         raise
 
+
+# Whoever uses the package says what of its log is shown.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 install()

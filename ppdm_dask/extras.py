@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from ppdm_dask.errors import InputError
 
-__all__ = ["EXTRAS", "MissingExtra", "missing"]
+__all__ = ["EXTRAS", "MissingExtra", "missing", "named"]
 
 EXTRAS = {
     "asyncssh": ("AsyncSSH", "cluster"),
@@ -64,6 +66,23 @@ def missing(error: ImportError, what: str) -> MissingExtra | None:
     told = MissingExtra(f"{what} {need}", error.name)
     told.need = need
     return told
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """Say which extra is missing, where an import below fails for want of it.
+
+    Parameters
+    ----------
+    what : str
+        What was asked for.
+    """
+    try:
+        yield
+    except ImportError as error:
+        if (told := missing(error, what)) is not None:
+            raise told from None
+        raise
 
 
 def _rooms(traceback: TracebackType | None) -> list[str]:

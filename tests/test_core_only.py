@@ -237,3 +237,27 @@ def test_a_loop_without_a_twin_is_run_as_it_stands(capsys: pytest.CaptureFixture
     kernels._plain(double)(words)
     assert words.tolist() == [0, 12]
     assert capsys.readouterr().err.count(SLOW) == 1
+
+
+def test_faces_do_without_pictures(tmp_path: Path, core: dict[str, str]) -> None:
+    code = """
+import ppdm_dask as pp
+book = pp.Codebook((pp.Attribute("a", ("x", "<b>")),))
+design = pp.Warner("a", 0.8).bind(book)
+reports = design.disguise({"a": ["x", "<b>"] * 50}, stream=pp.Stream.from_seed(1))
+est = pp.estimate(reports, "a")
+for each in (book, design, reports, est):
+    html = each._repr_html_()
+    assert "<table" in html and "<b>" not in html and len(repr(each)) <= 160
+for ask in (est.to_dataset, est.plot):
+    try:
+        ask()
+    except pp.InputError as error:
+        print(error)
+"""
+    done = python(tmp_path, core, "-W", "ignore::UserWarning", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        'to_dataset needs xarray: pip install "ppdm-dask[report]"',
+        'plot needs matplotlib: pip install "ppdm-dask[report]"',
+    ]

@@ -138,7 +138,7 @@ def test_a_result_is_edited_with_its_checksums_and_the_digest_still_tells(run: P
 
 
 def test_the_ledger_makes_an_edited_result_again(
-    run: Path, finished: Path, caplog: pytest.LogCaptureFixture
+    run: Path, finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Even where its manifest was edited with it, by the command that made it."""
     ds = read_netcdf(run / "result.nc")
@@ -149,7 +149,7 @@ def test_the_ledger_makes_an_edited_result_again(
     (run / "manifest.json").write_text(json.dumps(seal(forged)))
     recipe = finished.parent.parent / "small.toml"
     assert main(["run", str(recipe), "--workers", "0", "--out", str(run)]) == 0
-    assert "had another digest than its ledger" in caplog.text
+    assert "had another digest than its ledger" in capsys.readouterr().err
     assert read_run(run).manifest["digest"] == manifest["digest"]
     assert digest(read_run(run).dataset) == manifest["digest"]
 

@@ -63,3 +63,16 @@ def test_search_examples(tmp_path, monkeypatch):
     )
     assert names["population"].away is False  # type: ignore[attr-defined]
     assert names["same"].identical(front)  # type: ignore[attr-defined]
+
+
+def test_survey_example_in_python(tmp_path, monkeypatch):
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    mpl.use("agg")
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("docs/survey.md", 1)
+    plt.close("all")
+    table, ds = names["table"], names["ds"]
+    np.testing.assert_array_equal(ds["value"].to_numpy().ravel(), table["proportion"])  # type: ignore[index]
+    assert ds.attrs["design_digest"] == names["reports"].design_digest  # type: ignore[attr-defined]

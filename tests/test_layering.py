@@ -213,7 +213,6 @@ LATE = frozenset(
         ("experiments.sweep.plan", "experiments.sweep.engines"),
         ("mine.itemsets", "kernels.itemsets"),
         ("mine.rows", "kernels.tables"),
-        ("mine.tree", "drawing.style"),
         ("perturb.aibr", "kernels.aibr"),
         ("randomness", "kernels.planes"),
         ("reproduce.reproduce", "ppdm_dask"),

@@ -205,7 +205,7 @@ def test_a_design_comes_back_from_what_it_says_of_itself(name, data):
 
     again = (
         design_from_config(config),
-        eval(repr(design), dict(CLASSES)),
+        eval(design.expression(), dict(CLASSES)),
         *(copy.copy(design), copy.deepcopy(design), pickle.loads(pickle.dumps(design))),
     )
     for other in again:

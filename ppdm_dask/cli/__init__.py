@@ -15,10 +15,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from ppdm_dask.cli import logs
 from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
 from ppdm_dask.extras import MissingExtra, missing
 from ppdm_dask.files.lock import release_all
-from ppdm_dask.shown import printable
 
 __all__ = ["main"]
 
@@ -53,6 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign gets a "?"
             stream.reconfigure(errors="replace")
+    with logs.shown_here(arguments):
+        return _ended(arguments, threshold)
+
+
+def _ended(arguments: list[str], threshold: tuple[int, int, int]) -> int:
     try:
         code = _call(arguments)
         if sys.stdout is not None:  # which it is where the shell closed it
@@ -67,12 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             told = missing(error, _named(arguments))
             if told is not None:
                 _forget_output()
-                _complain(str(told))
+                logs.complain(str(told))
                 return BAD_INPUT
         if isinstance(error, ImportError) and os.strerror(errno.EMFILE) not in str(error):
             raise
         _forget_output()
-        _complain(f"a fault of this machine: {_reason(error)}")
+        logs.complain(f"a fault of this machine: {_reason(error)}")
         return MACHINE
     finally:
         gc.set_threshold(*threshold)
@@ -108,16 +113,16 @@ def _call(arguments: list[str]) -> int:
     try:
         code = parser(args=arguments, prog_name="ppdm", standalone_mode=False)
     except UsageProblem as error:
-        _complain(error.format_message())
+        logs.complain(error.format_message())
         return BAD_INPUT
     except RunInterrupted as error:
         _interrupted(arguments, str(error))
         return INTERRUPTED
     except (InputError, PPDMError) as error:
         if isinstance(error, MissingExtra):
-            _complain(f"{_named(arguments)} {error.need}")
+            logs.complain(f"{_named(arguments)} {error.need}")
         else:
-            _complain(str(error))
+            logs.complain(str(error), str(error.without_data()))
         if isinstance(error, MachineError):
             return MACHINE
         return BAD_INPUT if isinstance(error, InputError) else WRONG
@@ -134,18 +139,12 @@ def _call(arguments: list[str]) -> int:
     return int(code or 0)
 
 
-def _complain(message: str) -> None:
-    text = printable(" ".join(message.split()))
-    with suppress(OSError):  # there may be nowhere to complain to
-        print(f"ppdm: error: {text}", file=sys.stderr)
-
-
 def _interrupted(arguments: list[str], message: str) -> None:
     # Where Ctrl-C came while a text was compiled and run, as dataclasses do, Python ends by that
     # signal although the exception was caught, until another text is run.
     eval("None")
     command = shlex.join(["ppdm", *arguments])
-    print(f"ppdm: {' '.join(message.split())}", file=sys.stderr)
+    logs.tell(" ".join(message.split()))
     # Other commands leave nothing behind that could be resumed.
     if arguments[:1] in (["run"], ["reproduce"]):
-        print(f"resume with the same command: {command}", file=sys.stderr)
+        logs.tell(f"resume with the same command: {command}", bare=True)

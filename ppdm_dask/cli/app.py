@@ -13,6 +13,7 @@ from ppdm_dask.cli import (
     estimate,
     field,
     inputs,
+    logs,
     mine,
     optimize,
     perturb,
@@ -31,7 +32,6 @@ UsageProblem: Any = next(
 
 app = typer.Typer(
     help="Privacy-preserving data mining by randomization.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -52,7 +52,24 @@ def _root(
             "--version", help="Print the version.", is_eager=True, callback=_print_version
         ),
     ] = False,
+    more: Annotated[
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            help="Say what is being done; twice, in detail.",
+            show_default=False,
+        ),
+    ] = 0,
+    only_errors: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say errors only: no notes, no progress.")
+    ] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Write what is no result as JSON, an object a line.")
+    ] = False,
 ) -> None:
+    logs.choose(more, only_errors=only_errors, json=log_json)
     # Typer's own no_args_is_help would end with exit code 2.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

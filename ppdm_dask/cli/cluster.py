@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.completing import profile_names
 from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_lines, print_rows
 from ppdm_dask.errors import PPDMError
@@ -23,7 +24,10 @@ def check(
     profile: Annotated[
         str,
         typer.Argument(
-            metavar="PROFILE", help="A name, or the path of a .toml file.", show_default=False
+            metavar="PROFILE",
+            help="A name, or the path of a .toml file.",
+            show_default=False,
+            autocompletion=profile_names,
         ),
     ],
     as_json: Json = False,

@@ -9,6 +9,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
+from ppdm_dask.cli.logs import as_json, quiet, tell
 from ppdm_dask.shown import printable
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class RecordsReporter:
 
     def __init__(self, title: str, stream: TextIO | None = None, *, interval: float = 10.0) -> None:
         self.title = title
+        self.logged = stream is None and (as_json() or quiet())
         self.stream = sys.stderr if stream is None else stream
         self.interval = interval
         self._bar: Bar | None = None
@@ -62,7 +64,7 @@ class RecordsReporter:
         """Begin, with about so many records; returns what is told of records that are done."""
         self._total, self._begun = total, time.monotonic()
         self._told = self._begun
-        if self.stream.isatty():
+        if not self.logged and self.stream.isatty():
             self._bar = _bar(self.stream)
             if self._bar is not None:
                 self._task = self._bar.add_task(self.title, total=total, speed="")
@@ -71,6 +73,9 @@ class RecordsReporter:
 
     def say(self, line: str) -> None:
         """Print a line that is no result."""
+        if self.logged:
+            tell(line, done=self._done, total=self._total)
+            return
         try:
             print(f"ppdm: {printable(line)}", file=self.stream, flush=True)
         except OSError:

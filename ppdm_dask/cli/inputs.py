@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.logs import complain
 from ppdm_dask.cli.options import Json, read_both
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError, RecipeError
 from ppdm_dask.resources import profile_path, profiles, recipe_path, recipes
-from ppdm_dask.shown import amount, printable
+from ppdm_dask.shown import amount
 
 
 def list_(
@@ -95,9 +95,11 @@ class _Found:
     ok: bool
     summary: str
     content: Any = None
+    told: str = ""
 
     def refuse(self, error: InputError) -> None:
         self.kind, self.ok, self.summary = None, False, " ".join(str(error).split())
+        self.told = str(error.without_data())
 
 
 def check(
@@ -133,7 +135,7 @@ def check(
             if each.ok:
                 say(f"{each.file}: {each.kind}, {each.summary}")
             else:
-                print(printable(f"ppdm: error: {each.summary}"), file=sys.stderr)
+                complain(each.summary, each.told)
     raise typer.Exit(0 if all(each.ok for each in found) else 2)
 
 

@@ -13,6 +13,7 @@ import typer
 
 import ppdm_dask as pp
 from ppdm_dask.cli.joint import optimize_joint
+from ppdm_dask.cli.logs import as_json, quiet
 from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
@@ -342,7 +343,7 @@ def _folder(out: Path) -> Path:
 
 def _progress(method: str) -> Any:
     """Callback that writes the progress to standard error; None where that is no terminal."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or as_json() or quiet():
         return None
     begun, last = time.monotonic(), -math.inf
 

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.completing import profile_names
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
 from ppdm_dask.files.regular import ending
@@ -268,6 +269,7 @@ Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="PROFILE",
+        autocompletion=profile_names,
         help="Where to compute: a cluster profile, in place of --workers.",
         show_default="this machine",
     ),

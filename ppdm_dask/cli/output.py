@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import ppdm_dask as pp
+from ppdm_dask.cli.logs import as_json, quiet, tell
 from ppdm_dask.shown import printable
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class ProgressReporter:
 
     def __init__(self, title: str, stream: TextIO | None = None, *, interval: float = 10.0) -> None:
         self.title = title
+        self.logged = stream is None and (as_json() or quiet())
         self.stream = sys.stderr if stream is None else stream
         self.interval = interval
         self._last: Progress | None = None
@@ -57,7 +59,7 @@ class ProgressReporter:
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        if self.stream.isatty():
+        if not self.logged and self.stream.isatty():
             self._bar = _make_bar(self.stream)
             if self._bar is not None:
                 self._bar.start()
@@ -101,6 +103,10 @@ class ProgressReporter:
 
     def _write(self, text: str, progress: Progress) -> None:
         self._told = progress
+        if self.logged:
+            done, total = progress.done_repeats, progress.total_repeats
+            tell(f"{self.title}: {text}, {progress.mode}", done=done, total=total)
+            return
         try:
             print(f"{self.title}: {text}, {progress.mode}", file=self.stream, flush=True)
         except OSError:
@@ -199,7 +205,7 @@ def say(line: str = "") -> None:
 
 def note(line: str) -> None:
     """Print a line on standard error: what a command found out, and is no result."""
-    print(f"ppdm: {printable(line)}", file=sys.stderr)
+    tell(line)
 
 
 def print_json(value: Any) -> None:

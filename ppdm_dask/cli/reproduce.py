@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from logging import WARNING
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.completing import recipe_names
+from ppdm_dask.cli.logs import tell
 from ppdm_dask.cli.options import Cluster, Json, Workers
 from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, print_rows
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
@@ -23,7 +25,12 @@ SHOWN = 3
 def reproduce(
     recipes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RECIPE", help="Recipes of the grade.", show_default="all of them"),
+        typer.Argument(
+            metavar="RECIPE",
+            help="Recipes of the grade.",
+            show_default="all of them",
+            autocompletion=recipe_names,
+        ),
     ] = None,
     grade: Annotated[
         Literal["small", "full"],
@@ -100,9 +107,9 @@ def reproduce(
         notice = pp.reproduce.notify(folder / "state.json", grade, keys, drift, hook)
         written, unwritten = _page(folder / documents.REPRODUCTION) if page else (None, "")
     if unwritten:
-        print(f"ppdm: warning: no page was written: {unwritten}", file=sys.stderr)
+        tell(f"no page was written: {unwritten}", level=WARNING)
     if notice.problem:
-        print(f"ppdm: warning: {notice.problem}; it is called again next time", file=sys.stderr)
+        tell(f"{notice.problem}; it is called again next time", level=WARNING)
     if as_json:
         print_json(whole)
     else:

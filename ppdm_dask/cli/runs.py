@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 import ppdm_dask as pp
+from ppdm_dask.cli.completing import recipe_names
+from ppdm_dask.cli.logs import tell
 from ppdm_dask.cli.options import Cluster, Json, Run, Workers
 from ppdm_dask.cli.output import ProgressReporter, print_json, print_lines, print_result, print_rows
 from ppdm_dask.errors import InputError
@@ -19,7 +20,10 @@ def run(
     recipes: Annotated[
         list[str],
         typer.Argument(
-            metavar="RECIPE...", help="Names, or paths of .toml files.", show_default=False
+            metavar="RECIPE...",
+            help="Names, or paths of .toml files.",
+            show_default=False,
+            autocompletion=recipe_names,
         ),
     ],
     repeats: Annotated[
@@ -74,12 +78,11 @@ def run(
         pp.report.write_report(result.folder)
         wrong = wrong or result.digest is None
         for trial in result.outcome.quarantined:
-            print(f"ppdm: quarantined: {trial}", file=sys.stderr)
+            tell(f"quarantined: {trial}")
         if result.outcome.quarantined:
             # The same command would end at once, like this one: quarantine is remembered.
             earlier = " in an earlier run" if result.outcome.remembered else ""
-            what = f"ppdm: {recipe.name}: given up{earlier}; --retry-failed tries again"
-            print(what, file=sys.stderr)
+            tell(f"{recipe.name}: given up{earlier}; --retry-failed tries again")
         found.append(_facts(recipe, result))
         if not as_json:
             _print(recipe, result)

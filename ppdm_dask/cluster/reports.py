@@ -9,7 +9,7 @@ first pass of the same graph, which reads the source twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,12 +45,14 @@ from ppdm_dask.data.partitioned import notice
 from ppdm_dask.data.plugins import plugin
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import Face, html_table, names_of
 from ppdm_dask.inference.tables import count
 from ppdm_dask.randomness import KeyedStream, Stream
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
     from distributed import Client
+    from markupsafe import Markup
 
 __all__ = ["LazyReports", "LazySum", "disguise"]
 
@@ -132,7 +134,7 @@ def _found(tasks: dict[Any, Any], keys: list[Any]) -> list[Any]:
     )
 
 
-class LazyReports(_Collection):
+class LazyReports(Face, _Collection):
     """Reports of a collection of Dask, made when they are computed; the same ones each time.
 
     What ``design.disguise`` returns for a collection of Dask, or for files.  It is a collection
@@ -168,9 +170,13 @@ class LazyReports(_Collection):
         """How many partitions there are."""
         return int(self._expr.npartitions)
 
-    def __repr__(self) -> str:
+    def _said(self) -> str:
         kind = "simulated, " if self.simulated else ""
-        return f"LazyReports({kind}{listed(self.codebook.names)}, npartitions={self.npartitions})"
+        names = names_of(self.codebook.names, 90)
+        return f"LazyReports({kind}{names}, npartitions={self.npartitions})"
+
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.codebook.to_frame())
 
     def compute(self, *, client: Client | None = None, **options: Any) -> Reports:
         """Reports of all partitions, in order.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
@@ -26,6 +27,8 @@ from ppdm_dask.engine.cells import Batch, Result, TrialError, Work
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.planner import Suspects, Tally
 from ppdm_dask.errors import ClusterError, ClusterUnreachable, PPDMError
+
+LOG = logging.getLogger(__name__)
 
 WINDOW = 4  # batches in flight a worker
 POLL_SECONDS = 0.2
@@ -275,11 +278,13 @@ def dispatch(
         try:
             with connect() as pool:
                 connected = True
+                LOG.info("%d workers", pool.workers, extra={"fields": {"shared": pool.shared}})
                 patient = pool.shared
                 Session(tally, suspects, work, stop, pool, stall_seconds).drive()
         except (PoolLost, ClusterUnreachable) as loss:
             if not connected:
                 raise
+            LOG.info("workers are lost: %s", loss)
             if tally.computed + len(tally.quarantined) > before:
                 fruitless, fruitful = 0, monotonic()
                 continue

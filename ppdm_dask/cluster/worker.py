@@ -7,6 +7,7 @@ addresses are checked: those beyond this machine must use TLS.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import pickle
 import platform
@@ -313,6 +314,10 @@ class Carrier(WorkerPlugin):
             descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(descriptor, 2)
             os.close(descriptor)
+        package = logging.getLogger("ppdm_dask")
+        if not logging.getLogger().handlers and len(package.handlers) == 1:
+            # Beside the one that shows nothing: warnings of the work belong with what it printed.
+            package.addHandler(logging.StreamHandler())
 
     def content(self) -> Any:
         """The object, in a worker; an :class:`Unfit` where the worker is not what the driver is."""

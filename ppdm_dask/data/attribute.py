@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError
+from ppdm_dask.faces.face import Face, html_table, names_of
 from ppdm_dask.files.columns import (
     MissingCodes,
     at_least,
@@ -28,10 +29,11 @@ from ppdm_dask.files.columns import (
 from ppdm_dask.files.declared import Declared, fields_of
 from ppdm_dask.files.values import Either, Many, Number, Place, Text
 from ppdm_dask.frozen import settle
-from ppdm_dask.shown import given, quoted, shown
+from ppdm_dask.shown import cut, given, quoted, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from markupsafe import Markup
 
 
 __all__ = ["Attribute"]
@@ -50,8 +52,8 @@ KINDS = Many(
 )
 
 
-@dataclass(frozen=True)
-class Attribute(Declared):
+@dataclass(frozen=True, repr=False)
+class Attribute(Face, Declared):
     """A question with its declared categories.
 
     A *nominal* attribute has no `cuts`: the code of a label is its position in `categories` or,
@@ -186,6 +188,18 @@ class Attribute(Declared):
     def __len__(self) -> int:
         """Return the number of categories."""
         return len(self.categories)
+
+    def _said(self) -> str:
+        kind = f"cut at {names_of(self.cuts, 30)}" if self.cuts is not None else "nominal"
+        n = len(self.categories)
+        name, labels = cut(self.name, 30), names_of(self.categories)
+        return f"Attribute {name}, {kind}: {n:,} categor{'y' if n == 1 else 'ies'}, {labels}"
+
+    def _shown(self) -> Iterator[Markup]:
+        import pandas as pd
+
+        rows = enumerate(self.categories)
+        yield html_table(pd.DataFrame(rows, columns=["code", "category"]))
 
     @property
     def numeric(self) -> bool:

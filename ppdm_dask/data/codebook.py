@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,8 @@ from ppdm_dask.data.field import field_codes
 from ppdm_dask.data.plugins import plugin
 from ppdm_dask.data.words import FieldRules, Imported
 from ppdm_dask.errors import CodebookError, ColumnsLeftOut, InputError, RecordsError
+from ppdm_dask.faces.face import Face, html_table, names_of
+from ppdm_dask.faces.plots import bars
 from ppdm_dask.files.arrow import as_frame
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.documents import read_toml
@@ -35,6 +37,8 @@ from ppdm_dask.shown import cut, listed, printable, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 
 __all__ = [
@@ -55,8 +59,8 @@ def code_dtype(n_categories: int) -> np.dtype[Any]:
     return np.min_scalar_type(max(n_categories - 1, 0))
 
 
-@dataclass(frozen=True, eq=False)
-class Records:
+@dataclass(frozen=True, eq=False, repr=False)
+class Records(Face):
     """Coded answers, one row a record and one column an attribute of the codebook.
 
     Parameters
@@ -141,6 +145,19 @@ class Records:
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
+
+    def _said(self) -> str:
+        # What nobody may read off a screen: codes, weights, and what was kept beside them.
+        kept = f"; kept {names_of(self.kept, 30)}" if self.kept else ""
+        survey = f"; {', '.join(self.survey)}" if self.survey else ""
+        names = names_of(self.codebook.names)
+        return f"{type(self).__name__}: {len(self):,} {self._what()} of {names}{survey}{kept}"
+
+    def _what(self) -> str:
+        return "records"
+
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.codebook.to_frame())
 
     @property
     def survey(self) -> dict[str, Any]:
@@ -271,7 +288,7 @@ class Records:
         return self.kept[name]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reports(Records):
     """Disguised answers: codes of reported symbols, and which design made them.
 
@@ -300,6 +317,10 @@ class Reports(Records):
     # Typed loosely: designs are made of codebooks, and not the other way round.
     design: Any = field(default=None, kw_only=True, repr=False)
     imported: Imported | None = field(default=None, kw_only=True, repr=False)
+
+    def _what(self) -> str:
+        made = f" by {self.design.id}" if self.design is not None else ""
+        return f"{'simulated ' if self.simulated else ''}reports{made}"
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -515,8 +536,8 @@ def require_categories(records: Records, names: Iterable[str], what: str) -> Non
             )
 
 
-@dataclass(frozen=True)
-class Codebook(Declared):
+@dataclass(frozen=True, repr=False)
+class Codebook(Face, Declared):
     """Attributes with all their categories, declared once and never inferred from a partition.
 
     Parameters
@@ -561,6 +582,30 @@ class Codebook(Declared):
                 f"{listed(self.names)}",
                 self.target,
             )
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each attribute: name, kind, number of categories, and their labels."""
+        import pandas as pd
+
+        columns = ["attribute", "kind", "categories", "labels"]
+        rows = [
+            (each.name, "numeric" if each.numeric else "nominal", len(each), each.categories)
+            for each in self.attributes
+        ]
+        return pd.DataFrame(rows, columns=columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how many categories each attribute has, on axes of matplotlib."""
+        return bars(ax, self.names, self.shape, x="categories")
+
+    def _said(self) -> str:
+        attributes = [f"{cut(each.name, 20)} ({len(each)})" for each in self.attributes]
+        n = len(attributes)
+        target = "" if self.target is None else f"; target {cut(self.target, 20)}"
+        return f"Codebook of {n:,} attribute{'s' * (n != 1)}: {names_of(attributes, 80)}{target}"
+
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.to_frame())
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype, table_of
 from ppdm_dask.data.partitioned import native, notice, plugin_for
 from ppdm_dask.designs.binding import Binding, check_fit, check_words, require_labels
+from ppdm_dask.designs.facing import Facing
 from ppdm_dask.designs.labels import Orders
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
 from ppdm_dask.files.declared import document_of_kinds
@@ -223,7 +224,7 @@ def _product(matrix: Floats, array: Floats) -> Floats:
     return result
 
 
-class Design(Binding, ABC):
+class Design(Binding, Facing, ABC):
     """A randomization of one block of attributes, or a product of blocks.
 
     Attributes

@@ -18,10 +18,11 @@ import numpy.typing as npt
 from ppdm_dask.data.words import by_label
 from ppdm_dask.designs.labels import written
 from ppdm_dask.errors import DesignError
+from ppdm_dask.faces.face import WIDEST, brief, names_of
 from ppdm_dask.files.declared import Anything, fields_of, schema_of
 from ppdm_dask.files.values import Choice, Many, Place, Schema, Value, Whole, is_number
 from ppdm_dask.frozen import Frozen
-from ppdm_dask.shown import given, listed, quoted
+from ppdm_dask.shown import amount, given, listed, quoted
 
 if TYPE_CHECKING:
     from ppdm_dask.designs.labels import Categories
@@ -428,6 +429,9 @@ class Parameters(Frozen):
         @property
         def categories(self) -> Categories: ...
 
+        @property
+        def digest(self) -> str: ...
+
     _symbols: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     @property
@@ -513,9 +517,17 @@ class Parameters(Frozen):
         }
         return {**found, "properties": properties, "required": ["id", *found.get("required", ())]}
 
-    def __repr__(self) -> str:
+    def expression(self) -> str:
+        """The call that makes an equal design, as Python; long lists are cut."""
         stated = (f"{name}={_short(value)}" for name, _, value in self._stated())
         return f"{type(self).__name__}({', '.join(stated)})"
+
+    def __repr__(self) -> str:
+        whole = self.expression()
+        if len(whole) <= WIDEST and whole.isprintable():
+            return whole
+        what = f"{amount(math.prod(self.shape))} categories, digest {self.digest[:12]}"
+        return brief(f"{type(self).__name__}({names_of(self.attributes)}; {what})")
 
 
 def _plain(value: Any) -> Any:
@@ -533,6 +545,8 @@ SHOWN = 50
 
 def _short(value: Any) -> str:
     """A parameter as Python has it."""
+    if isinstance(value, Parameters):
+        return value.expression()
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, tuple | list):

@@ -6,6 +6,7 @@ run again alone, are cut in halves, and are given up one repeat at a time.
 
 from __future__ import annotations
 
+import logging
 import math
 import statistics
 import time
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 
 from ppdm_dask.engine.cells import Batch, Cell, Progress, Quarantined, Result, subtract
 from ppdm_dask.engine.ledger import Ledger
+
+LOG = logging.getLogger(__name__)
 
 # A pilot is grown by this factor until its time means something, and no batch is larger than this
 # many times the largest one measured.
@@ -304,12 +307,14 @@ class Tally:
         self.computed += batch.size
         self._batches += 1
         self._seconds += result.seconds
+        LOG.debug("%s is stored", batch, extra={"fields": {"seconds": round(result.seconds, 6)}})
         self._tell(batch.cell.id)
 
     def quarantine(self, batch: Batch, reason: str) -> None:
         """Give a batch up; after the fifth of a cell, the rest of that cell untried."""
         self.planner.drop(batch)
         self._give_up(batch, reason)
+        LOG.info("%s is given up: %s", batch, reason)
         new = self.quarantined[self.remembered :]
         same = sum(entry.batch.cell.id == batch.cell.id for entry in new)
         if same >= MOST_QUARANTINED:

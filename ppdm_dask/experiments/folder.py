@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from ppdm_dask.engine.environment import code_version, environment
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import RunFolderError
+from ppdm_dask.experiments.facing import RunFace
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
     kind_of_result,
@@ -24,6 +25,7 @@ from ppdm_dask.experiments.kinds import (
     recipe_from_config,
 )
 from ppdm_dask.experiments.results import digest, read_netcdf
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.documents import Form, misfit, read_sealed, seal
 from ppdm_dask.files.writing import write_text
 from ppdm_dask.shown import cut, listed, located
@@ -64,8 +66,8 @@ def run_id(recipe: AnyRecipe) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True)
-class RunFolder:
+@dataclass(frozen=True, repr=False)
+class RunFolder(Face):
     """The folder of one run, which may not exist yet.
 
     Parameters
@@ -81,6 +83,9 @@ class RunFolder:
     path: Path
     recipe: AnyRecipe
     id: str
+
+    def _said(self) -> str:
+        return f"RunFolder of {self.recipe.name}, run {self.id}: {self.path}"
 
     @classmethod
     def plan(cls, recipe: AnyRecipe, out: str | Path = "runs") -> Self:
@@ -298,8 +303,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@dataclass(frozen=True, eq=False)
-class StoredRun:
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredRun(RunFace):
     """A run in its folder.
 
     Parameters
@@ -314,6 +319,13 @@ class StoredRun:
     folder: RunFolder
     manifest: dict[str, Any]
     dataset: xr.Dataset
+
+    def _recipe(self) -> AnyRecipe:
+        return self.folder.recipe
+
+    def _state(self) -> str:
+        digest = self.manifest.get("digest")
+        return f"{self.manifest['status']}{f', digest {digest[:12]}' if digest else ''}"
 
     @property
     def finished(self) -> bool:

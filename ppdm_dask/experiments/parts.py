@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from ppdm_dask import datasets
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.declared import Declared, fields_of, plain
 from ppdm_dask.files.fields import Table
 from ppdm_dask.files.reader import FORMATS, endings
@@ -79,8 +80,8 @@ VALUES = Many(Plain(), "a list of at least one value is needed", 1, distinct=Tru
 """Values of a parameter that is swept."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecipeBase(Declared, ABC):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RecipeBase(Face, Declared, ABC):
     """An experiment: what is computed; never where or how fast.
 
     Parameters
@@ -105,6 +106,13 @@ class RecipeBase(Declared, ABC):
     name: str = field(default="recipe", compare=False)
     source: str = field(default="recipe", compare=False)
     base: Path = field(default=Path(), compare=False)
+
+    def _said(self) -> str:
+        figures = len(self.figures)
+        return (
+            f"{type(self).__name__} {self.name}, {self.sweep.repeats:,} repeats, {figures} "
+            f"figure{'s' * (figures != 1)}: {self.about.title}"
+        )
 
     @classmethod
     def from_config(

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ppdm_dask.cluster.active import active_client, client_aside
 from ppdm_dask.cluster.runner import execute
 from ppdm_dask.engine.cells import Checkpointed
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.errors import InputError, PPDMError, RunFolderError
+from ppdm_dask.experiments.facing import RunFace
 from ppdm_dask.experiments.folder import RunFolder
 from ppdm_dask.experiments.kinds import (
     AnyRecipe,
@@ -24,6 +25,7 @@ from ppdm_dask.experiments.kinds import (
     make_plan,
 )
 from ppdm_dask.experiments.results import digest, write_netcdf
+from ppdm_dask.faces.notebook import follower
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,8 +40,8 @@ LOG = logging.getLogger(__name__)
 __all__ = ["RunResult", "run"]
 
 
-@dataclass(frozen=True, eq=False)
-class RunResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class RunResult(RunFace):
     """A run and its result.
 
     Attributes
@@ -62,6 +64,13 @@ class RunResult:
     findings: list[str]
     outcome: Outcome
 
+    def _recipe(self) -> AnyRecipe:
+        return RunFolder.open(self.folder).recipe
+
+    def _state(self) -> str:
+        done = f"{self.outcome.total_repeats:,} repeats"
+        return f"{done}, digest {self.digest[:12]}" if self.digest else f"{done}, some quarantined"
+
 
 def run(
     recipe: AnyRecipe | str | Path,
@@ -75,7 +84,7 @@ def run(
     out: str | Path = "runs",
     retry_failed: bool = False,
     code: str | Path | Sequence[str | Path] = (),
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | Literal[False] | None = None,
 ) -> RunResult:
     """Run a recipe, or resume a run that was stopped.
 
@@ -103,7 +112,8 @@ def run(
     code : path or sequence of path
         Files of Python that a recipe names and that may be executed: no recipe runs code by itself.
     progress : callable, optional
-        Called with a ``Progress`` now and then.
+        Called with a ``Progress`` now and then.  By default a notebook shows a bar, which False
+        keeps away.
 
     Raises
     ------
@@ -130,6 +140,7 @@ def run(
     if isinstance(work, Checkpointed):
         folder.checkpoints.mkdir(exist_ok=True)
         work = work.keeping(folder.checkpoints)
+    _say("run %s of %s", folder.id, recipe.name, cells=len(plan.cells), folder=str(folder.path))
     with Ledger(folder.ledger) as ledger:
         try:
             outcome = execute(
@@ -141,7 +152,7 @@ def run(
                 profile=profile,
                 batch_seconds=batch_seconds,
                 retry_failed=retry_failed,
-                progress=progress,
+                progress=_bar(recipe.name) if progress is None else progress or None,
             )
         except (PPDMError, KeyboardInterrupt):
             # On a full disk this fails too, and what stopped the run is the news.
@@ -170,7 +181,25 @@ def run(
     )
     if total:
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
+    done = outcome.computed_repeats
+    _say("run %s has a result", folder.id, digest=total or "", computed_repeats=done)
     return RunResult(dataset, folder.path, total, found, outcome)
+
+
+def _bar(name: str) -> Callable[[Progress], None] | None:
+    """A bar in a notebook; None elsewhere."""
+    bar = follower(name)
+    if bar is None:
+        return None
+
+    def show(progress: Progress) -> None:
+        bar(progress.done_repeats, progress.total_repeats, progress.mode)
+
+    return show
+
+
+def _say(text: str, *values: object, **fields: object) -> None:
+    LOG.info(text, *values, extra={"fields": fields})
 
 
 def _allow(recipe: AnyRecipe, code: str | Path | Sequence[str | Path]) -> None:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.ranges import real, reals
 from ppdm_dask.shown import given, listed
 
@@ -209,8 +210,8 @@ def deviations(
     return np.asarray((totals - means[strata]) * scale[strata][:, None])
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterTotals:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterTotals(Face):
     """Sums over the reports of each cluster, which add up over partitions that share clusters.
 
     Parameters
@@ -222,6 +223,9 @@ class ClusterTotals:
 
     keys: Ints
     values: Floats
+
+    def _said(self) -> str:
+        return f"ClusterTotals of {len(self.keys):,} clusters"
 
     def __add__(self, other: ClusterTotals) -> ClusterTotals:
         keys = np.concatenate([self.keys, other.keys])
@@ -245,8 +249,8 @@ class ClusterTotals:
         return len(inside) - len(np.unique(inside[:, 0]))
 
 
-@dataclass(frozen=True, eq=False)
-class ReplicateTotals:
+@dataclass(frozen=True, eq=False, repr=False)
+class ReplicateTotals(Face):
     """Sums over reports under each of some replicate weights.
 
     Parameters
@@ -258,6 +262,9 @@ class ReplicateTotals:
 
     values: Floats
     gram: Floats
+
+    def _said(self) -> str:
+        return f"ReplicateTotals of {len(self.values):,} replicate weights"
 
     def __add__(self, other: ReplicateTotals) -> ReplicateTotals:
         if len(self.values) != len(other.values):

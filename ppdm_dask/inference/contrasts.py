@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,11 +13,17 @@ import numpy as np
 from ppdm_dask.arrays import Floats
 from ppdm_dask.distributions import f_tail
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.dataset import dataset_of
+from ppdm_dask.faces.face import Face, html_table, names_of, sparks
+from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.uncertainty import Estimand, quantile_of, standard_error_of
 from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
     from ppdm_dask.inference.clusters import Replicates
 
@@ -59,8 +65,8 @@ class GroupTest:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Face):
     """What groups differ by from one of them.
 
     Parameters
@@ -93,6 +99,57 @@ class Comparison:
                 name += "_"
             names.append(name)
         return pd.DataFrame(self.rows, columns=[*self.labels, *names])
+
+    def _columns(self) -> tuple[list[str], list[list[float]]]:
+        """Text and numbers of each row."""
+        k = len(self.labels)
+        texts = [", ".join(map(str, row[:k])) for row in self.rows]
+        return texts, [[row[k + i] for row in self.rows] for i in range(len(COMPARED))]
+
+    def to_dataset(self) -> xr.Dataset:
+        """Differences with errors and intervals, along ``row``; the ratio and its interval too."""
+        texts, columns = self._columns()
+        k = len(self.labels)
+        found = dataset_of(
+            {"row": texts},
+            columns[:4],
+            units="difference of proportions",
+            level=self.level,
+            interval="Wald",
+            further=dict(zip(COMPARED[4:], columns[4:], strict=True)),
+            reference=", ".join(self.reference),
+        )
+        # Two attributes may have the name of a variable.
+        beside = {name: [str(row[i]) for row in self.rows] for i, name in enumerate(self.labels)}
+        free = {name: ("row", of) for name, of in beside.items() if name not in found.variables}
+        return found.assign_coords(free) if k else found
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw each difference with its interval, on axes of matplotlib."""
+        texts, (values, _, low, high, *_) = self._columns()
+        return intervals(
+            ax,
+            texts,
+            values,
+            low,
+            high,
+            x=f"difference from {', '.join(self.reference)}, {100 * self.level:.4g} % interval",
+            y=", ".join(self.labels),
+            always=(0,),
+        )
+
+    def _said(self) -> str:
+        test = self.test
+        p = test.reason if math.isnan(test.p_value) else f"p = {test.p_value:.4g}"
+        return (
+            f"Comparison of {names_of(self.labels, 40)} with {names_of(self.reference, 20)}: "
+            f"{len(self.rows):,} differences; all alike: {p}"
+        )
+
+    def _shown(self) -> Iterator[Markup]:
+        _, (values, _, low, high, *_) = self._columns()
+        shown = self.to_frame().iloc[:, :-2]  # but for the ends of the ratio's interval
+        yield html_table(shown, drawn=sparks(values, low, high, marks=(0,)))
 
 
 class Joint(NamedTuple):

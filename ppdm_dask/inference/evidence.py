@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import EPS, Bools, Floats, sum_rounding, to_scale
 from ppdm_dask.designs.matching import bound_to, covering, require_design
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.face import Face, names_of
 from ppdm_dask.inference.clusters import (
     MAX_REPLICATES,
     ClusterTotals,
@@ -69,8 +70,8 @@ MAX_SUMS = 1 << 24
 """Cells times strata above which no sums are kept: each of four arrays would take 128 MiB."""
 
 
-@dataclass(frozen=True, eq=False)
-class WeightSums:
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightSums(Face):
     """Sums over reports by stratum: d survey weights, W weights of cells, F those of a condition.
 
     W is the weight of "the cell and the condition"; without a condition F is 1.  The sums add;
@@ -123,6 +124,10 @@ class WeightSums:
     clusters: ClusterTotals | None = None
     replicates: ReplicateTotals | None = None
     products: Floats | None = None
+
+    def _said(self) -> str:
+        of = "an event" if self.codebook is None else names_of(self.codebook.names)
+        return f"WeightSums of {of}, {int(self.n.sum()):,} reports in {len(self.n):,} strata"
 
     def __add__(self, other: WeightSums) -> WeightSums:
         if not isinstance(other, WeightSums):
@@ -352,11 +357,12 @@ class WeightSums:
             share=float(self.f.sum() / self.d.sum()),
             freedom=freedom,
             tested=partial(fit_of_sums, *of_errors),
+            design_digest=self.design_digest,
         )
 
 
-@dataclass(frozen=True)
-class GroupedSums:
+@dataclass(frozen=True, repr=False)
+class GroupedSums(Face):
     """Sums of event weights within each group of people.
 
     Parameters
@@ -372,6 +378,11 @@ class GroupedSums:
     groups: Codebook
     sums: tuple[WeightSums, ...]
     joint: WeightSums | None = None
+
+    def _said(self) -> str:
+        n = sum(int(sums.n.sum()) for sums in self.sums[:1])
+        of = names_of(self.groups.names)
+        return f"GroupedSums by {of}: {len(self.sums):,} groups, {n:,} reports"
 
     def __add__(self, other: GroupedSums) -> GroupedSums:
         if not isinstance(other, GroupedSums):
@@ -471,6 +482,7 @@ def _nothing(sums: WeightSums, labels: Mapping[str, str], estimand: Estimand) ->
         few=np.zeros(shape, bool),
         unbiased=blank,
         size=0.0,
+        design_digest=sums.design_digest,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, table_of
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.dataset import dataset_of
+from ppdm_dask.faces.face import Face, block, brief, html_table, names_of, sparks
+from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.cells import disguises
 from ppdm_dask.inference.families import Logit
 from ppdm_dask.inference.uncertainty import normal_quantile
@@ -23,6 +26,9 @@ from ppdm_dask.shown import given, listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
     from ppdm_dask.inference.cells import Sample
     from ppdm_dask.inference.clusters import Lone
@@ -60,7 +66,7 @@ class WaldTest:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Margins:
+class Margins(Face):
     """Expected outcomes in the population, or differences of them, with errors.
 
     Parameters
@@ -96,8 +102,47 @@ class Margins:
             upper=self.values + half,
         )
 
-    def __repr__(self) -> str:
+    def _texts(self) -> list[str]:
+        return [", ".join(map(str, row)) for row in self.labels]
+
+    def to_dataset(self, level: float = 0.95) -> xr.Dataset:
+        """Values, standard errors and Wald intervals along ``row``."""
+        found = self.to_frame(level)
+        return dataset_of(
+            {"row": self._texts()},
+            [found[name] for name in ("value", "standard_error", "lower", "upper")],
+            units="expected outcome",
+            level=level,
+            interval="Wald",
+        )
+
+    def plot(self, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+        """Draw each with its Wald interval, on axes of matplotlib."""
+        found = self.to_frame(level)
+        return intervals(
+            ax,
+            self._texts(),
+            found["value"].tolist(),
+            found["lower"].tolist(),
+            found["upper"].tolist(),
+            x=f"expected outcome, {100 * level:.4g} % interval",
+            y=", ".join(self.columns),
+            marks=(0,),
+        )
+
+    def __str__(self) -> str:
         return self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4f}")
+
+    def _said(self) -> str:
+        of = names_of(self.columns) or "the population"
+        first = self.values[:4].tolist()
+        more = ", ..." if len(self.values) > 4 else ""
+        return f"Margins of {of}: {', '.join(f'{x:.4f}' for x in first)}{more}"
+
+    def _shown(self) -> Iterator[Markup]:
+        found = self.to_frame()
+        value, low, high = (found[name].tolist() for name in ("value", "lower", "upper"))
+        yield html_table(found, drawn=sparks(value, low, high, marks=(0,)))
 
 
 Parts = list[tuple[float, Any]]
@@ -399,6 +444,53 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"predict_proba: a {self.family} model has no classes", self.family)
         return self._model.classes(theta)
 
+    def _texts(self) -> list[str]:
+        index = self.to_frame().index.tolist()
+        return [", ".join(map(str, row)) if isinstance(row, tuple) else str(row) for row in index]
+
+    def to_dataset(self, level: float = 0.95) -> xr.Dataset:
+        """Coefficients along ``term``, of classes along ``class`` too.
+
+        Returns
+        -------
+        Dataset
+            ``value``, ``error``, ``low``, ``high`` and ``p_value``; its attributes say units,
+            level, method, the family, n and the digest of the design.
+        """
+        found = self.to_frame(level)
+        axes: dict[str, Sequence[str]] = {"term": [str(term) for term in self.terms_]}
+        if self.family == "multinomial":
+            axes = {"class": [str(c) for c in self.classes_[1:]], **axes}
+        return dataset_of(
+            axes,
+            [found[name] for name in ("estimate", "standard_error", "lower", "upper")],
+            units="coefficient",
+            level=level,
+            interval="Wald",
+            further={"p_value": found["p_value"]},
+            method=self.method_,
+            errors=self.errors_,
+            family=self.family,
+            n=self.n_reports_,
+            design_digest=getattr(getattr(self, "design_", None), "digest", ""),
+        )
+
+    def plot(self, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+        """Draw each coefficient with its Wald interval, on axes of matplotlib."""
+        found = self.to_frame(level)
+        return intervals(
+            ax,
+            self._texts(),
+            found["estimate"].tolist(),
+            found["lower"].tolist(),
+            found["upper"].tolist(),
+            x=f"coefficient, {100 * level:.4g} % interval",
+            always=(0,),
+        )
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return brief(super().__repr__(N_CHAR_MAX))
+
     def __str__(self) -> str:
         if not hasattr(self, "coef_"):
             return repr(self)
@@ -412,7 +504,13 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         ]
         return "\n".join(lines)
 
-    def _repr_html_inner(self) -> str:
+    def _html_repr(self) -> str:
+        # What scikit-learn gives notebooks, in both of their ways to ask.
         if not hasattr(self, "coef_"):
-            return str(super()._repr_html_inner())
-        return str(self.to_frame().to_html(float_format=lambda x: f"{x:.4f}"))
+            return str(super()._html_repr())
+        found = self.to_frame()
+        value, low, high = (found[name].tolist() for name in ("estimate", "lower", "upper"))
+        said = f"{self.family} model, {self.n_reports_:,} reports\n{self.method_}; {self.errors_}"
+        return block(
+            said, html_table(found, index=True, drawn=sparks(value, low, high, marks=(0,)))
+        )

@@ -91,6 +91,7 @@ def _invert(
         tested=partial(fit_of_table, table, design),
         covariances=partial(_covariance, table, design, names, values, estimand),
         marginals=partial(_marginal, table, design, estimand),
+        design_digest=table.design_digest,
     )
 
 

@@ -95,6 +95,7 @@ def _finish(
         gap=gap,
         tested=partial(fit_of_table, table, design),
         inversion=None if estimand == "file" else partial(invert, table, design),
+        design_digest=table.design_digest,
     )
 
 

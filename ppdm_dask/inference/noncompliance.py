@@ -8,7 +8,7 @@ each model states.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -18,12 +18,18 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records
 from ppdm_dask.distributions import chi2_tail, x_log1p_y, x_log_y
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.dataset import dataset_of
+from ppdm_dask.faces.face import Face, html_table, sparks
+from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.uncertainty import normal_quantile
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import given, listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["NonCompliance", "noncompliance"]
 
@@ -37,7 +43,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NonCompliance:
+class NonCompliance(Face):
     """Shares of the population, and a test that everybody follows the instructions.
 
     Parameters
@@ -87,10 +93,53 @@ class NonCompliance:
         }
         return pd.DataFrame(columns, index=pd.Index(self.names, name="share"))
 
-    def __repr__(self) -> str:
-        table = self.to_frame().to_string(float_format=lambda x: f"{x:.4f}")
+    def to_dataset(self, level: float = 0.95) -> xr.Dataset:
+        """Shares with standard errors and Wald intervals, along ``share``.
+
+        ``most_likely`` has the shares within their bounds.
+        """
+        found = self.to_frame(level)
+        return dataset_of(
+            {"share": self.names},
+            [found[name] for name in ("estimate", "standard_error", "lower", "upper")],
+            units="proportion",
+            level=level,
+            interval="Wald",
+            further={"most_likely": found["most_likely"]},
+            method=self.model,
+            p_value=self.p_value,
+        )
+
+    def plot(self, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+        """Draw each share with its Wald interval, on axes of matplotlib."""
+        found = self.to_frame(level)
+        return intervals(
+            ax,
+            self.names,
+            found["estimate"].tolist(),
+            found["lower"].tolist(),
+            found["upper"].tolist(),
+            x=f"proportion, {100 * level:.4g} % interval",
+            marks=(1,),
+            always=(0,),
+        )
+
+    def __str__(self) -> str:
+        rows = self.to_frame().to_string(float_format=lambda x: f"{x:.4f}")
         test = f"everybody complies: G2 = {self.statistic:.3f}, p = {self.p_value:.4f}"
-        return f"{table}\n{test} ({self.reference})"
+        return f"{rows}\n{test} ({self.reference})"
+
+    def _said(self) -> str:
+        found = ", ".join(
+            f"{name} {value:.4f}" for name, value in zip(self.names, self.values, strict=True)
+        )
+        test = f"everybody complies: G2 = {self.statistic:.3f}, p = {self.p_value:.4f}"
+        return f"NonCompliance: {found}\n{test}"
+
+    def _shown(self) -> Iterator[Markup]:
+        found = self.to_frame()
+        value, low, high = (found[name].tolist() for name in ("estimate", "lower", "upper"))
+        yield html_table(found, index=True, drawn=sparks(value, low, high, marks=(0, 1)))
 
 
 def noncompliance(

@@ -14,16 +14,19 @@ from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
+from ppdm_dask.faces.face import Face, html_table
 from ppdm_dask.inference.stratified import Strata, Stratified
 from ppdm_dask.shown import cut, given, shown
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from ppdm_dask.data.codebook import Codebook
 
 __all__ = ["Owners", "pair_strata", "precision_weights", "scored", "weights_of"]
 
 
-class Owners(Sequence[Records]):
+class Owners(Face, Sequence[Records]):
     """Records of several owners, some disguised and some not: evidence that adds.
 
     Learners and :func:`ppdm_dask.estimate` take them like the reports of one owner; what they find
@@ -116,12 +119,20 @@ class Owners(Sequence[Records]):
     def __iter__(self) -> Iterator[Records]:
         return iter(self.records)
 
-    def __repr__(self) -> str:
-        said = (
-            f"{len(one):,} by {', '.join(dict.fromkeys(b.id for b in design.blocks))}"
+    def _rows(self) -> list[tuple[int, str]]:
+        """Records and families of each owner."""
+        return [
+            (len(one), ", ".join(dict.fromkeys(block.id for block in design.blocks)))
             for one, design in zip(self.records, self.design.designs, strict=True)
-        )
-        return f"Owners({'; '.join(said)})"
+        ]
+
+    def _said(self) -> str:
+        return f"Owners({'; '.join(f'{n:,} by {by}' for n, by in self._rows())})"
+
+    def _shown(self) -> Iterator[Markup]:
+        import pandas as pd
+
+        yield html_table(pd.DataFrame(self._rows(), columns=["records", "design"]))
 
     def replaced(self, records: Iterable[Records]) -> Owners:
         """Other records of the same owners, counted alike, such as those of a fold."""

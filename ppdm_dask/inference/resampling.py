@@ -81,4 +81,5 @@ def bootstrap(
         negative_share=first.negative_share,
         replicates=values,
         tested=first.tested,
+        design_digest=first.design_digest,
     )

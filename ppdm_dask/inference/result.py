@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import EPS, Bools, Floats
 from ppdm_dask.errors import CodebookError, InputError
+from ppdm_dask.faces.dataset import dataset_of
+from ppdm_dask.faces.face import Face, html_table, names_of, sparks
+from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.fit import Fit, fit_of_parts, fit_of_sums
 from ppdm_dask.inference.uncertainty import (
     Estimand,
@@ -28,6 +31,7 @@ from ppdm_dask.shown import listed, shown
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from markupsafe import Markup
     from matplotlib.axes import Axes
 
     from ppdm_dask.data.codebook import Codebook
@@ -38,8 +42,8 @@ NUMBERS = ("proportion", "standard_error", "lower", "upper")
 """Columns of :meth:`Estimate.to_frame`, after those of the labels."""
 
 
-@dataclass(frozen=True)
-class Interval:
+@dataclass(frozen=True, repr=False)
+class Interval(Face):
     """Confidence interval of one proportion.
 
     Parameters
@@ -67,6 +71,12 @@ class Interval:
     labels: tuple[str, ...] = ()
     few: bool = False
 
+    def _said(self) -> str:
+        of = f" of {names_of(self.labels)}" if self.labels else ""
+        ends = f"{self.lower:.4g} to {self.upper:.4g}"
+        level = f"{100 * self.level:.4g} %, {self.method}"
+        return f"Interval{of}: {self.value:.4g}, {ends} ({level})"
+
 
 def labels_of(codebook: Codebook) -> dict[str, tuple[str, ...]]:
     """Axes of an estimate over all attributes of a codebook."""
@@ -74,7 +84,7 @@ def labels_of(codebook: Codebook) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimate:
+class Estimate(Face):
     """Estimated proportions: of all categories of some attributes, of some events, or of one.
 
     An estimate of one event has no axes: its :attr:`value`, :attr:`standard_error` and
@@ -135,6 +145,8 @@ class Estimate:
         Estimates fewer attributes from the same evidence.
     parts : tuple of Estimate
         Of each index along the first axis, where these are estimates by themselves.
+    design_digest : str
+        Of the design that made the reports, where it is known.
     """
 
     labels: Mapping[str, tuple[str, ...]]
@@ -162,6 +174,7 @@ class Estimate:
     compared: Callable[..., Comparison] | None = field(default=None)
     marginals: Callable[[tuple[str, ...]], Estimate] | None = field(default=None)
     parts: tuple[Estimate, ...] = ()
+    design_digest: str = ""
 
     @classmethod
     def single(
@@ -408,30 +421,69 @@ class Estimate:
             As of :meth:`interval`.
         """
         rows = self.rows(level, method)
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(6, 1 + 0.3 * len(rows)), layout="constrained")
-        at = np.arange(len(rows))
-        ends = np.array([(row.lower, row.upper) for row in rows])
-        # Lines and points apart: a maximum may lie outside of an interval of another method.
-        ax.hlines(at, ends[:, 0], ends[:, 1], color="C0", linewidth=1.5)
-        ax.plot([row.value for row in rows], at, "o", color="C0")
-        ax.set_yticks(at, [", ".join(row.labels) for row in rows])
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_ylabel(", ".join(self.labels))
-        ax.set_xlabel(f"proportion, {100 * level:.4g} % interval")
         # Estimates may leave 0 and 1, and then it should be seen.
-        for edge in (0, 1):
-            if edge == 0 or ax.get_xlim()[1] > 1:
-                ax.axvline(edge, color="0.7", linewidth=0.8, zorder=0)
-        return ax
+        return intervals(
+            ax,
+            [", ".join(row.labels) for row in rows],
+            [row.value for row in rows],
+            [row.lower for row in rows],
+            [row.upper for row in rows],
+            x=f"proportion, {100 * level:.4g} % interval",
+            y=", ".join(self.labels),
+            marks=(1,),
+            always=(0,),
+        )
 
-    def __repr__(self) -> str:
+    def to_dataset(self, level: float = 0.95, method: IntervalMethod = "score") -> xr.Dataset:
+        """The numbers of :meth:`to_frame` with labelled axes.
+
+        Parameters
+        ----------
+        level, method
+            As of :meth:`interval`.
+
+        Returns
+        -------
+        Dataset
+            ``value``, ``error`` (standard error), ``low`` and ``high``; its attributes say units,
+            level, the interval's method, the estimate's method, n, estimand, and the digest of the
+            design.
+        """
+        rows = self.rows(level, method)
+        columns = [
+            [getattr(row, name) for row in rows]
+            for name in ("value", "standard_error", "lower", "upper")
+        ]
+        return dataset_of(
+            self.labels,
+            columns,
+            units="proportion",
+            level=level,
+            interval=self.kind_of_interval(method),
+            method=self.method,
+            n=self.n,
+            estimand=self.estimand,
+            design_digest=self.design_digest,
+        )
+
+    def __str__(self) -> str:
         return f"{self._title()}\n{self.to_frame().to_string(index=False, max_rows=60)}"
 
-    def _repr_html_(self) -> str:
-        return f"<p>{self._title()}</p>{self.to_frame().to_html(index=False, max_rows=60)}"
+    def _said(self) -> str:
+        about = "the population" if self.estimand == "population" else "these records"
+        head = f"{self.method} from {self.n:,} reports, about {about}"
+        if self.values.ndim:
+            return f"Estimate of {names_of(self.labels)} ({self.values.size:,} proportions): {head}"
+        (row,) = self.rows()
+        found = f"{row.value:.4f}"
+        if math.isfinite(row.lower) and math.isfinite(row.upper):
+            found += f", 95 % interval {row.lower:.4f} to {row.upper:.4f}"
+        return f"Estimate: {found}; {head}"
+
+    def _shown(self) -> Iterator[Markup]:
+        found = self.to_frame()
+        values, _, low, high = (found.iloc[:, i].tolist() for i in range(-4, 0))
+        yield html_table(found, drawn=sparks(values, low, high, marks=(0, 1)))
 
     def _title(self) -> str:
         about = "the population" if self.estimand == "population" else "these records"
@@ -541,7 +593,8 @@ class Estimate:
             raised = (self.variance - self.unbiased).ravel()
             variance += float(c[used] ** 2 @ raised[used])
         error = float(standard_error_of(np.array(variance)))
-        return Estimate.single(float(c @ values), error, self.n, self.estimand)
+        made = Estimate.single(float(c @ values), error, self.n, self.estimand)
+        return replace(made, design_digest=self.design_digest)
 
     def marginal(self, attributes: Iterable[str]) -> Estimate:
         """The estimate over fewer attributes: inverted again from the summed counts.
@@ -576,6 +629,7 @@ class Estimate:
             self.negative_share,
             size=self.size,
             tested=self.tested,
+            design_digest=self.design_digest,
         )
 
 
@@ -610,6 +664,7 @@ def stacked(axis: str, labels: Sequence[str], parts: Sequence[Estimate]) -> Esti
         few=together("few"),
         unbiased=together("unbiased"),
         parts=tuple(parts),
+        design_digest=parts[0].design_digest,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,7 @@ from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
 from ppdm_dask.errors import DesignError, InputError, RecordsError
+from ppdm_dask.faces.face import Face, html_table, names_of
 from ppdm_dask.frozen import settle
 from ppdm_dask.inference.fit import Fit, fit_of_parts
 from ppdm_dask.inference.inversion import unbiased
@@ -28,6 +29,8 @@ from ppdm_dask.ranges import real, reals
 from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from ppdm_dask.inference.laws import EventLaw
     from ppdm_dask.inference.uncertainty import Estimand
 
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
 Strata = tuple[tuple[Records, Design], ...]
 
 
-@dataclass(frozen=True, init=False)
-class Stratified:
+@dataclass(frozen=True, init=False, repr=False)
+class Stratified(Face):
     """Designs of several strata; the event weights of all their reports add.
 
     An owner that does not disguise is a stratum with the design ``Identity``.
@@ -63,6 +66,17 @@ class Stratified:
 
     designs: tuple[Design, ...]
     weights: tuple[float, ...] | None
+
+    def _said(self) -> str:
+        kinds = (", ".join(dict.fromkeys(block.id for block in d.blocks)) for d in self.designs)
+        weights = "" if self.weights is None else f"; weights {names_of(self.weights, 30)}"
+        return f"Stratified({'; '.join(kinds)}{weights})"
+
+    def _shown(self) -> Iterator[Markup]:
+        import pandas as pd
+
+        found = pd.DataFrame({"stratum": range(len(self.designs)), "design": list(self.designs)})
+        yield html_table(found if self.weights is None else found.assign(weight=self.weights))
 
     def __init__(self, designs: Iterable[Design], weights: Sequence[float] | None = None) -> None:
         found = tuple(designs)
@@ -222,6 +236,7 @@ class Stratified:
             moments=whole.moments,
             size=size,
             freedom=float(max(n - len(parts), 1)),
+            design_digest=self.digest,
             tested=None if single else partial(_worst_fit, found),
             covariances=None if single else partial(_covariance, parts, found),
         )

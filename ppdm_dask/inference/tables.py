@@ -6,7 +6,7 @@ Beside it: a design's operations along the axes of a table.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,16 @@ from ppdm_dask.designs.matching import (
     require_order,
     require_whole,
 )
-from ppdm_dask.errors import RecordsError
+from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.face import Face, html_table, names_of
+from ppdm_dask.faces.plots import bars, grid
 from ppdm_dask.shown import listed, shown
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
     from ppdm_dask.data.codebook import Codebook, Records
     from ppdm_dask.designs.base import Design
 
@@ -118,8 +124,8 @@ MAX_COUNT = (1 << 63) - 1
 Counts = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class ContingencyTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class ContingencyTable(Face):
     """Counts of records in the joint categories of some attributes.
 
     Tables over the same attributes add; ``zero`` is the neutral element.  Sums of integers are
@@ -200,6 +206,60 @@ class ContingencyTable:
     def attributes(self) -> tuple[str, ...]:
         """Names of the axes."""
         return self.codebook.names
+
+    def _symbols(self) -> list[tuple[str, ...]]:
+        """What the positions along each axis are called: labels, or numbers of other symbols."""
+        return [
+            attribute.categories
+            if size == len(attribute.categories)
+            else tuple(str(i) for i in range(size))
+            for attribute, size in zip(self.codebook.attributes, self.sizes, strict=True)
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each cell: what was reported and how often; only cells that occur if sparse."""
+        import pandas as pd
+
+        cells = np.arange(self.counts.size) if self.cells is None else self.cells
+        places = np.unravel_index(cells, self.sizes)
+        columns: dict[str, Any] = {
+            name: np.array(symbols, object)[place]
+            for name, symbols, place in zip(self.attributes, self._symbols(), places, strict=True)
+        }
+        last = "count"
+        while last in columns:
+            last += "_"
+        return pd.DataFrame({**columns, last: self.counts.ravel()})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the counts of one attribute as bars, or those of two as a grid.
+
+        Raises
+        ------
+        InputError
+            For more attributes: take a marginal.
+        """
+        symbols = self._symbols()
+        if len(symbols) > 2 or self.cells is not None:
+            raise InputError(
+                f"plot: a table of {len(symbols)} attributes; a marginal of one or two is needed",
+                None,
+            )
+        what = "reports" if self.design_digest else "records"
+        if len(symbols) == 1:
+            return bars(ax, symbols[0], self.counts.tolist(), x=what)
+        rows, columns = self.attributes
+        return grid(ax, self.counts, *symbols, x=columns, y=rows, form=",.0f")
+
+    def _said(self) -> str:
+        what = "reports" if self.design_digest else "records"
+        sizes = " x ".join(map(str, self.sizes))
+        return f"ContingencyTable of {names_of(self.attributes)} ({sizes}), {self.n:,} {what}"
+
+    def _shown(self) -> Iterator[Markup]:
+        # Of true answers, or of many attributes, a cell may be one person.
+        if self.design_digest and self.cells is None and len(self.sizes) <= 2:
+            yield html_table(self.to_frame())
 
     @cached_property
     def n(self) -> int:

@@ -123,6 +123,7 @@ def estimate_waves(
         int(sizes.sum()),
         negative_share=float((value < 0).mean()),
         unbiased=unbiased,
+        design_digest=made.digest,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +29,7 @@ from ppdm_dask.designs.matching import bound_to, require_countable, require_desi
 from ppdm_dask.designs.parameters import MOST_CELLS
 from ppdm_dask.designs.product import Product
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.face import block, brief, names_of
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate
@@ -39,6 +40,8 @@ from ppdm_dask.mine.evidence import row_keys
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from ppdm_dask.inference.stratified import Strata
     from ppdm_dask.randomness import Stream
 
@@ -231,6 +234,26 @@ class Designed(BaseEstimator):  # type: ignore[misc]
     codebook_: Codebook
     features_: tuple[str, ...]
     _columns: Columns | None = None
+
+    # -- faces -------------------------------------------------------------------------------------
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return brief(super().__repr__(N_CHAR_MAX))
+
+    def _html_repr(self) -> str:
+        # What scikit-learn gives notebooks, in both of their ways to ask.
+        if not hasattr(self, "features_"):
+            return str(super()._html_repr())
+        return block(self._said(), *self._shown())
+
+    def _said(self) -> str:
+        of = f" for {self.target_}" if hasattr(self, "target_") else ""
+        n = getattr(self, "n_reports_", None)
+        reports = "" if n is None else f", {n:,} reports"
+        return f"{type(self).__name__}{of} from {names_of(self.features_)}{reports}"
+
+    def _shown(self) -> Iterator[Markup]:
+        return iter(())
 
     def _fitted_to(self, features: Iterable[str]) -> None:
         """Say what the features were, as scikit-learn does."""

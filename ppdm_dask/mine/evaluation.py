@@ -7,7 +7,7 @@ record, or a ratio of such means with its error by the delta method.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,9 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.dataset import dataset_of
+from ppdm_dask.faces.face import Face, html_table, picture
+from ppdm_dask.faces.plots import grid, grid_size
 from ppdm_dask.inference.owners import Owners, scored
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.mine.classifier import truth_weights
@@ -26,6 +29,9 @@ from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
     from ppdm_dask.mine.classifier import Classifier, Outcome
     from ppdm_dask.randomness import Stream
@@ -39,8 +45,8 @@ LEAST = 1e-15
 """Least probability of the log loss, as scikit-learn had it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Face):
     """Unbiased figures of a classifier, with standard errors for the population of test records.
 
     Parameters
@@ -114,13 +120,61 @@ class Evaluation:
             columns[f"{name}_positive_error"] = [float(each.standard_error) for each in rates]
         return pd.DataFrame(columns).iloc[::-1].reset_index(drop=True)
 
-    def __repr__(self) -> str:
-        rows = [
-            ("accuracy", self.accuracy),
-            ("balanced accuracy", self.balanced_accuracy),
-            ("log loss", self.log_loss),
+    def _figures(self) -> dict[str, Estimate]:
+        return {
+            "accuracy": self.accuracy,
+            "balanced accuracy": self.balanced_accuracy,
+            "log loss": self.log_loss,
+        }
+
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """Accuracy, balanced accuracy and log loss with errors and intervals, a row each."""
+        import pandas as pd
+
+        rows = {name: found.rows(level)[0] for name, found in self._figures().items()}
+        columns = {
+            "value": [row.value for row in rows.values()],
+            "standard_error": [row.standard_error for row in rows.values()],
+            "lower": [row.lower for row in rows.values()],
+            "upper": [row.upper for row in rows.values()],
+        }
+        return pd.DataFrame(columns, index=pd.Index(rows, name="figure"))
+
+    def to_dataset(self, level: float = 0.95) -> xr.Dataset:
+        """The numbers of :meth:`to_frame`, along ``figure``."""
+        found = self.to_frame(level)
+        return dataset_of(
+            {"figure": found.index.tolist()},
+            [found[name] for name in ("value", "standard_error", "lower", "upper")],
+            units="proportion; of the log loss, nats",
+            level=level,
+            interval="Wald",
+            method="inversion",
+            n=self.confusion.n,
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the confusion matrix on axes of matplotlib: estimated shares of the records."""
+        classes = self.classes
+        return grid(ax, self.confusion.values, classes, classes, x="actual", y="predicted")
+
+    def _said(self) -> str:
+        figures = [
+            f"{name} {found.value:.4f} ± {float(found.standard_error):.4f}"
+            for name, found in self._figures().items()
         ]
-        lines = [f"{name:18} {x.value:9.4f}  {float(x.standard_error):.4f}" for name, x in rows]
+        return f"Evaluation on {self.confusion.n:,} records: {', '.join(figures)}"
+
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.to_frame(), index=True)
+        if len(self.classes) <= 12:
+            yield picture(self.plot, *grid_size(self.classes, self.classes), "Confusion matrix")
+
+    def __str__(self) -> str:
+        lines = [
+            f"{name:18} {x.value:9.4f}  {float(x.standard_error):.4f}"
+            for name, x in self._figures().items()
+        ]
         return "\n".join([f"evaluation on {self.confusion.n:,} records", *lines])
 
 

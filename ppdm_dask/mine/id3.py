@@ -6,7 +6,7 @@ validation records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,6 +34,9 @@ from ppdm_dask.ranges import real
 from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
     from ppdm_dask.designs.base import Design
     from ppdm_dask.inference.result import Estimate
     from ppdm_dask.randomness import Stream
@@ -307,6 +310,14 @@ class ID3(Classifier):
     def client_steps(self) -> dict[str, Any]:
         check_is_fitted(self)
         return {"op": "tree", "root": to_steps(self.tree_)}
+
+    def plot(self, ax: Axes | None = None, max_depth: int | None = 4) -> Axes:
+        """Draw the tree on axes of matplotlib, down to a depth."""
+        check_is_fitted(self)
+        return self.tree_.plot(ax, max_depth)
+
+    def _shown(self) -> Iterator[Markup]:
+        return self.tree_._shown()
 
     def fitted_values(self) -> dict[str, Any]:
         """Arrays of the tree, as JSON values."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ from ppdm_dask.designs.matching import (
     require_whole,
 )
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.face import MOST_ROWS, html_table, picture
+from ppdm_dask.faces.plots import height, shares
 from ppdm_dask.inference.tables import ContingencyTable, count, require_table
 from ppdm_dask.mine.arrays import Columns
 from ppdm_dask.mine.classifier import Designed, check_inputs
@@ -41,6 +43,10 @@ from ppdm_dask.mine.naive_bayes import draw_bars, first_largest
 from ppdm_dask.randomness import Stream
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import given, listed
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["LatentClasses"]
 
@@ -497,6 +503,30 @@ class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
         book = self.codebook_
         laws = self.probabilities_.items()
         draw_bars(Path(path), clusters, [(name, book[name].categories, law) for name, law in laws])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the laws on axes of matplotlib: a row a category, a marker a cluster.
+
+        Raises
+        ------
+        InputError
+            For more than 200 categories.
+        """
+        check_is_fitted(self)
+        clusters = [f"cluster {k} ({share:.0%})" for k, share in enumerate(self.weights_)]
+        book = self.codebook_
+        laws = self.probabilities_.items()
+        panels = [(name, book[name].categories, law) for name, law in laws]
+        return shares(ax, panels, clusters, x="P(category | cluster)")
+
+    def _shown(self) -> Iterator[Markup]:
+        import pandas as pd
+
+        found = pd.DataFrame({"weight": self.weights_})
+        yield html_table(found.rename_axis("cluster"), index=True)
+        rows = sum(len(law) for law in self.probabilities_.values())
+        if rows <= MOST_ROWS:
+            yield picture(self.plot, 6, height(rows), "Proportions of categories by cluster")
 
 
 def _channels(design: Design, names: tuple[str, ...], clusters: int) -> list[_Channel]:

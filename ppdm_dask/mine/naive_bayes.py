@@ -17,6 +17,8 @@ from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.drawing.style import COLOURS, save_as, styled
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.face import MOST_ROWS, html_table, picture
+from ppdm_dask.faces.plots import height, shares
 from ppdm_dask.inference import Estimate, Evidence, estimate, evidence_of, invert
 from ppdm_dask.inference.owners import Owners, pair_strata, scored, weights_of
 from ppdm_dask.inference.stratified import Stratified
@@ -33,6 +35,9 @@ from ppdm_dask.ranges import real
 from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
     from ppdm_dask.designs.base import Design
     from ppdm_dask.randomness import Stream
 
@@ -396,6 +401,29 @@ class NaiveBayes(Classifier):
         """What is added to the log prior: attributes, and an array by their codes and class."""
         for name in self.features_:
             yield (name,), self.feature_log_prob_[name]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw P(a | c) on axes of matplotlib: a row a category, a marker a class.
+
+        Raises
+        ------
+        InputError
+            For more than 200 categories.
+        """
+        check_is_fitted(self)
+        laws = self.feature_log_prob_.items()
+        panels = [(name, self.categories_[name], np.exp(log)) for name, log in laws]
+        classes = [f"{self.target_} = {label}" for label in self.classes_]
+        return shares(ax, panels, classes, x=f"P(category | {self.target_})")
+
+    def _shown(self) -> Iterator[Markup]:
+        import pandas as pd
+
+        laws = np.exp(self.class_log_prior_).tolist()
+        yield html_table(pd.DataFrame({self.target_: self.classes_, "proportion": laws}))
+        rows = sum(map(len, self.categories_.values()))
+        if rows <= MOST_ROWS:
+            yield picture(self.plot, 6, height(rows), "Proportions of categories by class")
 
     def fitted_values(self) -> dict[str, Any]:
         """Logarithms of the probabilities, and what the floor did; as JSON values."""

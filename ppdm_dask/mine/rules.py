@@ -19,6 +19,9 @@ from ppdm_dask.arrays import Bools, Floats, Ints
 from ppdm_dask.data.partitioned import opened
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.faces.dataset import dataset_of
+from ppdm_dask.faces.face import Face, html_table, sparks
+from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference import Estimate, estimate, invert
 from ppdm_dask.inference.laws import CARRIERS
 from ppdm_dask.inference.owners import Owners
@@ -32,6 +35,9 @@ from ppdm_dask.shown import given, listed
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
     from ppdm_dask.designs.base import Design
 
@@ -57,8 +63,8 @@ MOST_TABLES = 100_000
 """Sets of attributes that are looked at."""
 
 
-@dataclass(frozen=True)
-class Rule:
+@dataclass(frozen=True, repr=False)
+class Rule(Face):
     """If the first items hold, the others do.
 
     Parameters
@@ -94,13 +100,17 @@ class Rule:
     def __str__(self) -> str:
         return f"{_said(self.antecedent)} -> {_said(self.consequent)}"
 
+    def _said(self) -> str:
+        numbers = f"support {self.support:.4f}, confidence {self.confidence:.4f}"
+        return f"{self}\n{numbers}, lift {self.lift:.4g}, q {self.q:.4g}"
+
 
 def _said(items: Items) -> str:
     return ", ".join(f"{name} = {label}" for name, label in items)
 
 
-@dataclass(frozen=True, eq=False)
-class Rules:
+@dataclass(frozen=True, eq=False, repr=False)
+class Rules(Face):
     """Rules, the most certain first, and the frequent sets behind them.
 
     Parameters
@@ -146,7 +156,55 @@ class Rules:
         ]
         return pd.DataFrame(rows, columns=["antecedent", "consequent", *numbers])
 
-    def __repr__(self) -> str:
+    def to_dataset(self, level: float = 0.95) -> xr.Dataset:
+        """Confidences along ``rule``, with Wald intervals; supports, lifts and q-values too."""
+        confidence, error, low, high = self._confidences(level)
+        return dataset_of(
+            {"rule": [str(rule) for rule in self.rules]},
+            (confidence, error, low, high),
+            units="proportion",
+            level=level,
+            interval="Wald",
+            further={
+                name: np.array([getattr(rule, name) for rule in self.rules], float)
+                for name in ("support", "support_error", "lift", "lift_error", "p", "q")
+            },
+            method="inversion",
+            n=self.n,
+            tested=self.tested,
+        )
+
+    def _confidences(self, level: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """Confidences, errors, and the ends of Wald intervals."""
+        value = np.array([rule.confidence for rule in self.rules], float)
+        error = np.array([rule.confidence_error for rule in self.rules], float)
+        half = normal_quantile(level) * error
+        return value, error, value - half, value + half
+
+    def plot(self, ax: Axes | None = None, *, level: float = 0.95, most: int = 20) -> Axes:
+        """Draw the confidences of the first rules with Wald intervals, on axes of matplotlib."""
+        value, _, low, high = (each[:most].tolist() for each in self._confidences(level))
+        return intervals(
+            ax,
+            [str(rule) for rule in self.rules[:most]],
+            value,
+            low,
+            high,
+            x=f"confidence, {100 * level:.4g} % interval",
+            marks=(1,),
+            always=(0,),
+        )
+
+    def _said(self) -> str:
+        head = f"{len(self)} rules of {self.tested} tested, from {self.n:,} reports"
+        return head if not self.rules else f"{head}\n{self.rules[0]}"
+
+    def _shown(self) -> Iterator[Markup]:
+        value, _, low, high = (each.tolist() for each in self._confidences(0.95))
+        names = ["antecedent", "consequent", "support", "confidence", "lift", "q"]
+        yield html_table(self.to_frame()[names], drawn=sparks(value, low, high, marks=(0, 1)))
+
+    def __str__(self) -> str:
         head = f"{len(self)} rules of {self.tested} tested, from {self.n:,} reports"
         return "\n".join([head, *map(str, self.rules[:20])])
 

@@ -14,11 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.arrays import Floats
 from ppdm_dask.drawing.style import COLOURS, GREY, save_as, styled
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import MOST_ROWS, picture
+from ppdm_dask.faces.plots import axes_for
 from ppdm_dask.kernels import ENTROPY_TIE, FLOOR_ROUNDING
 from ppdm_dask.mine.naive_bayes import NaiveBayes
-from ppdm_dask.shown import given
+from ppdm_dask.shown import given, printable
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
     from ppdm_dask.inference import Estimate
 
 __all__ = ["TAN", "conditional_information", "maximum_tree"]
@@ -242,39 +247,57 @@ class TAN(NaiveBayes):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
+        places = self._drawn(path)
+        with styled():
+            figure = Figure(figsize=_size(places))
+            FigureCanvasAgg(figure)
+            self._paint(figure.add_axes((0.0, 0.0, 1.0, 1.0)), places)
+            save_as(figure, Path(path))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the tree of attributes on axes of matplotlib; see :meth:`draw`."""
+        places = self._drawn("plot")
+        ax = axes_for(ax, *_size(places))
+        self._paint(ax, places)
+        return ax
+
+    def _shown(self) -> Iterator[Markup]:
+        if len(self.features_) <= MOST_ROWS:
+            yield picture(self.plot, *_size(self._drawn("plot")), "Tree of attributes")
+
+    def _drawn(self, where: str | Path) -> dict[str, tuple[float, float]]:
+        """Places of the attributes; InputError where they are too many."""
         parents = self.parents()
         if len(parents) > MAX_DRAWN:
             raise InputError(
-                f"{path}: {len(parents)} attributes are too many for a drawing; at most "
+                f"{where}: {len(parents)} attributes are too many for a drawing; at most "
                 f"{MAX_DRAWN} are drawn",
-                path,
+                where,
             )
-        places = _places(parents)
+        return _places(parents)
+
+    def _paint(self, axes: Axes, places: Mapping[str, tuple[float, float]]) -> None:
+        parents = self.parents()
         deepest, rows = (1 + max(place[axis] for place in places.values()) for axis in (0, 1))
         # A dollar sign in a name is no formula.
         text: dict[str, Any] = {"ha": "center", "va": "center", "parse_math": False}
         frame = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": COLOURS[0]}
         plain = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
-        with styled():
-            figure = Figure(figsize=(max(2.2 * deepest, 3.5), 0.45 * rows + 0.5))
-            FigureCanvasAgg(figure)
-            axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-            axes.set_axis_off()
-            axes.set_xlim(-0.5, deepest - 0.5)
-            axes.set_ylim(rows - 0.3, -1.2)
-            title = f"given {self.target_}; I(A; B | {self.target_}) in nats"
-            axes.text((deepest - 1) / 2, -0.9, title, fontsize=8, color=GREY, **text)
-            for name, above in parents.items():
-                x, y = places[name]
-                if above is not None:
-                    i, j = (self.features_.index(each) for each in (above, name))
-                    start = places[above][1]
-                    axes.plot([x - 1, x], [start, y], color=GREY, linewidth=0.8, zorder=1)
-                    gain = f"{self.information_[i, j]:.3f}"
-                    axes.text(x - 0.5, (start + y) / 2, gain, fontsize=7, bbox=plain, **text)
-            for name, (x, y) in places.items():
-                axes.text(x, y, name, fontsize=8, bbox=frame, **text)
-            save_as(figure, Path(path))
+        axes.set_axis_off()
+        axes.set_xlim(-0.5, deepest - 0.5)
+        axes.set_ylim(rows - 0.3, -1.2)
+        title = f"given {self.target_}; I(A; B | {self.target_}) in nats"
+        axes.text((deepest - 1) / 2, -0.9, printable(title), fontsize=8, color=GREY, **text)
+        for name, above in parents.items():
+            x, y = places[name]
+            if above is not None:
+                i, j = (self.features_.index(each) for each in (above, name))
+                start = places[above][1]
+                axes.plot([x - 1, x], [start, y], color=GREY, linewidth=0.8, zorder=1)
+                gain = f"{self.information_[i, j]:.3f}"
+                axes.text(x - 0.5, (start + y) / 2, gain, fontsize=7, bbox=plain, **text)
+        for name, (x, y) in places.items():
+            axes.text(x, y, printable(name), fontsize=8, bbox=frame, **text)
 
     def fitted_values(self) -> dict[str, Any]:
         """Those of naive Bayes, the information of all pairs, and the tree with its laws."""
@@ -307,6 +330,12 @@ class TAN(NaiveBayes):
 
 
 MAX_DRAWN = 100
+
+
+def _size(places: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    """Width and height of a drawing in inches."""
+    deepest, rows = (1 + max(place[axis] for place in places.values()) for axis in (0, 1))
+    return max(2.2 * deepest, 3.5), 0.45 * rows + 0.5
 
 
 def _places(parents: Mapping[str, str | None]) -> dict[str, tuple[float, float]]:

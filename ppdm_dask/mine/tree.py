@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,15 +17,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints
+from ppdm_dask.drawing.style import COLOURS, GREY, save_as, styled
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import Face, picture
+from ppdm_dask.faces.plots import axes_for
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.result import Estimate
 from ppdm_dask.inference.uncertainty import standard_error_of
 from ppdm_dask.mine.evidence import ROUNDING, images, signed_cells
 from ppdm_dask.mine.rows import Conjunction, NodeTables
-from ppdm_dask.shown import given
+from ppdm_dask.shown import given, printable
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.mine.evidence import Evidence, Images, Stratum
 
@@ -223,10 +229,17 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from ppdm_dask.drawing.style import COLOURS, GREY, save_as, styled
+    heights = _readable(tree, max_depth)
+    with styled():
+        figure = Figure(figsize=_size(tree, heights))
+        FigureCanvasAgg(figure)
+        _paint(figure.add_axes((0.0, 0.0, 1.0, 1.0)), tree, heights, max_depth)
+        save_as(figure, Path(path))
 
+
+def _readable(tree: Tree, max_depth: int | None) -> dict[int, float]:
+    """Nodes to show with their heights; InputError where they are too many."""
     check_depth(max_depth)
-    below = _below(tree)
     heights = _layout(tree, max_depth)
     ends = 1 + int(max(heights.values()))
     if ends > MAX_ENDS:
@@ -235,35 +248,42 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
             f"{MAX_ENDS} that can be read in one drawing: give a smaller depth",
             max_depth,
         )
+    return heights
+
+
+def _size(tree: Tree, heights: Mapping[int, float]) -> tuple[float, float]:
+    """Width and height of a drawing in inches."""
     deepest = max(int(tree.depth[node]) for node in heights)
     row = 0.2 + 0.14 * (len(tree.classes) + 2)
-    with styled():
-        figure = Figure(figsize=(2.7 * (deepest + 1), max(1.0, row * ends)))
-        FigureCanvasAgg(figure)
-        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        axes.set_axis_off()
-        axes.set_xlim(-0.5, deepest + 0.5)
-        axes.set_ylim(ends - 0.5, -0.5)
-        for node, y in heights.items():
-            x, colour = int(tree.depth[node]), COLOURS[int(tree.label[node]) % len(COLOURS)]
-            if node:
-                above = heights[int(tree.parent[node])]
-                elbow = [x - 1, x - 0.6, x]
-                axes.plot(elbow, [above, y, y], color=GREY, linewidth=0.8, zorder=1)
-                axes.text(x - 0.46, y, _edge(tree, node), **_TEXT, bbox=_PLAIN)
-            inner = _drawn(tree, node, max_depth)
-            label = tree.classes[int(tree.label[node])]
-            name = tree.codebook.names[tree.attribute[node]] if inner else f"→ {label}"
-            lines = [name, *_counts(tree, node).split(", ")]
-            if below[node] and not inner:
-                lines.append(f"(+ {below[node]} nodes)")
-            frame: dict[str, Any] = {"facecolor": "white", "edgecolor": colour}
-            frame |= {"boxstyle": "round,pad=0.3", "linewidth": 0.9 if inner else 1.8}
-            axes.text(x, y, "\n".join(lines), **_TEXT, bbox=frame)
-        save_as(figure, Path(path))
+    return 2.7 * (deepest + 1), max(1.0, row * (1 + int(max(heights.values()))))
+
+
+def _paint(axes: Axes, tree: Tree, heights: Mapping[int, float], max_depth: int | None) -> None:
+    below = _below(tree)
+    axes.set_axis_off()
+    axes.set_xlim(-0.5, max(int(tree.depth[node]) for node in heights) + 0.5)
+    axes.set_ylim(int(max(heights.values())) + 0.5, -0.5)
+    for node, y in heights.items():
+        x, colour = int(tree.depth[node]), COLOURS[int(tree.label[node]) % len(COLOURS)]
+        if node:
+            above = heights[int(tree.parent[node])]
+            elbow = [x - 1, x - 0.6, x]
+            axes.plot(elbow, [above, y, y], color=GREY, linewidth=0.8, zorder=1)
+            axes.text(x - 0.46, y, printable(_edge(tree, node)), **_TEXT, bbox=_PLAIN)
+        inner = _drawn(tree, node, max_depth)
+        label = tree.classes[int(tree.label[node])]
+        name = tree.codebook.names[tree.attribute[node]] if inner else f"→ {label}"
+        lines = [name, *_counts(tree, node).split(", ")]
+        if below[node] and not inner:
+            lines.append(f"(+ {below[node]} nodes)")
+        frame: dict[str, Any] = {"facecolor": "white", "edgecolor": colour}
+        frame |= {"boxstyle": "round,pad=0.3", "linewidth": 0.9 if inner else 1.8}
+        axes.text(x, y, "\n".join(map(printable, lines)), **_TEXT, bbox=frame)
 
 
 MAX_ENDS = 100
+MOST_SHOWN = 16
+"""Branches that end in a notebook's picture."""
 
 # A dollar sign in a label is no formula.
 _TEXT: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "parse_math": False}
@@ -292,8 +312,8 @@ def _layout(tree: Tree, max_depth: int | None) -> dict[int, float]:
     return {node: heights[node] for node in shown}
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tree(Face):
     """Nodes of a decision tree; node 0 is the root and children stand behind their parents.
 
     Parameters
@@ -431,6 +451,29 @@ class Tree:
     def draw(self, path: str | Path, max_depth: int | None = 4) -> None:
         """Draw the tree to a file, down to a depth."""
         draw(self, path, max_depth)
+
+    def plot(self, ax: Axes | None = None, max_depth: int | None = 4) -> Axes:
+        """Draw the tree on axes of matplotlib, down to a depth; see :func:`draw`."""
+        heights = _readable(self, max_depth)
+        ax = axes_for(ax, *_size(self, heights))
+        _paint(ax, self, heights, max_depth)
+        return ax
+
+    def _said(self) -> str:
+        target = self.codebook.names[self.target]
+        leaves, deepest = int((self.attribute < 0).sum()), int(self.depth.max())
+        return (
+            f"Tree for {target}: {len(self.attribute):,} nodes, {leaves:,} leaves, depth "
+            f"{deepest}, {self.n_reports:,} reports"
+        )
+
+    def _shown(self) -> Iterator[Markup]:
+        # As deep as there is room for in a notebook.
+        for depth in (3, 2, 1, 0):
+            heights = _layout(self, depth)
+            if max(heights.values()) < MOST_SHOWN or not depth:
+                yield picture(partial(self.plot, max_depth=depth), *_size(self, heights), "Tree")
+                return
 
 
 def sum_variance(total: Floats, square: Floats, n: int) -> Floats:

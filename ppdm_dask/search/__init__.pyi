@@ -6,6 +6,7 @@ from .cheapest import cheapest_posterior as cheapest_posterior
 from .cheapest import cheapest_trait as cheapest_trait
 from .cheapest import distances as distances
 from .checkpoints import require_file as require_file
+from .fronts import plot_front as plot_front
 from .joint import JointDesign as JointDesign
 from .joint import joint_design as joint_design
 from .joint import joint_front as joint_front

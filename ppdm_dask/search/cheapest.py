@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design
 from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.search.cones import (
     LEAST,
     MOST,
@@ -45,8 +46,8 @@ ATTAINED = 1e-6
 """Relative gap from the certificate up to which a design counts as the optimum."""
 
 
-@dataclass(frozen=True, eq=False)
-class Cheapest:
+@dataclass(frozen=True, eq=False, repr=False)
+class Cheapest(Face):
     """A certified limit, and the design that attains it.
 
     Parameters
@@ -60,6 +61,10 @@ class Cheapest:
 
     noise: float
     P: Floats | None
+
+    def _said(self) -> str:
+        size = "no matrix" if self.P is None else f"a matrix of {self.P.shape[0]} symbols"
+        return f"Cheapest: noise {self.noise:.6g}, with {size}"
 
 
 def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:

@@ -12,7 +12,7 @@ attribute's report is one of its own, and not to know the other attributes makes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design, RRMatrix
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import Face, names_of
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, Guess, Posterior
 from ppdm_dask.search.joint_cones import MOST_CELLS, EpsilonEach, GuessEach, margins_of
@@ -33,6 +34,8 @@ from ppdm_dask.shown import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["JointDesign", "Told", "joint_design", "joint_front", "joint_level", "told"]
 
@@ -40,8 +43,8 @@ Stated = float | Mapping[str, float]
 """A number for the whole record, or one for each attribute."""
 
 
-@dataclass(frozen=True, eq=False)
-class JointDesign:
+@dataclass(frozen=True, eq=False, repr=False)
+class JointDesign(Face):
     """A design of least noise for several attributes, with its certificate.
 
     Parameters
@@ -77,6 +80,20 @@ class JointDesign:
     def ratio(self) -> float | None:
         """Reports that attributes disguised alone need over those of this design."""
         return None if self.alone is None else self.alone / self.noise
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the design's matrix on axes of matplotlib."""
+        return self.design.plot(ax)
+
+    def _said(self) -> str:
+        times = "" if self.ratio is None else f"; attributes alone need {self.ratio:.4g} times"
+        return (
+            f"JointDesign of {names_of(self.design.attributes, 40)}, {self.privacy}: noise "
+            f"{self.noise:.6g}, certified {self.bound:.6g}{times}"
+        )
+
+    def _shown(self) -> Iterator[Markup]:
+        yield from self.design._shown()
 
 
 def joint_design(

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.kernels import channels
 from ppdm_dask.kernels.lattice import best_on_lattice
 from ppdm_dask.ranges import real, whole
@@ -38,8 +39,8 @@ SLACK = 1e-9
 LARGEST_EPSILON = 20.0
 
 
-@dataclass(frozen=True, eq=False)
-class Lattice:
+@dataclass(frozen=True, eq=False, repr=False)
+class Lattice(Face):
     """A design whose entries are multiples of 1/m.
 
     Parameters
@@ -73,6 +74,10 @@ class Lattice:
     def ratio(self) -> float | None:
         """Reports needed over those that the best possible design needs; None if not known."""
         return None if self.limit is None else self.noise / self.limit
+
+    def _said(self) -> str:
+        symbols, n = self.counts.shape
+        return f"Lattice of {symbols} by {n} in 1/{self.outcomes}, noise {self.noise:.6g}"
 
 
 def lattice_design(

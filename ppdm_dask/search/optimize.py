@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ppdm_dask.data.plugins import plugin
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.notebook import follower
 from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.ranges import real
 from ppdm_dask.search.checkpoints import read_checkpoint, require_file
@@ -235,7 +236,7 @@ def optimize(
     privacy: float | None = None,
     categories: Sequence[str] | None = None,
     checkpoint: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress | Literal[False] | None = None,
     objective: Objective | None = None,
     map: Callable[..., Any] | None = None,
     client: Any = None,
@@ -276,7 +277,8 @@ def optimize(
         ``"spea2"`` and ``"memetic"``: a file to resume from after an interruption; one that is
         damaged, or another search's, is refused.
     progress : callable, optional
-        Called with what is done and what there is: generations, levels or epsilons.
+        Called with what is done and what there is: generations, levels or epsilons.  By default a
+        notebook shows a bar, which False keeps away.
     objective : callable, optional
         ``"spea2"`` alone: a measure of privacy and error in place of the paper's.  A function of a
         stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a privacy
@@ -317,6 +319,7 @@ def optimize(
     >>> f"{design.privacy([0.3, 0.7]):.3f}"
     '0.200'
     """
+    progress = follower("optimize") if progress is None else progress or None
     if method is None:
         method = "memetic" if epsilon is None else "bound"
     if method not in METHODS:

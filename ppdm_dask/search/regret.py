@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import Face, html_table
+from ppdm_dask.faces.plots import lines
 from ppdm_dask.ranges import reals
 from ppdm_dask.search.cheapest import cheapest_posterior
 from ppdm_dask.search.minimax import limits_of, rays_of_epsilon
@@ -21,6 +23,8 @@ from ppdm_dask.shown import given
 
 if TYPE_CHECKING:
     import pandas as pd
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["Regret", "regret"]
 
@@ -30,8 +34,8 @@ LARGEST_EPSILON = 20.0
 """Beyond it the likelihoods of a report leave a double no digits."""
 
 
-@dataclass(frozen=True, eq=False)
-class Regret:
+@dataclass(frozen=True, eq=False, repr=False)
+class Regret(Face):
     """A design over a set of priors, against the best possible one at each of them.
 
     Parameters
@@ -106,14 +110,29 @@ class Regret:
         frame.columns = pd.Index(["ratio", "max_posterior", *names])
         return frame.loc[["guess", "mean", "worst", "least private"]]
 
-    def __repr__(self) -> str:
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the ratios of all priors, from the least to the largest, on axes of matplotlib."""
+        place = np.arange(1, len(self.ratios) + 1)
+        ax = lines(
+            ax,
+            [("ratio", place, np.sort(self.ratios))],
+            x="priors, by their ratio",
+            y="reports over those of the best design",
+        )
+        ax.axhline(self.at_guess, color="0.5", linewidth=0.8, zorder=0)
+        # Ratios that are equal but for rounding look so.
+        low, high = float(self.ratios.min()), self.worst
+        ax.set_ylim(0.98 * low, max(1.02 * high, 1.1 * low))
+        return ax
+
+    def _said(self) -> str:
         return (
             f"Regret over {len(self.priors)} priors: worst {self.worst:.4g}, mean {self.mean:.4g}, "
             f"at the guess {self.at_guess:.4g}; worst posterior {self.max_posterior:.4g}"
         )
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(float_format="{:.4g}".format))
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.to_frame(), index=True)
 
 
 def regret(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.ranges import real
 from ppdm_dask.search.bound import settled
 from ppdm_dask.search.minimax import certify, limits_of, rays_of_epsilon, rays_of_posterior, solve
@@ -18,6 +19,10 @@ from ppdm_dask.search.problem import LEAST_ROOM
 from ppdm_dask.search.rays import thinned
 from ppdm_dask.search.regret import LARGEST_EPSILON, Privacy, Regret, regret
 from ppdm_dask.search.scenarios import check_scenarios
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["Robust", "arranged_design", "robust_design"]
 
@@ -28,8 +33,8 @@ NEAR = 1e-4
 """Relative distance from the worst prior within which thinning keeps the variance at another."""
 
 
-@dataclass(frozen=True, eq=False)
-class Robust:
+@dataclass(frozen=True, eq=False, repr=False)
+class Robust(Face):
     """A design of least regret over a set of priors.
 
     Parameters
@@ -56,6 +61,20 @@ class Robust:
     def gap(self) -> float:
         """Relative distance of the worst regret from its certificate."""
         return self.regret.worst / self.limit - 1
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the design's matrix on axes of matplotlib; ``regret.plot`` draws the regret."""
+        return self.design.plot(ax)
+
+    def _said(self) -> str:
+        return (
+            f"Robust design over {len(self.mixture):,} priors: worst regret "
+            f"{self.regret.worst:.6g}, certified limit {self.limit:.6g}"
+        )
+
+    def _shown(self) -> Iterator[Markup]:
+        yield from self.regret._shown()
+        yield from self.design._shown()
 
 
 def robust_design(

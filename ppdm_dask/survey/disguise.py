@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import logging
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from ppdm_dask.audit.measures import epsilon_of
 from ppdm_dask.cluster.spread import HERE, Place, Work, summed
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError, RunFolderError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.columns import cell_texts
 from ppdm_dask.files.reader import (
     AS_FOUND,
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs import Design
     from ppdm_dask.randomness import Stream
+
+LOG = logging.getLogger(__name__)
 
 __all__ = ["Disguised", "disguise_file", "in_file", "write_part", "writing"]
 
@@ -181,8 +185,8 @@ NAMED = 3
 """Sentences on what is certain that a refusal has before it counts the rest."""
 
 
-@dataclass(frozen=True)
-class Disguised:
+@dataclass(frozen=True, repr=False)
+class Disguised(Face):
     """What was done with a file.
 
     Parameters
@@ -207,6 +211,11 @@ class Disguised:
     certain: tuple[Certainty, ...] = ()
     before: Remembered = NOTHING
     parts: int = 0
+
+    def _said(self) -> str:
+        kept = f", {len(self.undisguised)} columns as they are" if self.undisguised else ""
+        n = len(self.disguised)
+        return f"Disguised: {self.records:,} records, {n} columns{kept}"
 
 
 def disguise_file(
@@ -327,6 +336,7 @@ def disguise_file(
         made: _Made = (
             summed(work, pieces, _total, told, client=client, done=done) if pieces else _Made()
         )
+        LOG.info("%d records of %d files are disguised", made.records, len(paths))
         if not made.records:
             raise DataError(f"{paths[0]}: there are no records; at least one is needed", paths[0])
         if not kind:

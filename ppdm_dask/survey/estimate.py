@@ -5,6 +5,7 @@ Beside it: event weights summed over files of reports and counts, with survey we
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +17,7 @@ import numpy as np
 from ppdm_dask.data.codebook import label_codes
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.columns import factorise, read_numbers
 from ppdm_dask.inference import (
     Estimate,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from ppdm_dask.inference.proportions import Method
     from ppdm_dask.inference.tables import ContingencyTable
     from ppdm_dask.inference.uncertainty import Estimand
+
+LOG = logging.getLogger(__name__)
 
 __all__ = ["Answer", "Question", "estimate_files", "sum_files"]
 
@@ -370,8 +374,8 @@ class Question:
         return True
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Face):
     """The answer to a question: an estimate, and what else the files tell of it.
 
     Parameters
@@ -408,6 +412,9 @@ class Answer:
     comparison: Comparison | None = None
     unweighted: int = 0
     cut: tuple[str, ...] = ()
+
+    def _said(self) -> str:
+        return f"Answer, {len(self.cells):,} proportions: {self.estimate._said()}"
 
     @property
     def negative(self) -> int:
@@ -460,6 +467,7 @@ def estimate_files(
             method=question.method,
             estimand=question.estimand,
         )
+    LOG.info("%d reports of %d files are counted", found.n, len(sources))
     cells = found.rows(question.level, question.interval)
     # Labels that a condition on the same attribute rules out have no share by definition.
     allowed = {i: question.where[n] for i, n in enumerate(question.columns) if n in question.where}

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import Face, html_table
 from ppdm_dask.ranges import reals
 from ppdm_dask.search.lattice import Lattice, lattice_design
 from ppdm_dask.shown import given, listed
@@ -24,12 +25,14 @@ from ppdm_dask.survey.devices import Wording
 
 if TYPE_CHECKING:
     import pandas as pd
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["DeviceDesign", "device_design"]
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceDesign:
+@dataclass(frozen=True, eq=False, repr=False)
+class DeviceDesign(Face):
     """A design that a device makes.
 
     Parameters
@@ -79,8 +82,20 @@ class DeviceDesign:
         frame = pd.DataFrame(list(self.cases), index=list(self.answers), columns=list(self.symbols))
         return frame.rename_axis("answer")
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html())
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the design's matrix on axes of matplotlib."""
+        return self.design.plot(ax)
+
+    def _said(self) -> str:
+        times = "" if self.ratio is None else f"; {self.ratio:.4g} times the reports of the best"
+        return (
+            f"DeviceDesign by {self.device}: {len(self.answers)} answers, {len(self.symbols)} "
+            f"reports, largest posterior {self.max_posterior:.4g}{times}"
+        )
+
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.to_frame(), index=True)
+        yield from self.design._shown()
 
 
 def device_design(

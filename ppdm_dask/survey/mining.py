@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ppdm_dask.data.codebook import Reports
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.columns import cell_texts, spreadsheet_safe
 from ppdm_dask.files.reader import AS_FOUND, BLOCK, Reading, open_data
 from ppdm_dask.files.regular import ending
@@ -107,8 +108,8 @@ def common_attributes(sources: Sources, codebook: Codebook) -> list[str]:
     return [name for name in codebook.names if name in there]
 
 
-@dataclass(frozen=True)
-class Mined:
+@dataclass(frozen=True, repr=False)
+class Mined(Face):
     """A model of all reports, and what such models get right.
 
     Parameters
@@ -126,6 +127,10 @@ class Mined:
     accuracy: Estimate | None
     simulated: bool
     sizes: tuple[int, ...]
+
+    def _said(self) -> str:
+        found = "not known" if self.accuracy is None else f"{self.accuracy.value:.4f}"
+        return f"Mined {type(self.model).__name__} of {sum(self.sizes):,} records, accuracy {found}"
 
 
 def mine_files(

@@ -20,6 +20,8 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.distributions import normal_point
 from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.faces.face import Face, html_table
+from ppdm_dask.faces.plots import bars
 from ppdm_dask.files.fields import check_shares
 from ppdm_dask.ranges import real
 from ppdm_dask.search.cheapest import (
@@ -35,6 +37,8 @@ from ppdm_dask.survey.devices import Candidate, Wording, candidates
 
 if TYPE_CHECKING:
     import pandas as pd
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["Made", "Plan", "PlannedDesign", "plan"]
 
@@ -57,8 +61,8 @@ class Need(NamedTuple):
     """People to invite, by the share that does not answer."""
 
 
-@dataclass(frozen=True)
-class Made:
+@dataclass(frozen=True, repr=False)
+class Made(Face):
     """What devices make of a design: the most precise one that keeps the floor.
 
     Parameters
@@ -87,9 +91,13 @@ class Made:
     text: str
     recorded: str
 
+    def _said(self) -> str:
+        odds = ", ".join(f"{name} {ratio}" for name, ratio in self.odds.items())
+        return f"Made by {', '.join(self.devices)} ({odds}): {self.need.n:,} reports"
 
-@dataclass(frozen=True)
-class PlannedDesign:
+
+@dataclass(frozen=True, repr=False)
+class PlannedDesign(Face):
     """One family at the floor.
 
     Parameters
@@ -125,9 +133,17 @@ class PlannedDesign:
     text: str = ""
     recorded: str = ""
 
+    def _said(self) -> str:
+        if self.need is None:
+            return f"PlannedDesign {self.family}: {self.reason}"
+        return (
+            f"PlannedDesign {self.family}: {self.need.n:,} reports, largest posterior "
+            f"{self.max_posterior:.4g}, epsilon {self.epsilon:.4g}"
+        )
 
-@dataclass(frozen=True)
-class Plan:
+
+@dataclass(frozen=True, repr=False)
+class Plan(Face):
     """Designs by the reports that they need; the fewest first.
 
     Parameters
@@ -204,8 +220,21 @@ class Plan:
         plain: dict[str, Any] = _finite(found)
         return plain
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(float_format="{:.4g}".format, na_rep=""))
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the reports that each design needs, on axes of matplotlib."""
+        rows = [row for row in self.rows if row.need is not None]
+        needs = [row.need.n for row in rows if row.need is not None]
+        return bars(ax, [row.family for row in rows], needs, x="complete reports")
+
+    def _said(self) -> str:
+        kept = [row for row in self.rows if row.need is not None]
+        first = "none keeps the floor"
+        if kept and kept[0].need is not None:
+            first = f"{kept[0].family} needs the fewest reports, {kept[0].need.n:,}"
+        return f"Plan for {self.attribute}, {len(self.rows)} designs: {first}"
+
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.to_frame(), index=True)
 
 
 def _preference(row: PlannedDesign) -> tuple[bool, bool, int]:

@@ -23,6 +23,7 @@ from ppdm_dask.data.binning import fit_attribute
 from ppdm_dask.data.codebook import Codebook, table_of
 from ppdm_dask.data.partitioned import native
 from ppdm_dask.errors import CodebookError, DataError
+from ppdm_dask.faces.face import Face
 from ppdm_dask.files.columns import (
     MissingCodes,
     canonical_text,
@@ -404,8 +405,8 @@ def _doubts(labels: list[str], gap: str | None) -> Iterator[str]:
         yield from oddities(label)
 
 
-@dataclass(frozen=True)
-class Proposal:
+@dataclass(frozen=True, repr=False)
+class Proposal(Face):
     """A codebook for a person to edit, and what it leaves out."""
 
     source: str
@@ -413,6 +414,10 @@ class Proposal:
     columns: tuple[Column, ...]
     codebook: Codebook
     note: str = ""
+
+    def _said(self) -> str:
+        left = sum(bool(column.left_out) for column in self.columns)
+        return f"Proposal from {self.n:,} records, {left} columns left out: {self.codebook._said()}"
 
     def text(self) -> str:
         """Codebook file with remarks at its head."""

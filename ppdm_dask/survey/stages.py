@@ -10,9 +10,9 @@ two stages, so nobody is disguised twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,12 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs import Design, RRMatrix
 from ppdm_dask.errors import InputError
+from ppdm_dask.faces.face import Face, html_table, names_of, sparks
+from ppdm_dask.faces.plots import intervals
 from ppdm_dask.frozen import settle
 from ppdm_dask.inference import Estimate, estimate
 from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.uncertainty import normal_quantile
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.search.cheapest import cheapest_epsilon, cheapest_posterior
 from ppdm_dask.search.problem import SMALLEST
@@ -31,6 +34,11 @@ from ppdm_dask.search.regret import LARGEST_EPSILON
 from ppdm_dask.search.robust import arranged_design, robust_design
 from ppdm_dask.search.scenarios import check_scenarios, confidence_priors, plausible_prior
 from ppdm_dask.shown import given
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
 
 __all__ = ["TwoStage"]
 
@@ -41,8 +49,8 @@ ROUNDING = 1e-9
 """By how much a given design may exceed the privacy, relative."""
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class TwoStage:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class TwoStage(Face):
     """The plan of a survey in two stages, fixed before the pilot.
 
     Parameters
@@ -255,6 +263,51 @@ class TwoStage:
         asked: Any = [self.attribute] if over is None else over
         both = Stratified([self.first, made])
         return both.estimate([pilot, second], asked, shares=self.shares)
+
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """What the guess makes expect: each proportion with its standard error and interval."""
+        import pandas as pd
+
+        share = np.array(list(self.guess.values()))
+        error = np.sqrt(self.expected_variance(share))
+        half = normal_quantile(level) * error
+        columns = {
+            "guess": share,
+            "standard_error": error,
+            "lower": share - half,
+            "upper": share + half,
+        }
+        return pd.DataFrame(columns, index=pd.Index(list(self.guess), name=self.attribute))
+
+    def plot(self, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+        """Draw the guess with the intervals that it makes expect, on axes of matplotlib."""
+        found = self.to_frame(level)
+        return intervals(
+            ax,
+            list(self.guess),
+            found["guess"].tolist(),
+            found["lower"].tolist(),
+            found["upper"].tolist(),
+            x=f"proportion guessed, expected {100 * level:.4g} % interval",
+            y=self.attribute,
+            always=(0,),
+        )
+
+    def _said(self) -> str:
+        kept = (
+            f"epsilon {self.epsilon:g}"
+            if self.epsilon is not None
+            else f"largest posterior {self.max_posterior:g}"
+        )
+        first, second = self.sizes
+        of = names_of(self.guess, 50)
+        return f"TwoStage for {self.attribute} ({of}): {first:,} + {second:,} reports, {kept}"
+
+    def _shown(self) -> Iterator[Markup]:
+        found = self.to_frame()
+        value, low, high = (found[name].tolist() for name in ("guess", "lower", "upper"))
+        yield html_table(found, index=True, drawn=sparks(value, low, high, marks=(0, 1)))
+        yield from self.first._shown()
 
     def expected_variance(self, truth: npt.ArrayLike, second: Design | None = None) -> Floats:
         """Variance of each proportion if a prior is true.

@@ -18,6 +18,7 @@ from ppdm_dask.audit.certainty import undisguised_attributes
 from ppdm_dask.cluster.active import active_client, on_a_worker
 from ppdm_dask.cluster.spread import summed
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.faces.face import Face, html_table, names_of
 from ppdm_dask.files.regular import ending
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import About
@@ -27,6 +28,8 @@ from ppdm_dask.survey.parts import MANIFEST, Part, Sources, aside, checked, fini
 from ppdm_dask.survey.reports import about_file, read_reports
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from ppdm_dask.cluster.spread import Client
     from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.designs import Design
@@ -168,7 +171,7 @@ def _sources(paths: list[Path]) -> Sources:
     return sources
 
 
-class StoredReports:
+class StoredReports(Face):
     """Reports in files, as ``count`` and ``estimate`` take them: a partition for each file.
 
     Parameters
@@ -213,8 +216,13 @@ class StoredReports:
         """How many files there are."""
         return len(self._sources)
 
-    def __repr__(self) -> str:
-        return f"StoredReports({listed(self.codebook.names)}, npartitions={self.npartitions})"
+    def _said(self) -> str:
+        kind = "simulated, " if self.simulated else ""
+        names = names_of(self.codebook.names, 90)
+        return f"StoredReports({kind}{names}, npartitions={self.npartitions})"
+
+    def _shown(self) -> Iterator[Markup]:
+        yield html_table(self.codebook.to_frame())
 
     def reduce(
         self, part: Callable[[Reports], Any], add: Callable[[list[Any]], Any] | None = None

@@ -266,7 +266,7 @@ class FrontFigure(Declared):
         return replace(self, delta=self.delta or known)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FrontRecipe(RecipeBase):
     """An experiment with searches; see ``pipelines/README.md`` for the tables.
 

@@ -276,7 +276,7 @@ class Setting:
         return self.spec.published == self.value
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PerturbationRecipe(RecipeBase):
     """An experiment with perturbed data; see ``pipelines/README.md`` for the tables.
 

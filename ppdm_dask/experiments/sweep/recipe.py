@@ -262,7 +262,7 @@ def _family_rule(name: str) -> Schema:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Recipe(RecipeBase):
     """An experiment: what is computed, on which data; never where or how fast.
 

@@ -114,6 +114,7 @@ class JointTrial(Trial):
             generations=self.generations,
             objective=_Objective(law, np.array(level["privacy"])),
             map=map,
+            progress=False,
             seed=int(stream.generator().integers(2**31)),
         )
         kept = front["privacy"].to_numpy() >= KEPT

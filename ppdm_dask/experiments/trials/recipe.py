@@ -178,7 +178,7 @@ class _Stated(Place):
         return self.swept.get(str(inner)) or super().__getitem__(inner)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TrialRecipe(RecipeBase):
     """A trial over a grid; see ``pipelines/README.md`` for the tables.
 

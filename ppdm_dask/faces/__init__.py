@@ -1,0 +1,7 @@
+"""How results show themselves: in a line, as a table in a notebook, as a plot, as a data set."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,280 @@
+"""A result in a line, and the same with tables and pictures in a notebook.
+
+Labels are users' data.  Whatever becomes HTML is escaped here, and nothing in it is loaded from
+elsewhere.  Colours are those of the notebook around it, light or dark; pictures lie on white paper.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from ppdm_dask.drawing.style import styled
+from ppdm_dask.shown import cut, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "MOST_ROWS",
+    "WIDEST",
+    "Face",
+    "block",
+    "brief",
+    "html_table",
+    "names_of",
+    "picture",
+    "sparks",
+]
+
+WIDEST = 160
+"""Characters of a ``repr``."""
+
+MOST_ROWS = 60
+"""Rows of a table in a notebook; of a longer one the first."""
+
+LONGEST_CELL = 80
+"""Characters of a cell of a table."""
+
+NAME = 24
+"""Characters of a name or label in a ``repr``."""
+
+# A class of our own, since a style in a notebook is the whole page's.
+STYLE = Markup(
+    "<style>"
+    ".ppdm-face{font-size:13px;line-height:1.4;overflow-x:auto}"
+    ".ppdm-face p{margin:.2em 0 .5em}"
+    ".ppdm-face table{border-collapse:collapse;border:0;margin:0 0 .6em;color:inherit;"
+    "background:none}"
+    ".ppdm-face th,.ppdm-face td{padding:.15em .7em;border:0;text-align:left;color:inherit;"
+    "background:none;font-variant-numeric:tabular-nums}"
+    ".ppdm-face th{font-weight:600;border-bottom:1px solid currentColor}"
+    ".ppdm-face tr+tr td{border-top:1px solid rgba(128,128,128,.3)}"
+    ".ppdm-face .n{text-align:right}"
+    ".ppdm-face img{max-width:100%;background:#fff;border-radius:4px;padding:4px}"
+    "</style>"
+)
+
+
+def brief(*lines: str) -> str:
+    r"""One line or two for a ``repr``: at most 160 characters, nothing that drives a terminal.
+
+    Examples
+    --------
+    >>> brief("Codebook  of 2\nattributes")
+    'Codebook of 2 attributes'
+    """
+    texts = [printable(" ".join(line.split())) for line in lines[:2] if line]
+    if len(texts) < 2:
+        return cut(texts[0] if texts else "", WIDEST)
+    first = cut(texts[0], WIDEST - 40)
+    return f"{first}\n{cut(texts[1], WIDEST - 1 - len(first))}"
+
+
+def names_of(names: Iterable[Any], room: int = 60) -> str:
+    """Names for a ``repr``: as many of the first as there is room for, then how many more.
+
+    Examples
+    --------
+    >>> names_of(["age", "sex", "income"], room=10)
+    'age, sex and 1 more'
+    """
+    texts = [cut(str(name), NAME) for name in names]
+    kept: list[str] = []
+    for text in texts:
+        if kept and len(", ".join([*kept, text])) > room:
+            break
+        kept.append(text)
+    more = len(texts) - len(kept)
+    return ", ".join(kept) + (f" and {more:,} more" if more else "")
+
+
+class Face:
+    """What has a short ``repr`` and, in a notebook, tables and small pictures.
+
+    A result says itself in a line by :meth:`_said`; :meth:`_shown` gives what a notebook has below
+    that line.  Neither may hold the answers of a person.
+    """
+
+    def _said(self) -> str:
+        raise NotImplementedError
+
+    def _shown(self) -> Iterator[Markup]:
+        return iter(())
+
+    def __repr__(self) -> str:
+        return brief(*self._said().split("\n", 1))
+
+    def _repr_html_(self) -> str:
+        return block(self._said(), *self._shown())
+
+
+def block(said: str, *parts: Markup) -> str:
+    """HTML of one result: a line, and parts that are HTML already."""
+    # The classes keep a notebook from reading a dollar sign in a label as a formula.
+    head = Markup("<p>{}</p>").format(Markup("<br>").join(map(_clean, said.splitlines())))
+    return str(
+        Markup('<div class="ppdm-face tex2jax_ignore mathjax_ignore">{}{}{}</div>').format(
+            STYLE, head, Markup("").join(parts)
+        )
+    )
+
+
+def _clean(text: str) -> Markup:
+    return escape(printable(text))
+
+
+def html_table(
+    frame: pd.DataFrame, *, index: bool = False, drawn: Sequence[Markup] | None = None
+) -> Markup:
+    """HTML of a table, every label escaped; the first 60 rows.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    index : bool
+        Whether its index is a column too.
+    drawn : sequence of Markup, optional
+        A picture for each row, as a last column.
+    """
+    if index:
+        # Names of an index may be those of columns, or None.
+        levels = [frame.index.get_level_values(i) for i in range(frame.index.nlevels)]
+        columns = [
+            ("" if level.name is None else str(level.name), level.tolist()) for level in levels
+        ]
+    else:
+        columns = []
+    columns += [(str(name), frame.iloc[:, i].tolist()) for i, name in enumerate(frame.columns)]
+    numeric = [all(_is_number(value) for value in values) for _, values in columns]
+    kinds = [Markup(' class="n"') if right else Markup("") for right in numeric]
+    head = Markup("").join(
+        Markup("<th{}>{}</th>").format(kind, _cell(name))
+        for kind, (name, _) in zip(kinds, columns, strict=True)
+    )
+    rows = []
+    for i in range(min(len(frame), MOST_ROWS)):
+        cells = Markup("").join(
+            Markup("<td{}>{}</td>").format(kind, _cell(values[i]))
+            for kind, (_, values) in zip(kinds, columns, strict=True)
+        )
+        last = Markup("<td>{}</td>").format(drawn[i]) if drawn is not None else ""
+        rows.append(Markup("<tr>{}{}</tr>").format(cells, last))
+    if drawn is not None:
+        head += Markup("<th></th>")
+    more = len(frame) - len(rows)
+    left = Markup("<p>{:,} more rows</p>").format(more) if more > 0 else ""
+    return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}").format(
+        head, Markup("").join(rows), left
+    )
+
+
+def _is_number(value: Any) -> bool:
+    import pandas as pd
+
+    return value is None or value is pd.NA or isinstance(value, int | float)
+
+
+def _cell(value: Any) -> Markup:
+    import pandas as pd
+
+    if value is None or value is pd.NA:
+        return Markup("")
+    if isinstance(value, bool):
+        return Markup("yes" if value else "no")
+    if isinstance(value, int):
+        return Markup(f"{value:,}")
+    if isinstance(value, float):
+        return Markup("undefined" if math.isnan(value) else f"{value:.4g}")
+    if isinstance(value, tuple | list):
+        return _clean(cut(", ".join(map(str, value)), LONGEST_CELL))
+    return _clean(cut(str(value), LONGEST_CELL))
+
+
+SPARK = 150, 14
+"""Width and height of the picture of an interval, in pixels."""
+
+
+def sparks(
+    values: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    *,
+    marks: Sequence[float] = (),
+) -> list[Markup]:
+    """A small picture for each interval, all on one scale; `marks` are places that are marked.
+
+    Lines have the colour of the text around them.
+    """
+    wide, tall = SPARK
+    known = [x for x in (*values, *low, *high) if math.isfinite(x)]
+    if not known:
+        return [Markup("") for _ in values]
+    # What a mark is for should be seen, but not squeeze the intervals.
+    known += [x for x in marks if abs(x) <= 1]
+    least, most = min(known), max(known)
+    scale = (wide - 8) / (most - least or 1.0)
+
+    def at(x: float) -> str:
+        return f"{4 + (min(max(x, least), most) - least) * scale:.1f}"
+
+    lines = "".join(
+        f'<line x1="{at(x)}" x2="{at(x)}" y1="0" y2="{tall}" stroke="currentColor" '
+        'stroke-opacity=".35"/>'
+        for x in marks
+        if least <= x <= most
+    )
+    found = []
+    for value, start, stop in zip(values, low, high, strict=True):
+        inner = lines
+        if math.isfinite(start) or math.isfinite(stop):
+            first = start if math.isfinite(start) else least
+            last = stop if math.isfinite(stop) else most
+            inner += (
+                f'<line x1="{at(first)}" x2="{at(last)}" y1="{tall / 2}" y2="{tall / 2}" '
+                'stroke="currentColor" stroke-width="1.5"/>'
+            )
+        if math.isfinite(value):
+            inner += f'<circle cx="{at(value)}" cy="{tall / 2}" r="3" fill="currentColor"/>'
+        found.append(
+            Markup(f'<svg width="{wide}" height="{tall}" aria-hidden="true">{inner}</svg>')
+        )
+    return found
+
+
+def picture(
+    draw: Callable[[Axes], Any], wide: float, high: float, words: str = "picture"
+) -> Markup:
+    """HTML of a plot, as an SVG within the page; nothing where matplotlib is not installed.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws on the axes that it is given.
+    wide, high : float
+        Inches.
+    words : str
+        For readers who cannot see it.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:  # an extra brings it; the table is there without
+        return Markup("")
+
+    with styled():
+        # Not by pyplot, which would show it a second time.
+        figure = Figure(figsize=(wide, high), layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(figure.add_subplot())
+        written = io.BytesIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    # Within an image an SVG runs nothing and loads nothing.
+    data = base64.b64encode(written.getvalue()).decode("ascii")
+    return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(_clean(words), data)
