@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Hand", "Question", "Questionnaire", "filled", "symbols_of", "words_of"]
 
 LANGUAGE = Text('a language such as "en" or "pt-BR" is needed', r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-ANY = Text("a name is needed", r"(?s).*\S.*")
+ANY = Text("a name is needed", r"[\s\S]*\S[\s\S]*")
 ORIGIN = Text(
     'an origin such as "https://survey.example.org" is needed, without a path',
     r"https://[A-Za-z0-9.-]+(:\d{1,5})?|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?",
@@ -135,6 +135,13 @@ class Question(Declared):
                 None, "the category of those who do not answer is needed, to be disguised as well"
             )
         return self
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        asked = {"properties": {"optional": {"const": True}}, "required": ["optional"]}
+        due = {"required": ["unanswered"]}
+        left_out = {"anyOf": [asked, {"required": ["only_if"]}]}
+        return {**super().schema(), "if": left_out, "then": due}
 
 
 @dataclass(frozen=True)
@@ -271,6 +278,11 @@ class Questionnaire(Declared):
         """
         path = Path(path)
         return cls.from_table(Table(read_toml(path, InputError), str(path), error=InputError))
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        both = {"series": ["wave"], "wave": ["series"]}
+        return {**super().schema(), "dependentRequired": both}
 
     @classmethod
     def document(cls) -> dict[str, Any]:

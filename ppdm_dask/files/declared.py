@@ -140,6 +140,9 @@ class Anything(Value):
         return self.stated
 
 
+_JSON = {bool: "boolean", int: "integer", float: "number"}
+
+
 def _value_of(hint: Any, needed: bool) -> tuple[Value, When | None]:
     """What an annotation says, and when it holds."""
     marks = getattr(hint, "__metadata__", ())
@@ -157,8 +160,8 @@ def _value_of(hint: Any, needed: bool) -> tuple[Value, When | None]:
         return Many(_value_of(inner[0], needed)[0]), None
     if isinstance(hint, type) and issubclass(hint, Declared):
         return One(hint), None
-    if hint in (int, float):  # whose range the constructor knows
-        return Anything({"type": "integer" if hint is int else "number"}), None
+    if hint in _JSON:  # the constructor knows more
+        return Anything({"type": _JSON[hint]}), None
     return Text() if hint is str else Anything(), None
 
 
