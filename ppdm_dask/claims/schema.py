@@ -10,7 +10,7 @@ from ppdm_dask.claims.quantity import Quantity
 from ppdm_dask.claims.rules import DECIMAL, RULES
 from ppdm_dask.claims.survey import DIVISORS, METHODS, Survey
 from ppdm_dask.designs.base import design_schema
-from ppdm_dask.files.declared import described, document
+from ppdm_dask.files.declared import described, document, within
 from ppdm_dask.files.values import Many, Number, Plain, Schema, Text, Whole
 
 __all__ = ["claims_schema"]
@@ -22,6 +22,7 @@ SHARE = Number("", above=0, most=1).schema()
 VALUES = Many(Plain(), least=1, distinct=True).schema()
 PLACES: Schema = {"type": "object", "additionalProperties": VALUES}
 OTHER: Schema = {"$ref": "#/$defs/quantity"}
+DESIGN: Schema = {"$ref": "#/$defs/design"}
 THAN: Schema = {"anyOf": [NUMBER, OTHER]}
 
 QUANTITY: Schema = {
@@ -106,7 +107,7 @@ def _survey() -> Schema:
     share = Number("", 0, 1).schema()
     count = Whole(0).schema()
     properties: Schema = {
-        "design": {"$ref": "#/$defs/design"},
+        "design": DESIGN,
         "categories": Many(Text(), least=2, distinct=True).schema(),
         "of": TEXT,
         "counts": {**_numbers(count), "description": "How often each answer was given."},
@@ -173,7 +174,7 @@ def claims_schema() -> dict[str, Any]:
         },
         ("paper", "title", "authors"),
     )
-    design = design_schema()
+    design = within(design_schema(), DESIGN)
     families = design.pop("$defs")
     del design["$schema"]
     about, of_parts = described(Quantity)

@@ -30,6 +30,7 @@ __all__ = [
     "fields_of",
     "plain",
     "schema_of",
+    "within",
 ]
 
 
@@ -340,6 +341,15 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def document(title: str, schema: Schema) -> Schema:
     """A whole JSON Schema, of draft 2020-12."""
     return {"$schema": DIALECT, **schema, "title": title}
+
+
+def within(schema: Any, whole: Schema) -> Any:
+    """A schema for another document: `whole` in place of references to the document itself."""
+    if isinstance(schema, Mapping):
+        if schema.get("$ref") == "#":
+            return whole
+        return {key: within(each, whole) for key, each in schema.items()}
+    return [within(each, whole) for each in schema] if isinstance(schema, list) else schema
 
 
 def document_of_kinds(title: str, key: str, kinds: Mapping[str, Schema]) -> Schema:

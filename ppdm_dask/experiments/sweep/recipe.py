@@ -27,7 +27,7 @@ from ppdm_dask.experiments.parts import (
     Some,
     grid_points,
 )
-from ppdm_dask.files.declared import By, Declared, Rest, schema_of
+from ppdm_dask.files.declared import By, Declared, Rest, schema_of, within
 from ppdm_dask.files.fields import Scalar, read_toml
 from ppdm_dask.files.values import (
     Choice,
@@ -249,7 +249,8 @@ class Figure(Declared):
 
 def _family_rule(name: str) -> Schema:
     """What the family of a recipe's design means for its parameters and for the grid's axes."""
-    known = schema_of(designs.families()[name])["properties"]
+    inner = {"type": "object", "required": ["id"]}  # a design of a block, which its family reads
+    known = within(schema_of(designs.families()[name])["properties"], inner)
     if name == MultiGroup.id:  # or groups that are still to be dealt
         dealt = schema_of(RandomGroups)["properties"]
         known = {**known, **dealt, "groups": {"anyOf": [known["groups"], dealt["groups"]]}}
