@@ -340,7 +340,7 @@ def test_kinds_have_their_own_codes_wherever_they_stand(values: pd.Series, place
         ({"missing_kinds": (("d", -1),)}, "one of the categories is needed, each once"),
         ({"missing_kinds": (("c", -1), ("c", -2))}, "one of the categories is needed, each once"),
         ({"missing_kinds": (("c", -1, "-1.0"),), "missing_codes": (-1,)}, "a missing code already"),
-        ({"missing_kinds": (("c", ""),)}, "an empty cell is no kind"),
+        ({"missing_kinds": (("c", ""),)}, "an empty cell is not a kind"),
         ({"missing_kinds": (("c",),)}, "a list of a category and the values"),
         ({"missing_kinds": (("a", -1), ("b", -2), ("c", -3))}, "need 5, or 6 with one for missing"),
     ],

@@ -299,7 +299,7 @@ BEYOND = {
     "claims": (
         r"got true; the values of a list must differ",  # JSON tells true from 1
         r"a table with the keys of expected is needed",
-        r"is no report of the design",
+        r"is not a report of the design",
         r"\.of: got .* a category is needed",
         r"the proportion of each category is needed",
         r"proportions that sum to 1",

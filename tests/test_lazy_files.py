@@ -191,7 +191,7 @@ def test_what_is_refused_leaves_nothing(frame: pd.DataFrame) -> None:
     for paths, says in (
         ("no", "no: there is no such file"),
         ("*.no", r"\*\.no: there is no file of this pattern"),
-        ("other", r"other/notes\.txt: is no data file"),
+        ("other", r"other/notes\.txt: is not a data file"),
     ):
         with pytest.raises(InputError, match=says):
             pp.count(paths)

@@ -148,7 +148,7 @@ def test_bad_design_files_are_one_clear_line(tmp_path):
     with pytest.raises(DesignError, match=r"design.toml: theta: got 2"):
         read_design(path)
     path.write_text("id = ")
-    with pytest.raises(DesignError, match="this is no TOML"):
+    with pytest.raises(DesignError, match="this is not TOML"):
         read_design(path)
 
 

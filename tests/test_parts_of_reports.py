@@ -225,7 +225,7 @@ def test_files_that_do_not_belong_together(capsys: Capture) -> None:
         assert said.startswith("data/2.parquet: attribute 'drug', row 2345: value 'sometimes' is")
     write(answers(), "data/2.csv")
     Path("data/2.parquet").unlink()
-    assert "data/2.csv: is no Parquet file" in refused(capsys, *disguise("data"))
+    assert "data/2.csv: is not a Parquet file" in refused(capsys, *disguise("data"))
     Path("other").mkdir()
     Path("other/mine.txt").write_text("x")
     said = refused(capsys, *disguise("data/1.parquet", out="other"))

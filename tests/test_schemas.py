@@ -289,5 +289,5 @@ def test_a_file_is_no_folder_for_schemas(
     file = tmp_path / "notes"
     file.write_text("mine")
     assert main(["schema", "--out", str(file)]) == 2
-    assert f"--out: {file} is no folder" in capsys.readouterr().err
+    assert f"--out: {file} is not a folder" in capsys.readouterr().err
     assert file.read_text() == "mine"

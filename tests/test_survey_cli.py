@@ -91,7 +91,7 @@ def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
     said = done(capsys, *disguise("s.csv", "--drop", "name", "--simulate", "1"))
     assert "smokes: warner, epsilon 1.386: a report is at most 4 times likelier" in said
     assert "left out: name" in said
-    assert "simulated: whoever knows the seed can undo the disguise" in said
+    assert "simulated: anyone who knows the seed can undo the disguise" in said
     assert said.endswith("400 reports: r.parquet\n")
     said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--out", "e.csv")
     assert "estimated: proportions in the population behind 400 reports" in said
@@ -210,11 +210,11 @@ FILES = [
     (b"name,smokes,drug\nAnn,no\n", "s.csv: line 2: 2 fields; the header has 3"),
     (b"name,smokes,drug\nAnn,no,once,often\n", "s.csv: line 2: 4 fields; the header has 3"),
     (b"name,smokes,drug\n\nAnn,no,once\n", "s.csv: line 2: an empty line among records"),
-    (b'name,smokes,drug\nAnn,"no,once\n', "s.csv: line 2: this is no CSV: unexpected end of data"),
+    (b'name,smokes,drug\nAnn,"no,once\n', "s.csv: line 2: this is not CSV: unexpected end of data"),
     (b"name,smokes,smokes\nAnn,no,no\n", "s.csv: column 'smokes' occurs 2 times"),
     (b",smokes,drug\n0,no,once\n", "s.csv: column 1 of 3 has no name; name it or leave it out"),
-    (b"name,smokes,drug\nJos\x81,no,once\n", "this is no UTF-8 text, and none of Western Europe"),
-    ("name,smokes,drug\nA,no,once\n".encode("utf-16")[:-1], "this is no text in utf-16"),
+    (b"name,smokes,drug\nJos\x81,no,once\n", "this is not UTF-8 text, and none of Western Europe"),
+    ("name,smokes,drug\nA,no,once\n".encode("utf-16")[:-1], "this is not text in utf-16"),
 ]
 
 
@@ -283,8 +283,8 @@ def test_other_bad_input(capsys: Capture) -> None:
     assert refused(capsys, *disguise("s.parquet")).startswith("s.parquet: cannot be read as Parq")
     Path("s.txt").write_text(SURVEY)
     assert refused(capsys, *disguise("s.txt")) == (
-        "s.txt: is no data file: a name that ends in .csv, .parquet, .arrow, .xlsx, .sav or .dta "
-        "is needed"
+        "s.txt: is not a data file: a name that ends in .csv, .parquet, .arrow, .xlsx, .sav or "
+        ".dta is needed"
     )
     nested = pa.table({"smokes": [["no"]], "drug": ["once"]})
     pq.write_table(nested, "n.parquet")
@@ -369,7 +369,7 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     assert "older file: r.csv has no checksum, so that damage to it would not be seen" in said
     Path("r.csv").write_text(text + "no,twice\n")
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "drug")
-    assert line == "r.csv: column 'drug', row 400: 'twice' is no report of the design"
+    assert line == "r.csv: column 'drug', row 400: 'twice' is not a report of the design"
     Path("r.csv").write_text(text.replace("smokes,", "smoked,"))
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
     assert line == "r.csv: column 'smokes' is absent; the columns are smoked, drug"

@@ -64,7 +64,7 @@ OWN: dict[str, tuple[Schema, tuple[str, ...]]] = {
         ("variable", "along", "which", "place"),
     ),
 }
-"""Keys of a rule that it has besides those of a quantity, and which are needed."""
+"""Keys of a rule apart from those of a quantity, and which are needed."""
 
 
 def _table(properties: Schema, required: tuple[str, ...] = ()) -> Schema:

@@ -58,7 +58,7 @@ def audit(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what a report gives away: every privacy measure of a design, in words."""
+    """Say what a report gives away: every privacy measure of a design, each with a sentence."""
     if codebook is None:
         book, plan = None, pp.designs.read_design(design)
     else:
@@ -97,7 +97,7 @@ def audit(
     for subject in subjects:
         rows = [[f.measure, _value(f.value), f.sentence] for f in subject.findings]
         say(f"{subject.name}: {subject.prior}")
-        print_rows(["measure", "value", "in words"], rows, right=(1,))
+        print_rows(["measure", "value", "meaning"], rows, right=(1,))
         say()
     print_lines(each.sentence for each in certain)
     if any(each.degree in ("nearly", "likely") for each in certain):
@@ -356,7 +356,7 @@ def disguise(
     if done.dropped:
         say(f"left out: {', '.join(done.dropped)}")
     if done.simulated:
-        say("simulated: whoever knows the seed can undo the disguise; it protects nobody")
+        say("simulated: anyone who knows the seed can undo the disguise; it protects nobody")
     print_lines(each.sentence() for each in done.before.again)
     if done.before.problem:
         say(done.before.problem)

@@ -170,7 +170,7 @@ def estimate(
     ] = "score",
     estimand: Annotated[
         Literal["population", "file"],
-        typer.Option(help="The population behind the reports, or their records alone."),
+        typer.Option(help="The population behind the reports, or only their records."),
     ] = "population",
     by: Annotated[
         list[str] | None,

@@ -157,7 +157,7 @@ def optimize(
         if epsilon is not None and len(epsilon) > 1:
             raise InputError("--epsilon: give one of them with a joint prior", epsilon)
         if {*wanted} - {"privacy"}:
-            raise InputError("--choose: with a joint prior privacy=X alone is known", choose)
+            raise InputError("--choose: a joint prior takes only privacy=X", choose)
         own(out_folder)
         optimize_joint(
             file,
@@ -341,7 +341,7 @@ def _folder(out: Path) -> Path:
 
 
 def _progress(method: str) -> Any:
-    """Callback that writes the progress to standard error; None where that is no terminal."""
+    """Callback that writes the progress to standard error; None where that is not a terminal."""
     if not sys.stderr.isatty():
         return None
     begun, last = time.monotonic(), -math.inf

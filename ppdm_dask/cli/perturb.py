@@ -133,6 +133,6 @@ def _print(found: Mapping[str, Any]) -> None:
     say()
     print_lines([*found["notes"], f"not protected: {found['caveat']}"])
     if found["simulated"]:
-        say("simulated: whoever knows the seed can repeat the draws")
+        say("simulated: anyone who knows the seed can repeat the draws")
     say(f"release: {found['out']}")
     say(f"report: {found['report']}")

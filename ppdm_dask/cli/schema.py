@@ -77,7 +77,7 @@ def schema(
         return
     to_file = kind is not None and out.suffix == ".json" and not out.is_dir()
     if not to_file and out.exists() and not out.is_dir():
-        raise InputError(f"--out: {out} is no folder; a folder, or a FILE.json, is needed", out)
+        raise InputError(f"--out: {out} is not a folder; a folder, or a FILE.json, is needed", out)
     for each in SCHEMAS if kind is None else [kind]:
         path = out if to_file else out / f"{each}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

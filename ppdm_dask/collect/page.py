@@ -146,7 +146,7 @@ def _refuse_certain(source: str, asked: Codebook, design: Design, accept: Sequen
     labels = {name: asked[name].categories for name in design.attributes}
     kept = {name for block in permanent_blocks(design) for name in block.attributes}
     bare = [name for name in bare_attributes(design) if name not in kept]
-    # What waves without end, or whoever has the device, can tell is what the first stage tells.
+    # What waves without end, or anyone who has the device, can tell is what the first stage tells.
     design = lasting(design)
     given_away = [
         each for each in certainties(design, labels) if each.gives_away and not each.accepted(bare)
@@ -302,7 +302,7 @@ def _words(questionnaire: Questionnaire, language: str) -> Mapping[str, str]:
 def _privacy(
     questionnaire: Questionnaire, asked: Codebook, design: Design, language: str
 ) -> list[str]:
-    """Sentences on what a report gives away, whoever reads it and whatever he knew before."""
+    """Sentences on what a report gives away, for any reader and any prior knowledge."""
     words, said = _words(questionnaire, language), []
     texts = {q.attribute: questionnaire.say(q.text, language) for q in questionnaire.question}
     bare = bare_attributes(design)

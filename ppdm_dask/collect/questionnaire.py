@@ -329,14 +329,14 @@ class Questionnaire(Declared):
                 wrong = [asked.unanswered]
             if wrong:
                 raise place.told(
-                    f"{shown(wrong[0])} is no category; there are {quoted(categories)}"
+                    f"{shown(wrong[0])} is not a category; there are {quoted(categories)}"
                 )
             for other, labels in asked.only_if.items():
                 if other not in before:
                     raise place["only_if"].told(f"{shown(other)} is not asked before")
                 if bad := [label for label in labels if label not in before[other]]:
                     raise place["only_if"][other].told(
-                        f"{shown(bad[0])} is no category; there are {quoted(before[other])}"
+                        f"{shown(bad[0])} is not a category; there are {quoted(before[other])}"
                     )
             offered = [c for c in categories if c != asked.unanswered]
             self._require_distinct(
@@ -394,7 +394,8 @@ class Questionnaire(Declared):
             if block is None:
                 there = "; ".join(quoted(each.attributes) for each in design.blocks)
                 raise place["attributes"].told(
-                    f"{quoted(hand.attributes)} is no block of the design; its blocks are {there}"
+                    f"{quoted(hand.attributes)} is not a block of the design; its blocks are "
+                    f"{there}"
                 )
             if isinstance(block, Permanent):
                 raise place["attributes"].told(

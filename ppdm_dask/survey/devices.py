@@ -1,4 +1,4 @@
-"""Devices of the field: which probabilities coins, dice, cards and birthdays can make, in words.
+"""Devices of the field: what coins, dice, cards and birthdays can make, and their texts.
 
 A device has outcomes in an order.  Its events are the first k outcomes or the last k, so that one
 device makes many probabilities, each as a ratio, and two events that exclude one another.
@@ -217,7 +217,7 @@ def candidates(
         return
     other = next(label for label in labels if label != trait)
     if family in wording.words:
-        # What people say is no label of an answer; an import understands it.
+        # What people say is not a label of an answer; an import understands it.
         base["symbols"] = dict(zip(wording.words[family], (trait, other), strict=True))
     if family == "kuk":
         for cards in PACKS:

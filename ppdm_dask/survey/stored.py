@@ -66,7 +66,7 @@ def write_parts(
     kept : sequence of str
         Columns beside the attributes.
     inputs : sequence of Path
-        Files of answers: whoever may not read all of them may not read the reports.
+        Files of answers: anyone who may not read all of them may not read the reports.
     overwrite : bool
         Replace a folder of parts.
 

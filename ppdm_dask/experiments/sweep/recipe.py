@@ -82,7 +82,7 @@ class Sweep(Declared):
     train : float
         Share of the records in the training part, in (0, 1).
     split : {"fixed", "redrawn"}
-        Whether the parts are drawn once a data entry or anew in each repeat.
+        Whether the parts are drawn once a data entry or afresh in each repeat.
     grid : mapping of str to tuple
         Values of each swept parameter, by axis, in the order of the results' dimensions.
     """
