@@ -593,7 +593,7 @@ def test_columns_of_several_answers_are_split(path: str, capsys: Capture) -> Non
 
 def test_splitting_by_another_sign_and_names_that_are_there() -> None:
     Path("t.csv").write_text('q,q: a\n"a, b",1\nb,2\n')
-    with pytest.raises(DataError, match="--split: column 'q: a' is there already"):
+    with pytest.raises(DataError, match="--split: column 'q: a' already exists"):
         open_data(Path("t.csv"), how=Reading(split=("q",), sign=","))
     Path("t.csv").write_text('q,r\n"a, b",1\nb,2\n')
     file = open_data(Path("t.csv"), how=Reading(split=("q",), sign=","))

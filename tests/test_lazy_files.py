@@ -184,7 +184,7 @@ def test_what_is_refused_leaves_nothing(frame: pd.DataFrame) -> None:
         DESIGN.disguise(nobody, SEED).to_parquet("R")
     assert sorted(os.listdir()) == ["other"]
     lazy.to_parquet("R")
-    with pytest.raises(InputError, match="R: is there already; overwrite=True replaces it"):
+    with pytest.raises(InputError, match="R: already exists; overwrite=True replaces it"):
         lazy.to_parquet("R")
     lazy.to_parquet("R", overwrite=True)
     assert pp.count("R").n == N

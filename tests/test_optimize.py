@@ -70,9 +70,9 @@ def test_choices_that_the_front_lacks_are_refused(optimum):
     ("arguments", "says"),
     [
         ({"method": "nsga2"}, "^method: got 'nsga2'; one of spea2, memetic, bound"),
-        ({"method": "bound", "generations": 5}, "'bound' has none"),
+        ({"method": "bound", "generations": 5}, "not available for 'bound'"),
         ({"method": "memetic", "map": map}, "^map: 'memetic' has none; 'spea2' has"),
-        ({"method": "bound", "checkpoint": "x"}, "checkpoint: 'bound' has none"),
+        ({"method": "bound", "checkpoint": "x"}, "checkpoint: not available for 'bound'"),
         ({"symbols": 2}, "^symbols: got 2; at least 3"),
         ({"categories": ["a"]}, "^categories: got 1 labels; 3 are needed"),
     ],

@@ -18,7 +18,7 @@ def test_help_names_the_table_of_a_prior(command, capsys):
     [
         (["--epsilon", "1", "--question", "How often?"], "--question: --device is needed"),
         (["--epsilon", "1", "--texts", "texts.toml"], "--texts: --device is needed"),
-        (["--device", "die", "--method", "bound"], "--method: a design by --device has none"),
+        (["--device", "die", "--method", "bound"], "--method: not available with --device"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options, message, tmp_path, capsys, monkeypatch):

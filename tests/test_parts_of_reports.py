@@ -241,7 +241,7 @@ def test_parts_that_are_not_as_the_manifest_says(capsys: Capture) -> None:
     done(capsys, *disguise("s.parquet", out="S"))
     count = ("count", "R", *BOTH, "--out", "k.parquet")
     said = refused(capsys, *disguise("s.parquet"))
-    assert said == "--out: R is there already; --force replaces it"
+    assert said == "--out: R already exists; --force replaces it"
     part = Path("R/part-000001.parquet")
     whole = part.read_bytes()
     part.write_bytes(whole[:500] + bytes([whole[500] ^ 1]) + whole[501:])
@@ -280,7 +280,7 @@ def test_a_folder_that_grows_is_counted_once(capsys: Capture) -> None:
     add = ("count", "in-*", *BOTH, "--add", "k.parquet")
     assert "3,000 reports in" in done(capsys, *add)
     said = done(capsys, *add)
-    assert "passed over, as they are counted already: 1 file of reports" in said
+    assert "skipped, as already counted: 1 file of reports" in said
     done(capsys, *disguise("s1.csv", out="in-1"))
     assert "6,000 reports in" in done(capsys, *add)
     Path("loose").mkdir()
@@ -322,7 +322,7 @@ def test_what_a_killed_command_left_is_removed_and_said(capsys: Capture) -> None
         left = list(Path().glob(".R.*.part"))
         assert len(left) == (number == signal.SIGKILL)
         if number == signal.SIGINT:
-            assert "ppdm: removed: what a command that was killed left of R" in said
+            assert "ppdm: removed what a killed command left of R" in said
     assert not Path(".ppdm-disguises.json").exists()
     done(capsys, *disguise("s.csv"))
 

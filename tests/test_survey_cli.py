@@ -303,7 +303,7 @@ def test_other_bad_input(capsys: Capture) -> None:
     Path("d.toml").write_text(DESIGN)
     done(capsys, *disguise("s.csv", *rest))
     line = refused(capsys, *disguise("s.csv", *rest))
-    assert line == "--out: r.parquet is there already; --force replaces it"
+    assert line == "--out: r.parquet already exists; --force replaces it"
     before = Path("r.parquet").read_bytes()
     done(capsys, *disguise("s.csv", *rest, "--force"))
     assert Path("r.parquet").read_bytes() != before
@@ -311,7 +311,7 @@ def test_other_bad_input(capsys: Capture) -> None:
     assert line == "--out: s.csv is read by this command, and would be lost"
     Path("q.csv.about.json").write_text("{}")
     line = refused(capsys, "disguise", "s.csv", *BOTH, "--out", "q.csv", *rest)
-    assert line == "--out: q.csv.about.json is there already; --force replaces it"
+    assert line == "--out: q.csv.about.json already exists; --force replaces it"
 
 
 def test_reports_of_another_design_or_codebook(capsys: Capture) -> None:
@@ -539,7 +539,7 @@ def test_a_codebook_is_proposed_that_fits_its_file(capsys: Capture) -> None:
     assert list(book["vote"].categories) == list(dict.fromkeys(frame["vote"]))
     assert len(book["age"]) == 3
     line = refused(capsys, "codebook", "m.csv", "--out", "m.toml")
-    assert line == "--out: m.toml is there already; --force replaces it"
+    assert line == "--out: m.toml already exists; --force replaces it"
     Path("one.csv").write_text("a,b\nx,\nx,\n")
     line = refused(capsys, "codebook", "one.csv")
     assert line == (
@@ -587,8 +587,8 @@ def test_an_audit_has_every_measure(capsys: Capture) -> None:
 
 def test_an_audit_says_for_which_priors_it_holds(capsys: Capture) -> None:
     priors = "epsilon and gamma hold for any prior; the others for the prior that is named"
-    likely = "what is likely is so where each answer was equally likely before"
-    nothing = "nothing can be estimated of all of it: reports do not depend on the truth"
+    likely = '"likely" assumes that each answer was equally likely before'
+    nothing = "the design as a whole allows no estimate: reports do not depend on the truth"
     for theta, ends in ((0.5, [priors, nothing]), (0.8, [priors]), (0.9999, [likely, priors])):
         Path("w.toml").write_text(f'id = "warner"\nattribute = "a"\ntheta = {theta}\n')
         said = done(capsys, "audit", "--design", "w.toml").splitlines()

@@ -52,8 +52,8 @@ def schema(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND]",
-            help=f"Of which files: {', '.join(SCHEMAS)}.",
+            metavar="KIND",
+            help=f"Kind of file: {', '.join(SCHEMAS)}.",
             show_default="list the kinds",
         ),
     ] = None,
@@ -61,12 +61,12 @@ def schema(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write KIND.json there, or one file for each kind. With a KIND also a FILE.json.",
+            help="Write KIND.json to this folder, or all kinds; with a KIND also a FILE.json.",
             show_default="the terminal",
         ),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of one kind of TOML file, for editors, or list the kinds."""
+    """Print the JSON Schema of a kind of TOML file, for editors, or list the kinds."""
     if kind is not None:
         kind = Choice(SCHEMAS, "a kind of file").read(kind, Place("KIND", error=InputError))
     if out is None:

@@ -239,7 +239,7 @@ def write_certificates(certificates: Certificates, folder: Path) -> list[Path]:
         If the folder has anything in it, or cannot be written.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        what = f"{folder}: is there already; certificates are never written over, name a new folder"
+        what = f"{folder}: already exists; certificates are never written over, name a new folder"
         raise ClusterError(what, folder)
     temporary = None
     try:

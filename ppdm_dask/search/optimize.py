@@ -334,7 +334,7 @@ def optimize(
             method,
         )
     if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
-        raise InputError("generations, patience, checkpoint: 'bound' has none", method)
+        raise InputError("generations, patience, checkpoint: not available for 'bound'", method)
     if epsilon is not None:
         _refuse_beside_epsilon(method, symbols=symbols, privacy=privacy)
     problem = Problem(prior, n_records, delta, names=categories)

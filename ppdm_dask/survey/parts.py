@@ -121,7 +121,7 @@ def aside(out: Path, say: Callable[[str], None]) -> Iterator[Path]:
     before = _unfinished(place)
     remove_left_parts(place.parent)
     if len(_unfinished(place)) < len(before):
-        say(f"removed: what a command that was killed left of {out}")
+        say(f"removed what a killed command left of {out}")
     name = f".{place.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}.part"
     folder = place.with_name(name)
     remove_at_end(folder)

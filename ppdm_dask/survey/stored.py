@@ -106,7 +106,7 @@ def _require_place(out: Path, overwrite: bool) -> None:
         if not (out / MANIFEST).is_file():
             raise InputError(f"{out}: holds other files; name a folder that is not there", out)
         if not overwrite:
-            raise InputError(f"{out}: is there already; overwrite=True replaces it", out)
+            raise InputError(f"{out}: already exists; overwrite=True replaces it", out)
 
 
 def _write(

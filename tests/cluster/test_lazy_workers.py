@@ -176,7 +176,7 @@ def test_files_are_written_by_the_workers_that_make_the_reports(
         assert found[name].astype(str).tolist() == expected[name].astype(str).tolist()
     here = pp.count(tmp_path / "R")  # by the workers of the active client
     np.testing.assert_array_equal(here.counts, pp.count(reports).counts)
-    with pytest.raises(InputError, match="R: is there already"):
+    with pytest.raises(InputError, match="R: already exists"):
         reports.to_parquet(tmp_path / "R", client=client)
 
 
