@@ -16,8 +16,8 @@ def test_help_names_the_table_of_a_prior(command, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--epsilon", "1", "--question", "How often?"], "--question: --device is needed"),
-        (["--epsilon", "1", "--texts", "texts.toml"], "--texts: --device is needed"),
+        (["--epsilon", "1", "--question", "How often?"], "--question: it belongs to --device"),
+        (["--epsilon", "1", "--texts", "texts.toml"], "--texts: it belongs to --device"),
         (["--device", "die", "--method", "bound"], "--method: not available with --device"),
     ],
 )
