@@ -185,7 +185,7 @@ class TestReading:
     @pytest.mark.parametrize("name", ["ca.pem", "client.pem", "client-key.pem"])
     def test_damaged(self, folder: Path, name: str) -> None:
         (folder / name).write_text("-----BEGIN NOTHING-----\n")
-        assert self.refused(folder).startswith(f"{folder / name}: this is no ")
+        assert self.refused(folder).startswith(f"{folder / name}: this is not a ")
 
     @pytest.mark.parametrize(("days", "message"), [(31, "was good until "), (-1, "is good from ")])
     def test_time(
