@@ -1,6 +1,6 @@
 """Laws of statistics: normal, Student's t, chi-squared, F and binomial, by SciPy where it is there.
 
-SciPy is not part of the core installation, because it is as large as all the rest of it.  Without it
+SciPy is not part of the core installation, because it is as large as all the rest.  Without it
 the plain twins below serve: continued fractions of the incomplete beta and gamma function, with
 Loader's expansion of the binomial law in front [Loader]_.  They agree with SciPy to some 13 digits,
 and take a value at a time.

@@ -296,7 +296,7 @@ def test_a_folder_that_grows_is_counted_once(capsys: Capture) -> None:
     assert said.startswith("in-1/part-000000.parquet: changed since k.parquet counted it")
     assert "--out or --add is needed" in refused(capsys, "count", "in-0", *BOTH)
     said = refused(capsys, "count", "in-0", *BOTH, "--add", "k.parquet", "--over", "drug")
-    assert "k.parquet is over smokes, drug, region" in said
+    assert "k.parquet counts smokes, drug, region" in said
 
 
 def test_what_a_killed_command_left_is_removed_and_said(capsys: Capture) -> None:
