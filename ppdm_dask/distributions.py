@@ -1,6 +1,6 @@
 """Laws of statistics: normal, Student's t, chi-squared, F and binomial, by SciPy where it is there.
 
-SciPy is no part of the core installation, because it is as large as all the rest of it.  Without it
+SciPy is not part of the core installation, because it is as large as all the rest.  Without it
 the plain twins below serve: continued fractions of the incomplete beta and gamma function, with
 Loader's expansion of the binomial law in front [Loader]_.  They agree with SciPy to some 13 digits,
 and take a value at a time.
@@ -109,7 +109,7 @@ def f_tail(x: Values, numerator: float, denominator: float) -> Any:
 
 
 def binomial_law(k: Values, n: Values, p: Values) -> Any:
-    """P(X = k) of n draws with probability p; 0 where k is no such number."""
+    """P(X = k) of n draws with probability p; 0 where k is not such a number."""
     if stats := _scipy("stats"):
         return stats.binom.pmf(k, n, p)
     return _each(_binomial, k, n, p)

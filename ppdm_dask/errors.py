@@ -86,7 +86,7 @@ class PPDMError(Exception):
 
 
 class InputError(PPDMError, ValueError):
-    """Something the user gave and can mend; the command line exits with 2."""
+    """Invalid user input; the command line exits with 2."""
 
 
 class _OfData(InputError):

@@ -290,7 +290,7 @@ class Hint:
     privacy : float
         How often the best guess of the attribute is wrong.
     without_hint : float
-        The same for an adversary who sees the whole report alone.
+        The same for an adversary who sees only the whole report.
     """
 
     about: str

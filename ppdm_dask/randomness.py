@@ -52,7 +52,7 @@ def exact(probability: float | str | Fraction) -> Fraction:
     Raises
     ------
     InputError
-        For what is no finite number.
+        For what is not a finite number.
     """
     if isinstance(probability, Fraction):
         return probability
@@ -159,7 +159,7 @@ class Stream(ABC):
 
     @staticmethod
     def from_seed(seed: int) -> SimulationStream:
-        """Repeatable draws for a simulation; whoever knows the seed can undo the disguise."""
+        """Repeatable draws for a simulation; anyone who knows the seed can undo the disguise."""
         return SimulationStream(seed)
 
     @abstractmethod
@@ -172,11 +172,11 @@ class Stream(ABC):
 
 
 class CryptographicStream(Stream):
-    """ChaCha20 keyed anew by the operating system for each source; the key is thrown away.
+    """ChaCha20 keyed afresh by the operating system for each source; the key is thrown away.
 
     There is no seed: keys that children and sources are asked under make no difference.  So it
     neither draws inside a task of Dask, which may be computed again, nor goes to another process:
-    whoever sees several disguises of one answer learns the answer.
+    anyone who sees several disguises of one answer learns the answer.
     """
 
     simulated = False

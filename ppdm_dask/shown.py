@@ -118,7 +118,7 @@ def _more(texts: list[Any], most: int) -> str:
 
 
 def amount(number: int) -> str:
-    """A number of categories or symbols; beyond 18 digits its size alone.
+    """A number of categories or symbols; beyond 18 digits only its size.
 
     Examples
     --------

@@ -91,7 +91,7 @@ def lock(descriptor: int, *, shared: bool = False, wait: bool = True) -> None:
 
 
 def process_lives(process: int) -> bool:
-    """Whether a process of this number is there, whoever's it is."""
+    """Whether a process of this number exists, of any user."""
     if os.name == "nt":
         return _lives_on_windows(process)
     try:

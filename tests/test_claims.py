@@ -249,7 +249,7 @@ def test_compare() -> None:
     assert judged(result(), **keys, at=at, over={"variable": "exact"}, than=0.5).status == (
         "reproduced"
     )
-    # The ratio to another place: 1, 2, 3 over 1, 0, 3, of which the second is no number. The
+    # The ratio to another place: 1, 2, 3 over 1, 0, 3, of which the second is not a number. The
     # errors are .14 and .047, so that .5 is 3.5 of the first and 10.6 of the second.
     other = {"at": {"data": ["dip"]}, "variable": "height_mean"}
     ratio = judged(result(), **keys, at=at, over=other, than=1.5)
@@ -328,7 +328,7 @@ def test_what_cannot_be_judged() -> None:
     assert reason(result(), paths=[[1, 4]]) == "the result has no x = 4"
     assert reason(result(), variable="width") == "the result has no width"
     assert reason(result(), along="y", paths=[[1, 2]]) == "the result has no axis y"
-    # An undefined cell is no missing one.
+    # An undefined cell is not a missing one.
     ds = result()
     ds["completed"][2, 0] = 0
     assert monotone("dip", ds, variable="exact", direction="falls", paths=[[2, 3]]).status == (
@@ -408,10 +408,10 @@ def test_bad_summaries_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"it\.json: cannot be read: No such file"):
         read_summary(path)
     path.write_text("{")
-    with pytest.raises(InputError, match=r"it\.json: this is no JSON"):
+    with pytest.raises(InputError, match=r"it\.json: this is not JSON"):
         read_summary(path)
     path.write_text("{}")
-    with pytest.raises(InputError, match=r"it\.json: this is no summary of claims"):
+    with pytest.raises(InputError, match=r"it\.json: this is not a summary of claims"):
         read_summary(path)
 
 

@@ -326,8 +326,8 @@ def test_the_folder_of_another_recipe(
         (["list", "miners"], "Invalid value for '"),  # kind, or as older versions of typer show it
         (["run", "electronic-survey"], "no recipe is called 'electronic-survey'"),
         (["run", "none.toml"], "none.toml: there is no such file"),
-        (["show", "nowhere"], "nowhere: this is no run's folder, it has no manifest.json"),
-        (["figures", "nowhere"], "nowhere: this is no run's folder, it has no manifest.json"),
+        (["show", "nowhere"], "nowhere: this is not a run's folder, it has no manifest.json"),
+        (["figures", "nowhere"], "nowhere: this is not a run's folder, it has no manifest.json"),
         (["check", "none.toml"], "none.toml: there is no such file"),
     ],
 )

@@ -220,11 +220,11 @@ def test_records_of_another_codebook_are_not_decoded() -> None:
         ),
         (121, "y", "attribute 'age', row 101: value '121' is outside the range 0 to 120"),
         (-0.5, "y", "attribute 'age', row 101: value '-0.5' is outside the range 0 to 120"),
-        (np.inf, "y", "attribute 'age', row 101: value 'inf' is no finite number"),
-        ("old", "y", "attribute 'age', row 101: value 'old' is no finite number"),
-        ("1_0", "y", "attribute 'age', row 101: value '1_0' is no finite number"),
-        ("nan", "y", "attribute 'age', row 101: value 'nan' is no finite number"),
-        (pd.Timestamp(2004, 1, 1), "y", "value '2004-01-01 00:00:00' is no finite number"),
+        (np.inf, "y", "attribute 'age', row 101: value 'inf' is not a finite number"),
+        ("old", "y", "attribute 'age', row 101: value 'old' is not a finite number"),
+        ("1_0", "y", "attribute 'age', row 101: value '1_0' is not a finite number"),
+        ("nan", "y", "attribute 'age', row 101: value 'nan' is not a finite number"),
+        (pd.Timestamp(2004, 1, 1), "y", "value '2004-01-01 00:00:00' is not a finite number"),
         (None, "y", "attribute 'age', row 101: the value is missing, and the codebook declares"),
     ],
 )
@@ -442,7 +442,7 @@ def test_the_digest_is_of_canonical_json_without_provenance() -> None:
         ("", "attribute: got nothing; at least one table [[attribute]] is needed"),
         ('target = 3\n[[attribute]]\nname = "a"\ncategories = ["y"]', "target: got 3; a text"),
         ('target = ["a"]\n[[attribute]]\nname = "a"\ncategories = ["y"]', 'target: got ["a"]; a t'),
-        ("target = ", "this is no TOML: "),
+        ("target = ", "this is not TOML: "),
     ],
 )
 def test_a_wrong_file_is_named_with_the_dotted_path(tmp_path: Any, text: str, message: str) -> None:
@@ -459,7 +459,7 @@ def test_a_file_that_is_absent_or_no_text(tmp_path: Any) -> None:
     with pytest.raises(CodebookError, match=r"none\.toml: there is no such file"):
         Codebook.from_toml(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(CodebookError, match=r"bytes\.toml: line 1: this is no UTF-8 text"):
+    with pytest.raises(CodebookError, match=r"bytes\.toml: line 1: this is not UTF-8 text"):
         Codebook.from_toml(tmp_path / "bytes.toml")
 
 
@@ -575,7 +575,7 @@ def test_other_ways_to_fit() -> None:
     for rule in ("quantiles(1)", "quantiles(x)", "thirds"):
         with pytest.raises(CodebookError, match="known are labels, midrange, median, quantiles"):
             fit_attribute("x", pd.Series([1, 2]), rule)
-    with pytest.raises(CodebookError, match="'x': 'red' is no finite number to cut at"):
+    with pytest.raises(CodebookError, match="'x': 'red' is not a finite number to cut at"):
         fit_attribute("x", pd.Series(["1", "red"]), "median")
 
 

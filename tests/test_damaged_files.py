@@ -212,7 +212,7 @@ def test_a_manifest_that_was_edited_is_refused(
 )
 def test_documents_that_are_none_are_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(content)
-    with pytest.raises(RunFolderError, match=r"manifest\.json: this is no manifest"):
+    with pytest.raises(RunFolderError, match=r"manifest\.json: this is not a manifest"):
         read_manifest(tmp_path)
 
 

@@ -162,7 +162,7 @@ def test_epsilon_sets_the_likelihood_ratio():
     assert math.isclose(design.p / ((1 - design.p) / 3), 3, rel_tol=1e-14)
     assert math.isclose(design.epsilon(), math.log(3), rel_tol=1e-14)
     assert KaryResponse("a", 4, epsilon=0).undefined
-    assert KaryResponse("a", 7, epsilon=0).undefined  # 1/7 is no double, and still undefined
+    assert KaryResponse("a", 7, epsilon=0).undefined  # 1/7 is not a double, and still undefined
 
 
 def test_theorem_2_three_names_of_one_matrix():

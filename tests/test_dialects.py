@@ -120,7 +120,9 @@ def test_a_note_on_the_separator_is_no_record() -> None:
 )
 def test_other_encodings_are_not_taken_for_western(text: str, encoding: str) -> None:
     content = f"id;Antwort\n1;{text}\n2;x\n".encode(encoding)
-    with pytest.raises(DataError, match=r"^t.csv: line 2: this is no UTF-8 text, and none of West"):
+    with pytest.raises(
+        DataError, match=r"^t.csv: line 2: this is not UTF-8 text, and none of West"
+    ):
         open_data(Path("t.csv"), content)
     file = open_data(Path("t.csv"), content, Reading(encoding=encoding))
     assert read(file)["Antwort"] == [text, "x"]
@@ -164,7 +166,7 @@ REFUSED = {
     "two separators": ("a,b;c\n1,2;3\n", "line 1: names may be separated by ',' or by ';'"),
     "text below the sample": (
         "a;b\n" + f"2;{'x' * 400}\n" * 3_000 + "3;ä\n",
-        "line 3002: this is no UTF-8 text; --encoding says what it is",
+        "line 3002: this is not UTF-8 text; --encoding says what it is",
     ),
 }
 
@@ -290,7 +292,7 @@ def test_commands_say_how_a_file_was_read(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == note
     assert main(["codebook", "t.csv", "--encoding", "utf-8"]) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "line 4: this is no UTF-8 text" in error
+    assert error.count("\n") == 1 and "line 4: this is not UTF-8 text" in error
 
 
 def test_codes_with_zeros_in_front_stay_labels() -> None:

@@ -338,7 +338,7 @@ def test_more_symbols_than_categories_begin_at_merged_designs(tmp_path, monkeypa
         for found in (whole, square)
     )
     assert (ratios < others).all() and ratios.max() < 1.1
-    # Merging is drawn anew in a round after the checkpoint.
+    # Merging is drawn afresh in a round after the checkpoint.
     monkeypatch.setattr(checkpoints, "GENERATIONS", 60)
     part = replace(settings, generations=190)
     refine(PROBLEM, part, SimulationStream(1), at=at, limit=limit, checkpoint=path)

@@ -78,7 +78,7 @@ def test_reports_of_every_family_are_read_as_they_were_made(name: str) -> None:
     made = design.disguise(random_records(book, 60, 3), pp.Stream.from_seed(4))
     columns = written(made, design)
     if has_sets(design):
-        # An empty cell is no answer; the empty set has a word.
+        # An empty cell is not an answer; the empty set has a word.
         words = {}
         for each in made.sets:
             columns[each] = [text or "none" for text in columns[each]]
@@ -111,14 +111,19 @@ def test_words_are_outside_the_digest_and_in_the_file() -> None:
     assert found.digest == both.digest
     groups = pp.MultiGroup([["a", "b"], ["c"]], 0.8).with_symbols({"b": {"x": "1", "y": "0"}})
     assert pp.design_from_config(groups.config()) == groups
-    with pytest.raises(DesignError, match="'d' is no attribute of the block; it has 'a', 'b', 'c'"):
+    with pytest.raises(
+        DesignError, match="'d' is not an attribute of the block; it has 'a', 'b', 'c'"
+    ):
         groups.with_symbols({"d": {"x": "1", "y": "0"}})
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"same": "Ja", "different": "nein"}, "'same' is 'Ja', which is no report of the design"),
+        (
+            {"same": "Ja", "different": "nein"},
+            "'same' is 'Ja', which is not a report of the design",
+        ),
         ({"same": "ja"}, "no word is given for 'nein'"),
         (["different", "same"], "a table of words is needed"),
         ({"same": True, "different": "nein"}, "'same' = True; the word of a report"),
@@ -134,13 +139,13 @@ def test_words_that_are_no_reports_are_refused(words: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("Ja", r"row 1: 'Ja' is no report .*; near it is 'ja', the same but for case: correct"),
-        ("ja ", "row 1: 'ja ' is no report .* near it is 'ja', the same but for outer spaces"),
+        ("Ja", r"row 1: 'Ja' is not a report .*; near it is 'ja', the same but for case: correct"),
+        ("ja ", "row 1: 'ja ' is not a report .* near it is 'ja', the same but for outer spaces"),
         ("\uff4aa", "near it is 'ja', the same but for how its signs are stored"),
         (" J\u00e0", "near it is 'ja', the same but for spaces, case or accents"),
         ("nien", "near it is 'nein': correct"),
-        ("yes", r"'yes' is no report of the design; there are 'nein', 'ja'$"),
-        (1, "'1' is no report"),
+        ("yes", r"'yes' is not a report of the design; there are 'nein', 'ja'$"),
+        (1, "'1' is not a report"),
     ],
 )
 def test_a_label_that_is_none_is_named_with_the_nearest(cell: object, said: str) -> None:
@@ -155,7 +160,7 @@ def test_words_stand_for_reports_and_several_for_one() -> None:
     design = CROSSWISE.with_symbols({**WORDS, "Same ": "ja"})
     assert pp.Reports.from_field(frame, design, BOOK).codes.ravel().tolist() == [1, 1, 0]
     # With words for reports the labels themselves are none.
-    with pytest.raises(CodebookError, match="'ja' is no report"):
+    with pytest.raises(CodebookError, match="'ja' is not a report"):
         pp.Reports.from_field({"used": ["ja"]}, design, BOOK)
 
 
@@ -192,7 +197,7 @@ class TestRowsWithoutAReport:
         frame, design = self.FRAME, pp.Warner("used", 0.8)
         with pytest.raises(RecordsError, match=r"row 1: no answer .* drop leaves such rows out$"):
             pp.Reports.from_field(frame, design, BOOK)
-        with pytest.raises(CodebookError, match="row 3: 'verweigert' is no report"):
+        with pytest.raises(CodebookError, match="row 3: 'verweigert' is not a report"):
             pp.Reports.from_field(frame, design, BOOK, nonresponse="drop")
         with pytest.raises(RecordsError, match="the device offers no category for that"):
             pp.Reports.from_field(frame, design, BOOK, nonresponse="category")
@@ -252,7 +257,7 @@ def test_sets_are_read_label_by_label() -> None:
     for cell, said in (
         ("c", "has 1 label; the design gives no report of so many"),
         ("c|c", "names a category twice"),
-        ("c|e", "'e' is no report of the design"),
+        ("c|e", "'e' is not a report of the design"),
     ):
         with pytest.raises(CodebookError, match=said.replace("|", r"\|")):
             pp.Reports.from_field({"drug": ["c|d", cell]}, design, book, separator="|")
@@ -318,7 +323,7 @@ class TestItemCount:
     def test_a_count_that_cannot_be_is_refused(self) -> None:
         with pytest.raises(RecordsError, match="row 1: the design never gives this report"):
             self.read(False, [3, 4])
-        with pytest.raises(CodebookError, match="'5' is no report of the design"):
+        with pytest.raises(CodebookError, match="'5' is not a report of the design"):
             self.read(True, [4, 5])
 
     def test_a_known_law_of_the_others_makes_a_design(self) -> None:
@@ -584,7 +589,7 @@ forced_probability = {ja = "1/6", nein = "1/12"}
         Path("f.csv").write_text("\n".join(["used,form", "same,A", f"{word},{form}"]) + "\n")
         assert main(["import", "f.csv", *BOTH, "--out", "r.parquet"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"row 1: '{word}' is no report of the design with form '{form}'" in line
+        assert f"row 1: '{word}' is not a report of the design with form '{form}'" in line
 
     def test_one_word_may_be_two_reports(self) -> None:
         """Each device has its own: what is no by one is ja by the other."""

@@ -290,10 +290,10 @@ def test_a_folder_a_pattern_and_a_list_are_one_data_set() -> None:
         ("none", "none: there is no such file"),
         ("none/*.csv", "none/*.csv: there is no file of this pattern"),
         ("empty", "empty: there is no data file in this folder"),
-        ("mixed", "mixed/b.parquet: is no CSV file as mixed/a.csv is; the parts"),
-        (["d/a.csv", "mixed/b.parquet"], "mixed/b.parquet: is no CSV file as d/a.csv is"),
+        ("mixed", "mixed/b.parquet: is not a CSV file as mixed/a.csv is; the parts"),
+        (["d/a.csv", "mixed/b.parquet"], "mixed/b.parquet: is not a CSV file as d/a.csv is"),
         ("deep", "deep/in: is a folder within a folder"),
-        ("odd", "odd/b.csv.zip: is no data file: a name that ends in .csv, .parquet"),
+        ("odd", "odd/b.csv.zip: is not a data file: a name that ends in .csv, .parquet"),
         (["d", "d/a.csv"], "d/a.csv: is named twice; its records count once"),
         (["d", "link"], "link/a.csv: is named twice as d/a.csv"),
     ],
@@ -363,7 +363,7 @@ def test_long_fields_are_refused_as_ever() -> None:
     assert said_of(head + b"a," + b"b" * (limit - 3) + b"\n", 100)[0] == ""
     for end in (b"\n", b"\nc,d\n", b""):
         line, _ = said_of(head + b"a," + b"b" * (limit + 1) + end, 100)
-        assert line.startswith("t.csv: line 12: this is no CSV: field larger than field limit")
+        assert line.startswith("t.csv: line 12: this is not CSV: field larger than field limit")
 
 
 def test_lines_of_a_large_file_are_parsed_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:

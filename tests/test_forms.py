@@ -340,7 +340,7 @@ def test_kinds_have_their_own_codes_wherever_they_stand(values: pd.Series, place
         ({"missing_kinds": (("d", -1),)}, "one of the categories is needed, each once"),
         ({"missing_kinds": (("c", -1), ("c", -2))}, "one of the categories is needed, each once"),
         ({"missing_kinds": (("c", -1, "-1.0"),), "missing_codes": (-1,)}, "a missing code already"),
-        ({"missing_kinds": (("c", ""),)}, "an empty cell is no kind"),
+        ({"missing_kinds": (("c", ""),)}, "an empty cell is not a kind"),
         ({"missing_kinds": (("c",),)}, "a list of a category and the values"),
         ({"missing_kinds": (("a", -1), ("b", -2), ("c", -3))}, "need 5, or 6 with one for missing"),
     ],
@@ -593,7 +593,7 @@ def test_columns_of_several_answers_are_split(path: str, capsys: Capture) -> Non
 
 def test_splitting_by_another_sign_and_names_that_are_there() -> None:
     Path("t.csv").write_text('q,q: a\n"a, b",1\nb,2\n')
-    with pytest.raises(DataError, match="--split: column 'q: a' is there already"):
+    with pytest.raises(DataError, match="--split: column 'q: a' already exists"):
         open_data(Path("t.csv"), how=Reading(split=("q",), sign=","))
     Path("t.csv").write_text('q,r\n"a, b",1\nb,2\n')
     file = open_data(Path("t.csv"), how=Reading(split=("q",), sign=","))

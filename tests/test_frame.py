@@ -9,7 +9,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
@@ -320,21 +319,6 @@ def test_wheel_carries_recipes_and_data(root: Path, tmp_path: Path) -> None:
     assert Path(found) == site / "ppdm_dask/_data/pipelines/electronic-surveys.toml"
     text = (root / "pipelines/electronic-surveys.toml").read_text()
     assert Path(found).read_text() == text
-
-
-def test_the_archive_of_sources_holds_nothing_stray(root: Path, tmp_path: Path) -> None:
-    """What git has of the checkout, less what only its own machines need: no runs, no caches."""
-    command = (sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path))
-    built = run(*command, cwd=root)
-    assert built.returncode == 0, built.stderr
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as opened:
-        names = {name.partition("/")[2] for name in opened.getnames()}
-    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=root)
-    ours = {name for name in listed.stdout.splitlines() if (root / name).is_file()}
-    apart = {name for name in ours if name.startswith((".ci/", ".github/"))}
-    assert apart, "nothing is left out"
-    assert names - {"PKG-INFO"} == ours - apart
 
 
 @pytest.mark.parametrize("name", ["macos", "windows"])

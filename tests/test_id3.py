@@ -793,7 +793,7 @@ def test_wrong_reports():
         ID3(design, "class").fit_table(count(reports.slice(0, 0), design))
     with pytest.raises(RecordsError, match="got DataFrame; Reports are needed"):
         ID3(design, "class").fit(records.codebook.decode(records))
-    with pytest.raises(RecordsError, match="at least one attribute besides the target"):
+    with pytest.raises(RecordsError, match="at least one attribute beyond the target"):
         ID3(Identity("class", [3]), "class").fit(records.select(["class"]))
 
 

@@ -147,7 +147,7 @@ def random_case(i: int) -> Setting:
 
 @pytest.mark.parametrize("part", range(10))
 def test_trees_are_those_of_the_plain_path_node_for_node(part):
-    """1,000 random cases: groups dealt anew or once, partial disguise, unequal thetas, none."""
+    """1,000 random cases: groups dealt afresh or once, partial disguise, unequal thetas, none."""
     for i in range(100 * part, 100 * part + 100):
         assert_same_tree(random_case(i), i % 5)
 
@@ -189,7 +189,7 @@ def test_results_are_those_of_the_plain_path_repeat_by_repeat(real, theta, group
 
 
 def test_records_over_a_border_of_logical_blocks(real):
-    """70,000 records: the second block of coins is keyed anew."""
+    """70,000 records: the second block of coins is keyed afresh."""
     records = real["breast-cancer"]
     many = Records(np.tile(records.codes, (101, 1)), records.codebook)
     assert len(many) > 65_536

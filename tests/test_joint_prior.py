@@ -63,9 +63,9 @@ def test_the_command_writes_what_the_function_finds(prior, tmp_path, capsys, opt
         (["--epsilon", "50", "--each"], "--epsilon: smokes: got 50"),
         (["--delta", "0.3"], "--delta: got 0.3; a number above"),
         (["--choose", "privacy=0.6", "--each"], "--choose: privacy: smokes: got 0.6"),
-        (["--epsilon", "1", "--method", "bound"], "--method: a design of several attributes"),
-        (["--choose", "mse=0.1"], "--choose: with a joint prior privacy=X alone"),
-        (["--epsilon", "1", "--epsilon", "2"], "--epsilon: give one"),
+        (["--epsilon", "1", "--method", "bound"], "--method: not available with a joint prior"),
+        (["--choose", "mse=0.1"], "--choose: a joint prior takes only privacy=X"),
+        (["--epsilon", "1", "--epsilon", "2"], "--epsilon: a joint prior takes a single value"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(prior, tmp_path, capsys, options, message):

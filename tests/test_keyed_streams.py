@@ -110,4 +110,4 @@ def test_a_task_that_runs_again_gives_the_same_reports(monkeypatch: pytest.Monke
     # Flips of .25 and .25 that are independent agree in .625 of the cases: SE .022.
     assert abs((one == two).mean() - 0.625) < 0.1
     disguise_and_count(parts, BOOK, DESIGN, stream, [["smokes"]])
-    assert len({reports[0] for reports in seen}) == 4, "another call draws anew"
+    assert len({reports[0] for reports in seen}) == 4, "another call draws afresh"

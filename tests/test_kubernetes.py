@@ -177,7 +177,7 @@ def test_everything_between_pods_is_encrypted(folder: Path) -> None:
     job = document(folder, "Job")["spec"]["template"]
     for part in (cluster["scheduler"], cluster["worker"], job):
         assert part["metadata"]["labels"] == labels
-    # Whoever got into a pod cannot carry data out of the cluster.
+    # Anyone who got into a pod cannot carry data out of the cluster.
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     ours = [{"podSelector": {"matchLabels": labels}}]
     assert policy["spec"]["ingress"] == [{"from": ours}]

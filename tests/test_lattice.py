@@ -165,4 +165,4 @@ def test_the_command_writes_the_design_and_the_words(tmp_path):
     plain = CliRunner().invoke(app, options)
     assert "times the reports of the best possible design" in plain.stdout
     refused = CliRunner().invoke(app, [*options, "--choose", "privacy=0.4"])
-    assert str(refused.exception) == "--choose: a design by --device has none"
+    assert str(refused.exception) == "--choose: not available with --device"

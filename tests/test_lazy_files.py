@@ -184,14 +184,14 @@ def test_what_is_refused_leaves_nothing(frame: pd.DataFrame) -> None:
         DESIGN.disguise(nobody, SEED).to_parquet("R")
     assert sorted(os.listdir()) == ["other"]
     lazy.to_parquet("R")
-    with pytest.raises(InputError, match="R: is there already; overwrite=True replaces it"):
+    with pytest.raises(InputError, match="R: already exists; overwrite=True replaces it"):
         lazy.to_parquet("R")
     lazy.to_parquet("R", overwrite=True)
     assert pp.count("R").n == N
     for paths, says in (
         ("no", "no: there is no such file"),
         ("*.no", r"\*\.no: there is no file of this pattern"),
-        ("other", r"other/notes\.txt: is no data file"),
+        ("other", r"other/notes\.txt: is not a data file"),
     ):
         with pytest.raises(InputError, match=says):
             pp.count(paths)

@@ -69,12 +69,12 @@ def test_negative_codes_are_not_in_the_lowest_bin(code: Any) -> None:
     )
     values = pd.Series(["-99", "Refused", "20", None, "40", "-99.0"], dtype=object)
     assert attribute.encode(values).tolist() == [0, 0, 1, 0, 2, 0]
-    with pytest.raises(CodebookError, match="value 'Declined' is no finite number"):
+    with pytest.raises(CodebookError, match="value 'Declined' is not a finite number"):
         attribute.encode(pd.Series(["Declined"]))
 
 
 def test_codes_of_labels() -> None:
-    """Of a nominal attribute too; a label with zeros in front is no number."""
+    """Of a nominal attribute too; a label with zeros in front is not a number."""
     attribute = pp.Attribute(
         "zip", ("?", "0099", "100"), missing="?", missing_codes=(99, "Refused", "")
     )

@@ -125,15 +125,15 @@ def test_damaged_models_are_refused(
     fitted = json.loads(text)["fitted"]
     for path, words in {
         "absent.json": "there is no such file",
-        "cut.json": "this is no model",
+        "cut.json": "this is not a model",
         "changed.json": "its content does not match its checksum",
         edited(format=99): "written by a newer version",
     }.items():
         with pytest.raises(pp.InputError, match=words):
             pp.read_model(path)
     for changes, words in (
-        ({"model": "forest"}, "this is no model: model is not"),
-        ({"features": "sex"}, "this is no model: features is not"),
+        ({"model": "forest"}, "this is not a model: model is not"),
+        ({"features": "sex"}, "this is not a model: features is not"),
         ({"design_digest": "0" * 64}, "has another digest"),
         ({"fitted": fitted | {"label": [0]}}, r"fitted\.label: has another shape"),
         (

@@ -442,7 +442,7 @@ def test_bad_input_is_named():
         NaiveBayes(design, "klass").fit(reports)
     with pytest.raises(RecordsError, match="fit: got ndarray; Reports are needed"):
         NaiveBayes(design, "class").fit(reports.codes)
-    with pytest.raises(RecordsError, match="at least one attribute besides the target"):
+    with pytest.raises(RecordsError, match="at least one attribute beyond the target"):
         NaiveBayes(Identity("class", [3]), "class").fit(
             reports_of([[0]], make_codebook(["class"], [3]), Identity("class", [3]))
         )

@@ -70,9 +70,9 @@ def test_choices_that_the_front_lacks_are_refused(optimum):
     ("arguments", "says"),
     [
         ({"method": "nsga2"}, "^method: got 'nsga2'; one of spea2, memetic, bound"),
-        ({"method": "bound", "generations": 5}, "'bound' has none"),
+        ({"method": "bound", "generations": 5}, "not available for 'bound'"),
         ({"method": "memetic", "map": map}, "^map: 'memetic' has none; 'spea2' has"),
-        ({"method": "bound", "checkpoint": "x"}, "checkpoint: 'bound' has none"),
+        ({"method": "bound", "checkpoint": "x"}, "checkpoint: not available for 'bound'"),
         ({"symbols": 2}, "^symbols: got 2; at least 3"),
         ({"categories": ["a"]}, "^categories: got 1 labels; 3 are needed"),
     ],
@@ -148,7 +148,7 @@ def test_bad_design_files_are_one_clear_line(tmp_path):
     with pytest.raises(DesignError, match=r"design.toml: theta: got 2"):
         read_design(path)
     path.write_text("id = ")
-    with pytest.raises(DesignError, match="this is no TOML"):
+    with pytest.raises(DesignError, match="this is not TOML"):
         read_design(path)
 
 

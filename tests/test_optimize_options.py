@@ -16,9 +16,9 @@ def test_help_names_the_table_of_a_prior(command, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--epsilon", "1", "--question", "How often?"], "--question: --device is needed"),
-        (["--epsilon", "1", "--texts", "texts.toml"], "--texts: --device is needed"),
-        (["--device", "die", "--method", "bound"], "--method: a design by --device has none"),
+        (["--epsilon", "1", "--question", "How often?"], "--question: it belongs to --device"),
+        (["--epsilon", "1", "--texts", "texts.toml"], "--texts: it belongs to --device"),
+        (["--device", "die", "--method", "bound"], "--method: not available with --device"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options, message, tmp_path, capsys, monkeypatch):

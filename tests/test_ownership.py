@@ -121,7 +121,7 @@ def test_of_two_at_once_one_writes_and_one_says_so(survey: Path) -> None:
     assert sorted(code for _, code in ends) == [0, 2]
     (refused,) = [error for error, code in ends if code == 2]
     assert refused.count("\n") == 1
-    assert "in use by process" in refused or "is there already" in refused
+    assert "in use by process" in refused or "already exists" in refused
     assert (survey / out).stat().st_size > 0
     assert not list(survey.glob(".*lock"))
 
@@ -133,7 +133,7 @@ def test_looking_and_writing_is_one_step(tmp_path: Path) -> None:
     require_new(out, force=False)
     out.write_text("written")
     release_all()
-    with pytest.raises(InputError, match="is there already; --force replaces it"):
+    with pytest.raises(InputError, match="already exists; --force replaces it"):
         require_new(out, force=False)
 
 

@@ -225,7 +225,7 @@ def test_files_that_do_not_belong_together(capsys: Capture) -> None:
         assert said.startswith("data/2.parquet: attribute 'drug', row 2345: value 'sometimes' is")
     write(answers(), "data/2.csv")
     Path("data/2.parquet").unlink()
-    assert "data/2.csv: is no Parquet file" in refused(capsys, *disguise("data"))
+    assert "data/2.csv: is not a Parquet file" in refused(capsys, *disguise("data"))
     Path("other").mkdir()
     Path("other/mine.txt").write_text("x")
     said = refused(capsys, *disguise("data/1.parquet", out="other"))
@@ -241,7 +241,7 @@ def test_parts_that_are_not_as_the_manifest_says(capsys: Capture) -> None:
     done(capsys, *disguise("s.parquet", out="S"))
     count = ("count", "R", *BOTH, "--out", "k.parquet")
     said = refused(capsys, *disguise("s.parquet"))
-    assert said == "--out: R is there already; --force replaces it"
+    assert said == "--out: R already exists; --force replaces it"
     part = Path("R/part-000001.parquet")
     whole = part.read_bytes()
     part.write_bytes(whole[:500] + bytes([whole[500] ^ 1]) + whole[501:])
@@ -280,7 +280,7 @@ def test_a_folder_that_grows_is_counted_once(capsys: Capture) -> None:
     add = ("count", "in-*", *BOTH, "--add", "k.parquet")
     assert "3,000 reports in" in done(capsys, *add)
     said = done(capsys, *add)
-    assert "passed over, as they are counted already: 1 file of reports" in said
+    assert "skipped, as already counted: 1 file of reports" in said
     done(capsys, *disguise("s1.csv", out="in-1"))
     assert "6,000 reports in" in done(capsys, *add)
     Path("loose").mkdir()
@@ -296,7 +296,7 @@ def test_a_folder_that_grows_is_counted_once(capsys: Capture) -> None:
     assert said.startswith("in-1/part-000000.parquet: changed since k.parquet counted it")
     assert "--out or --add is needed" in refused(capsys, "count", "in-0", *BOTH)
     said = refused(capsys, "count", "in-0", *BOTH, "--add", "k.parquet", "--over", "drug")
-    assert "k.parquet is over smokes, drug, region" in said
+    assert "k.parquet counts smokes, drug, region" in said
 
 
 def test_what_a_killed_command_left_is_removed_and_said(capsys: Capture) -> None:
@@ -322,7 +322,7 @@ def test_what_a_killed_command_left_is_removed_and_said(capsys: Capture) -> None
         left = list(Path().glob(".R.*.part"))
         assert len(left) == (number == signal.SIGKILL)
         if number == signal.SIGINT:
-            assert "ppdm: removed: what a command that was killed left of R" in said
+            assert "ppdm: removed what a killed command left of R" in said
     assert not Path(".ppdm-disguises.json").exists()
     done(capsys, *disguise("s.csv"))
 

@@ -125,7 +125,7 @@ def test_what_is_printed_and_the_report(capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert "VD: distance of release and original" in out
     assert "not protected: AIBR does not hide roughly how large a value is" in out
-    assert "simulated: whoever knows the seed can repeat the draws" in out
+    assert "simulated: anyone who knows the seed can repeat the draws" in out
     assert out.endswith("release: r.csv\nreport: r.csv.report.html\n")
     page = Path("r.csv.report.html").read_text()
     assert page.startswith("<!doctype html>")
@@ -155,7 +155,7 @@ def test_mistakes_are_one_line(capsys: Capture) -> None:
     frame = datasets.load("pima")
     aibr = ("--method", "aibr", *out)
     text = refused(capsys, "pima.csv", *aibr, "--k", "4")
-    assert text.startswith("pima.csv: column 'diabetes', row 0: 'pos' is no finite number")
+    assert text.startswith("pima.csv: column 'diabetes', row 0: 'pos' is not a finite number")
     keep = ("--keep", "diabetes")
     for k, words in (("0", "k: got 0; a whole number of 1 or more"), ("769", "k: got 769; there")):
         assert words in refused(capsys, "pima.csv", *aibr, *keep, "--k", k)

@@ -85,7 +85,7 @@ def test_linkage_of_a_copy_counts_duplicates():
     assert disclosure(original, original).linkage == (1 / 2 + 1 / 2 + 1 + 1) / 4
     apart = np.random.default_rng(2).normal(size=(50, 2))
     assert disclosure(apart, apart) == (1, 1)
-    # The scale of a column is no clue: seconds link as hours do.
+    # The scale of a column is not a clue: seconds link as hours do.
     released = AIBR(5, seed=3).fit_transform(apart)
     scaled = disclosure(apart * [1, 3600], released * [1, 3600])
     assert scaled == pytest.approx(disclosure(apart, released))
@@ -127,7 +127,7 @@ def test_missing_values_are_passed_over():
 def test_what_does_not_match_is_one_line():
     with pytest.raises(DataError, match=r"the original has shape \(4, 2\), the release \(3, 2\)"):
         distortion(A, MA[:3])
-    with pytest.raises(DataError, match="column '1', row 2: missing in one of original and rel"):
+    with pytest.raises(DataError, match="column '1', row 2: missing in only one of original"):
         distortion(A, [[2, 10], [1, 20], [3, math.nan], [4, 50]])
     with pytest.raises(DataError, match="every value of the original is 0"):
         distortion([[0], [0]], [[1], [2]])

@@ -99,7 +99,7 @@ def test_bad_data_name_the_row_in_the_whole(frame, tmp_path):
     text = frame.assign(age=frame["age"].astype(object))
     text.loc[120_123, "age"] = "old"
     stream = Stream.from_seed(1)
-    with pytest.raises(DataError, match="column 'age', row 120123: 'old' is no finite number"):
+    with pytest.raises(DataError, match="column 'age', row 120123: 'old' is not a finite number"):
         perturb_partitions(AIBR(3), frame_partitions(text, 9), ["age"], stream, tmp_path / "a")
     with pytest.raises(InputError, match="there are none"):
         perturb_partitions(AIBR(3), [], ["age"], stream, tmp_path / "b")

@@ -82,7 +82,7 @@ def test_a_questionnaire_that_is_wrong_is_refused_in_one_line(
 def test_a_question_that_follows_from_a_hidden_answer_is_hidden_as_well() -> None:
     follows = {"only_if": {"used": ["yes"]}, "unanswered": "never"}
     assert '"certain":false' in made(often=follows).html
-    # Whoever reports "daily" was asked: those who were not can report "never" only.
+    # Anyone who reports "daily" was asked: those who were not can report "never" only.
     told = ForcedResponse("often", 0.7, [1.0, 0.0, 0.0], categories=["never", "seldom", "daily"])
     telling = pp.Product([pp.Warner("used", 0.85), told]).bind(BOOK)
     every = tuple(BOOK["often"].categories)

@@ -249,11 +249,11 @@ def test_errors_of_the_file(tmp_path: Path) -> None:
     bad.write_text('[about]\ntitle = "x"\nseed 3\n')
     with pytest.raises(RecipeError) as error:
         Recipe.load(bad)
-    assert message(error).startswith(f"{bad}: line 3, column 6: this is no TOML: ")
+    assert message(error).startswith(f"{bad}: line 3, column 6: this is not TOML: ")
     bad.write_bytes(b'[about]\ntitle = "\xff"\n')
     with pytest.raises(RecipeError) as error:
         Recipe.load(bad)
-    assert message(error) == f"{bad}: line 2: this is no UTF-8 text"
+    assert message(error) == f"{bad}: line 2: this is not UTF-8 text"
     with pytest.raises(RecipeError) as error:
         Recipe.load(tmp_path)
     assert "cannot be read" in message(error)
@@ -452,7 +452,7 @@ def test_a_file_that_is_absent_or_no_table(tmp_path: Path) -> None:
     (tmp_path / "my.csv").write_text('smoker,sick\nyes,1,2,"3\n')
     with pytest.raises(DataError) as error:
         prepare_all(recipe)
-    assert message(error).startswith(f"{tmp_path / 'my.csv'}: line 2: this is no CSV: ")
+    assert message(error).startswith(f"{tmp_path / 'my.csv'}: line 2: this is not CSV: ")
     (tmp_path / "my.csv").unlink()
     with pytest.raises(RecipeError, match=r"data\[0\]\.file: got 'my\.csv'; there is no file"):
         prepare_all(recipe)

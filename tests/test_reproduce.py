@@ -137,7 +137,7 @@ def test_a_fresh_reproduction_computes_anew_and_an_interrupted_one_goes_on(site)
     assert [r["reused"] for r in found] == [False, False]
     second = {path: path.stat().st_ino for path in site.out.rglob("manifest.json")}
     assert set(second) == set(first)
-    # Without a whole reproduction there is nothing to be computed anew.
+    # Without a whole reproduction there is nothing to be computed again.
     (site.out / "reproduction.json").unlink()
     assert site.reproduce("--fresh") == 0
     assert [r["reused"] for r in site.read("reproduction.json")["recipes"]] == [True, True]
@@ -422,7 +422,7 @@ def test_a_hook_that_fails_is_called_again(site, hook, tmp_path, capsys):
 def test_a_foreign_state_is_refused(site, capsys):
     (site.out / "state.json").write_text("{}")
     assert site.reproduce() == 2
-    assert "state.json: this is no state of notifications" in capsys.readouterr().err
+    assert "state.json: this is not a state of notifications" in capsys.readouterr().err
 
 
 def batches_below(out):

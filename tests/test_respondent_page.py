@@ -197,7 +197,7 @@ def test_it_sends_the_report_once_and_the_answer_never(
     expected = {"survey": survey.id, "design": survey.design.digest, "id": kept["id"]}
     assert sent(browser) == [{**expected, "report": kept["report"]}]
     assert store.counts() == {json.dumps(kept["report"], separators=(",", ":")): 1}
-    # Whoever has the device and the database cannot tell which report came from it.
+    # Anyone who has the device and the database cannot tell which report came from it.
     assert json.loads(browser.evaluate("Object.values(localStorage)[0]")) == {"sent": True}
     # The page again: nothing more can be sent.
     browser.open(address)

@@ -136,9 +136,13 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(
 def test_a_manifest_that_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     for look in (RunFolder.open, lambda path: RunFolder.plan(small(), path)):
-        with pytest.raises(RunFolderError, match=r"manifest\.json: this is no manifest of a run"):
+        with pytest.raises(
+            RunFolderError, match=r"manifest\.json: this is not a manifest of a run"
+        ):
             look(tmp_path)
-    with pytest.raises(RunFolderError, match=r"this is no run's folder, it has no manifest\.json"):
+    with pytest.raises(
+        RunFolderError, match=r"this is not a run's folder, it has no manifest\.json"
+    ):
         RunFolder.open(tmp_path / "none")
 
 
@@ -171,7 +175,7 @@ def test_an_edited_manifest_is_refused_where_it_is_wrong(
     folder = RunFolder.plan(small(), tmp_path)
     folder.start(INPUTS)
     edited(folder, dotted, value)
-    with pytest.raises(RunFolderError, match=rf"json: this is no manifest of a run: {at}$"):
+    with pytest.raises(RunFolderError, match=rf"json: this is not a manifest of a run: {at}$"):
         RunFolder.open(folder.path)
 
 

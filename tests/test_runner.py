@@ -237,7 +237,7 @@ class TestInterrupts:
             assert ledger.finished(cells[0]).size == 4
         assert str(caught.value) == (
             f"stopped by {number.name} with 4 of 10 repeats stored; "
-            "the same command goes on from there"
+            "the same command resumes from there"
         )
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
@@ -275,7 +275,7 @@ class TestInterrupts:
             check_results(ledger, cells)
 
     def test_signal_with_the_last_batch(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        # Nothing of this run is left to stop, but whoever asked wants what follows to stop.
+        # Nothing of this run is left to stop, but anyone who asked wants what follows to stop.
         cells = make_cells(1, 1)
         commit = Ledger.commit
 
@@ -306,7 +306,7 @@ class TestInterrupts:
             os.kill(pid, signal.SIGINT)
             _, errors = shell.communicate(timeout=20)
         assert errors == (
-            "stopped by SIGINT with 0 of 5 repeats stored; the same command goes on from there\n"
+            "stopped by SIGINT with 0 of 5 repeats stored; the same command resumes from there\n"
         )
 
     def test_off_the_main_thread(self, path: Path) -> None:

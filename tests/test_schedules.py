@@ -123,7 +123,7 @@ def times(field: str, low: int, high: int) -> set[int]:
     for part in field.split(","):
         match = re.fullmatch(r"(\*|(\d+)(?:-(\d+))?)(?:/(\d+))?", part)
         if match is None:
-            raise ValueError(f"{field}: {part} is no time")
+            raise ValueError(f"{field}: {part} is not a time")
         first = int(match[2]) if match[2] else low
         last = int(match[3]) if match[3] else first if match[2] else high
         step = int(match[4]) if match[4] else 1

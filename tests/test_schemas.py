@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from small_recipe import CONFIG, TREES
 
 from ppdm_dask.cli import main
+from ppdm_dask.cli.schema import SCHEMAS as KINDS_OF_FILES
 from ppdm_dask.cluster.kinds import KINDS as PROFILES
 from ppdm_dask.cluster.kinds import profile_from_config, profile_schema
 from ppdm_dask.data.codebook import Codebook
@@ -252,12 +253,41 @@ def test_the_command_prints_and_writes_the_schema(
 ) -> None:
     assert main(["schema", subject]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed == SCHEMAS[subject]()
+    assert printed == {"$id": f"{subject}.json", **SCHEMAS[subject]()}
     assert main(["schema", subject, "--out", str(tmp_path / "s.json")]) == 0
     assert capsys.readouterr().out == ""
     assert json.loads((tmp_path / "s.json").read_text()) == printed
 
 
 def test_the_command_wants_a_known_subject(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "claims"]) == 2
-    assert "'recipe', 'codebook', 'design', 'profile'" in capsys.readouterr().err
+    assert main(["schema", "codebok"]) == 2
+    said = capsys.readouterr().err
+    assert 'did you mean "codebook"?' in said
+    assert '"recipe", "profile", "codebook", "design"' in said
+
+
+def test_without_a_kind_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines()[2:]] == [*KINDS_OF_FILES]
+
+
+def test_the_published_schemas_are_those_of_the_command(tmp_path: Path) -> None:
+    """Written by ``ppdm schema --out docs/schemas``."""
+    published = ROOT / "docs" / "schemas"
+    assert main(["schema", "--out", str(tmp_path / "new")]) == 0
+    names = [f"{kind}.json" for kind in sorted(KINDS_OF_FILES)]
+    for folder in (tmp_path / "new", published):
+        assert sorted(path.name for path in folder.iterdir()) == names
+    for name in names:
+        assert (published / name).read_bytes() == (tmp_path / "new" / name).read_bytes(), name
+
+
+def test_a_file_is_no_folder_for_schemas(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "notes"
+    file.write_text("mine")
+    assert main(["schema", "--out", str(file)]) == 2
+    assert f"--out: {file} is not a folder" in capsys.readouterr().err
+    assert file.read_text() == "mine"

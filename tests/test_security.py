@@ -131,10 +131,10 @@ def test_nothing_is_written_over(tmp_path: Path, ours: Certificates) -> None:
     folder.mkdir()
     write_certificates(ours, folder)
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ClusterError, match="is there already; certificates are never written ov"):
+    with pytest.raises(ClusterError, match="already exists; certificates are never written ov"):
         write_certificates(make_certificates(), folder)
     (tmp_path / "file").touch()
-    with pytest.raises(ClusterError, match="is there already"):
+    with pytest.raises(ClusterError, match="already exists"):
         write_certificates(ours, tmp_path / "file")
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -185,7 +185,7 @@ class TestReading:
     @pytest.mark.parametrize("name", ["ca.pem", "client.pem", "client-key.pem"])
     def test_damaged(self, folder: Path, name: str) -> None:
         (folder / name).write_text("-----BEGIN NOTHING-----\n")
-        assert self.refused(folder).startswith(f"{folder / name}: this is no ")
+        assert self.refused(folder).startswith(f"{folder / name}: this is not a ")
 
     @pytest.mark.parametrize(("days", "message"), [(31, "was good until "), (-1, "is good from ")])
     def test_time(
@@ -208,6 +208,6 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(path.name in out for path in folder.iterdir())
     assert main(["cluster", "certificates", str(folder)]) == 2
     assert capsys.readouterr().err == (
-        f"ppdm: error: {folder}: is there already; certificates are never written over, "
+        f"ppdm: error: {folder}: already exists; certificates are never written over, "
         "name a new folder\n"
     )

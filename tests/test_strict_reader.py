@@ -110,17 +110,17 @@ def by_every_command(capsys: Capture, file: str) -> set[str]:
         ("smokes,age\nyes,20\n\nno,30\n", "line 3: an empty line among records"),
         ("smokes,age,age\nyes,20,1\nno,30,2\n", "column 'age' occurs 2 times"),
         ("smokes,,age\nyes,1,20\nno,2,30\n", "column 2 of 3 has no name; name it or leave it out"),
-        ('smokes,age\nyes,"20"x\nno,30\n', "line 2: this is no CSV: ',' expected after '\"'"),
-        ('smokes,age\nyes,20\nno,"30\n', "line 3: this is no CSV: unexpected end of data"),
-        ("smokes,age\nyes,20\nno\0,30\n", "line 3: there is a NUL, which is no text"),
+        ('smokes,age\nyes,"20"x\nno,30\n', "line 2: this is not CSV: ',' expected after '\"'"),
+        ('smokes,age\nyes,20\nno,"30\n', "line 3: this is not CSV: unexpected end of data"),
+        ("smokes,age\nyes,20\nno\0,30\n", "line 3: there is a NUL, which is not text"),
         (
             "smokes,age\nyes,20\nnein, gr\u0105\u017c,30\n".encode("cp1250"),
-            "line 3: this is no UTF-8 text, and none of Western Europe (cp1252); --encoding says "
+            "line 3: this is not UTF-8 text, and none of Western Europe (cp1252); --encoding says "
             "what it is, or save the file as UTF-8",
         ),
         (
             b"\xff\xfes\x00m\x00o\x00k\x00e\x00s\x00,\x00a\x00\n\x00\x00\xd8a\x00,\x001\x00",
-            "line 2: this is no text in utf-16; --encoding says what it is",
+            "line 2: this is not text in utf-16; --encoding says what it is",
         ),
         (
             "smokes;age\nyes\nno\n",
@@ -502,7 +502,7 @@ def test_odd_parquet_ends_in_one_line(capsys: Capture) -> None:
         assert found is None or found.startswith("bad.parquet: ")
 
 
-# -- what is no file ---------------------------------------------------------------------------
+# -- what is not a file ---------------------------------------------------------------------------
 
 
 def test_what_is_no_file_is_refused_at_once(capsys: Capture) -> None:

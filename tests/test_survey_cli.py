@@ -91,7 +91,7 @@ def test_a_survey_from_its_file_to_proportions(capsys: Capture) -> None:
     said = done(capsys, *disguise("s.csv", "--drop", "name", "--simulate", "1"))
     assert "smokes: warner, epsilon 1.386: a report is at most 4 times likelier" in said
     assert "left out: name" in said
-    assert "simulated: whoever knows the seed can undo the disguise" in said
+    assert "simulated: anyone who knows the seed can undo the disguise" in said
     assert said.endswith("400 reports: r.parquet\n")
     said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--out", "e.csv")
     assert "estimated: proportions in the population behind 400 reports" in said
@@ -210,11 +210,11 @@ FILES = [
     (b"name,smokes,drug\nAnn,no\n", "s.csv: line 2: 2 fields; the header has 3"),
     (b"name,smokes,drug\nAnn,no,once,often\n", "s.csv: line 2: 4 fields; the header has 3"),
     (b"name,smokes,drug\n\nAnn,no,once\n", "s.csv: line 2: an empty line among records"),
-    (b'name,smokes,drug\nAnn,"no,once\n', "s.csv: line 2: this is no CSV: unexpected end of data"),
+    (b'name,smokes,drug\nAnn,"no,once\n', "s.csv: line 2: this is not CSV: unexpected end of data"),
     (b"name,smokes,smokes\nAnn,no,no\n", "s.csv: column 'smokes' occurs 2 times"),
     (b",smokes,drug\n0,no,once\n", "s.csv: column 1 of 3 has no name; name it or leave it out"),
-    (b"name,smokes,drug\nJos\x81,no,once\n", "this is no UTF-8 text, and none of Western Europe"),
-    ("name,smokes,drug\nA,no,once\n".encode("utf-16")[:-1], "this is no text in utf-16"),
+    (b"name,smokes,drug\nJos\x81,no,once\n", "this is not UTF-8 text, and none of Western Europe"),
+    ("name,smokes,drug\nA,no,once\n".encode("utf-16")[:-1], "this is not text in utf-16"),
 ]
 
 
@@ -283,8 +283,8 @@ def test_other_bad_input(capsys: Capture) -> None:
     assert refused(capsys, *disguise("s.parquet")).startswith("s.parquet: cannot be read as Parq")
     Path("s.txt").write_text(SURVEY)
     assert refused(capsys, *disguise("s.txt")) == (
-        "s.txt: is no data file: a name that ends in .csv, .parquet, .arrow, .xlsx, .sav or .dta "
-        "is needed"
+        "s.txt: is not a data file: a name that ends in .csv, .parquet, .arrow, .xlsx, .sav or "
+        ".dta is needed"
     )
     nested = pa.table({"smokes": [["no"]], "drug": ["once"]})
     pq.write_table(nested, "n.parquet")
@@ -303,7 +303,7 @@ def test_other_bad_input(capsys: Capture) -> None:
     Path("d.toml").write_text(DESIGN)
     done(capsys, *disguise("s.csv", *rest))
     line = refused(capsys, *disguise("s.csv", *rest))
-    assert line == "--out: r.parquet is there already; --force replaces it"
+    assert line == "--out: r.parquet already exists; --force replaces it"
     before = Path("r.parquet").read_bytes()
     done(capsys, *disguise("s.csv", *rest, "--force"))
     assert Path("r.parquet").read_bytes() != before
@@ -311,7 +311,7 @@ def test_other_bad_input(capsys: Capture) -> None:
     assert line == "--out: s.csv is read by this command, and would be lost"
     Path("q.csv.about.json").write_text("{}")
     line = refused(capsys, "disguise", "s.csv", *BOTH, "--out", "q.csv", *rest)
-    assert line == "--out: q.csv.about.json is there already; --force replaces it"
+    assert line == "--out: q.csv.about.json already exists; --force replaces it"
 
 
 def test_reports_of_another_design_or_codebook(capsys: Capture) -> None:
@@ -369,7 +369,7 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     assert "older file: r.csv has no checksum, so that damage to it would not be seen" in said
     Path("r.csv").write_text(text + "no,twice\n")
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "drug")
-    assert line == "r.csv: column 'drug', row 400: 'twice' is no report of the design"
+    assert line == "r.csv: column 'drug', row 400: 'twice' is not a report of the design"
     Path("r.csv").write_text(text.replace("smokes,", "smoked,"))
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
     assert line == "r.csv: column 'smokes' is absent; the columns are smoked, drug"
@@ -539,7 +539,7 @@ def test_a_codebook_is_proposed_that_fits_its_file(capsys: Capture) -> None:
     assert list(book["vote"].categories) == list(dict.fromkeys(frame["vote"]))
     assert len(book["age"]) == 3
     line = refused(capsys, "codebook", "m.csv", "--out", "m.toml")
-    assert line == "--out: m.toml is there already; --force replaces it"
+    assert line == "--out: m.toml already exists; --force replaces it"
     Path("one.csv").write_text("a,b\nx,\nx,\n")
     line = refused(capsys, "codebook", "one.csv")
     assert line == (
@@ -587,8 +587,8 @@ def test_an_audit_has_every_measure(capsys: Capture) -> None:
 
 def test_an_audit_says_for_which_priors_it_holds(capsys: Capture) -> None:
     priors = "epsilon and gamma hold for any prior; the others for the prior that is named"
-    likely = "what is likely is so where each answer was equally likely before"
-    nothing = "nothing can be estimated of all of it: reports do not depend on the truth"
+    likely = '"likely" assumes that each answer was equally likely before'
+    nothing = "the design as a whole allows no estimate: reports do not depend on the truth"
     for theta, ends in ((0.5, [priors, nothing]), (0.8, [priors]), (0.9999, [likely, priors])):
         Path("w.toml").write_text(f'id = "warner"\nattribute = "a"\ntheta = {theta}\n')
         said = done(capsys, "audit", "--design", "w.toml").splitlines()

@@ -225,7 +225,7 @@ def flips_joint(blocks: Sequence[Flip], population: Population) -> Knowledge:
 def mixture_joint(block: Mixture, population: Population) -> Knowledge:
     """A mixture over all attributes, with q >= 0, under a joint prior.
 
-    As for a product prior, with p(y) the share of the record y; a report that is no record is an
+    As for a product prior, with p(y) the share of the record y; a report that is not a record is an
     unrelated answer for certain.
     """
     q, n = block.mixing, len(block.attributes)

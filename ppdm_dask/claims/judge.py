@@ -182,9 +182,9 @@ def read_summary(path: str | Path) -> Summary:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", path) from None
     except ValueError:
-        raise InputError(f"{path}: this is no JSON", path) from None
+        raise InputError(f"{path}: this is not JSON", path) from None
     if not isinstance(found, dict) or found.get("schema") != "ppdm claims 1":
-        raise InputError(f"{path}: this is no summary of claims", path)
+        raise InputError(f"{path}: this is not a summary of claims", path)
     return found
 
 

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 NUMBERS = ("proportion", "standard_error", "lower", "upper")
-"""What files and JSON have of a cell, besides its labels."""
+"""What files and JSON have of a cell, apart from its labels."""
 
 ROWS = 100
 """Cells that the table shows."""

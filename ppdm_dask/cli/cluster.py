@@ -78,7 +78,9 @@ def certificates(
         Path,
         typer.Argument(metavar="DIR", help="A new folder.", show_default=False),
     ],
-    days: Annotated[int, typer.Option(min=1, metavar="N", help="Days they are good for.")] = 30,
+    days: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Days for which they are valid.")
+    ] = 30,
     as_json: Json = False,
 ) -> None:
     """Make a certificate authority for one cluster, and certificates for its parts."""

@@ -61,7 +61,7 @@ class RecordsReporter:
             self._bar.stop()
 
     def __call__(self, total: int) -> Callable[[int], None]:
-        """Begin, with about so many records; returns what is told of records that are done."""
+        """Begin, with about so many records; returns what is called with the records done."""
         self._total, self._begun = total, time.monotonic()
         self._told = self._begun
         if not self.logged and self.stream.isatty():
@@ -72,7 +72,7 @@ class RecordsReporter:
         return self._add
 
     def say(self, line: str) -> None:
-        """Print a line that is no result."""
+        """Print a line that is not a result."""
         if self.logged:
             tell(line, done=self._done, total=self._total)
             return

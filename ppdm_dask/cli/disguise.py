@@ -58,7 +58,7 @@ def audit(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what a report gives away: every privacy measure of a design, in words."""
+    """Show what a report gives away: every privacy measure of a design, with a sentence."""
     if codebook is None:
         book, plan = None, pp.designs.read_design(design)
     else:
@@ -97,17 +97,17 @@ def audit(
     for subject in subjects:
         rows = [[f.measure, _value(f.value), f.sentence] for f in subject.findings]
         say(f"{subject.name}: {subject.prior}")
-        print_rows(["measure", "value", "in words"], rows, right=(1,))
+        print_rows(["measure", "value", "meaning"], rows, right=(1,))
         say()
     print_lines(each.sentence for each in certain)
     if any(each.degree in ("nearly", "likely") for each in certain):
-        say("what is likely is so where each answer was equally likely before")
+        say('"likely" assumes that each answer was equally likely before')
     print_lines(each.sentence for each in far)
     if lacking is not None:
         note(str(lacking))
     say("epsilon and gamma hold for any prior; the others for the prior that is named")
     if plan.undefined:
-        say(f"nothing can be estimated of all of it: {plan.undefined}")
+        say(f"the design as a whole allows no estimate: {plan.undefined}")
 
 
 def _value(value: float | None) -> str:
@@ -124,10 +124,10 @@ def codebook(
     data: Data,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The codebook: .toml.", show_default="print it"),
+        typer.Option(metavar="FILE", help="Write the codebook: .toml.", show_default="print it"),
     ] = None,
     order: Annotated[
-        Literal["sorted", "appearance"], typer.Option(help="Of categories.")
+        Literal["sorted", "appearance"], typer.Option(help="Order of the categories.")
     ] = "sorted",
     most: Annotated[
         int,
@@ -135,10 +135,10 @@ def codebook(
             "--max-categories",
             min=2,
             metavar="N",
-            help="Of more, numbers are cut into bins, and texts left out and said to be.",
+            help="Above this, numbers are cut into bins, and texts are left out with a note.",
         ),
     ] = 20,
-    bins: Annotated[int, typer.Option(min=2, metavar="K", help="Bins of numbers.")] = 4,
+    bins: Annotated[int, typer.Option(min=2, metavar="K", help="Number of bins for numbers.")] = 4,
     missing: Annotated[
         list[str] | None,
         typer.Option(
@@ -150,7 +150,7 @@ def codebook(
     ] = None,
     distinct: Annotated[
         bool,
-        typer.Option("--distinct-missing", help="A category for each kind of missing values."),
+        typer.Option("--distinct-missing", help="Make a category for each kind of missing values."),
     ] = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -244,7 +244,7 @@ def disguise(
         typer.Option(
             "--keep-undisguised",
             metavar="A,B",
-            help="Columns to report as they are, in truth.",
+            help="Columns to report undisguised, as they are.",
             show_default="none",
         ),
     ] = None,
@@ -257,7 +257,7 @@ def disguise(
         typer.Option(
             "--accept-certain",
             metavar="NAME",
-            help="Attribute, label or ATTRIBUTE=LABEL that a report may make certain.",
+            help="Accept that a report can make this certain: attribute, label or ATTRIBUTE=LABEL.",
             show_default="none",
         ),
     ] = None,
@@ -266,7 +266,7 @@ def disguise(
         typer.Option(
             min=0,
             metavar="SEED",
-            help="Repeatable draws, which protect nobody.",
+            help="Draw repeatably from this seed; this protects nobody.",
             show_default=False,
         ),
     ] = None,
@@ -275,8 +275,8 @@ def disguise(
         typer.Option(
             min=1,
             metavar="N",
-            help="Records held at a time.",
-            show_default="65,536, or more of few columns",
+            help="Records held in memory at a time.",
+            show_default="65,536; more where there are few columns",
         ),
     ] = None,
     delimiter: Delimiter = None,
@@ -356,7 +356,7 @@ def disguise(
     if done.dropped:
         say(f"left out: {', '.join(done.dropped)}")
     if done.simulated:
-        say("simulated: whoever knows the seed can undo the disguise; it protects nobody")
+        say("simulated: anyone who knows the seed can undo the disguise; it protects nobody")
     print_lines(each.sentence() for each in done.before.again)
     if done.before.problem:
         say(done.before.problem)

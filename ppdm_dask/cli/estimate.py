@@ -57,13 +57,13 @@ def count(
     design: DesignFile,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="COUNTS", help="The counts: .parquet.", show_default=False),
+        typer.Option(metavar="COUNTS", help="Write the counts: .parquet.", show_default=False),
     ] = None,
     add: Annotated[
         Path | None,
         typer.Option(
             metavar="COUNTS",
-            help="In place of --out: add to these counts what they do not hold yet.",
+            help="Instead of --out: add what these counts do not hold yet.",
             show_default=False,
         ),
     ] = None,
@@ -99,7 +99,9 @@ def count(
     made = pp.survey.counted_about(sources, table, plan)
     if there and list(sources[0][1].codebook.names) != list(table.attributes):
         before = ", ".join(sources[0][1].codebook.names)
-        raise InputError(f"--over: {target} is over {before}; --add counts the same", names)
+        raise InputError(
+            f"--over: {target} counts {before}; --add needs the same attributes", names
+        )
     if not there or len(found) > 1:
         pp.survey.write_counts(target, table, made, [path for path, _ in sources])
     cells = len(table.sparse().counts)
@@ -122,9 +124,9 @@ def count(
     print_lines(_named(sources))
     if passed:
         noun = "file" if passed == 1 else "files"
-        say(f"passed over, as they are counted already: {passed:,} {noun} of reports")
+        say(f"skipped, as already counted: {passed:,} {noun} of reports")
     if along:
-        say(f"counted along, as its block does not marginalise: {', '.join(along)}")
+        say(f"counted too, as the block does not marginalise: {', '.join(along)}")
     if table.simulated:
         say("simulated: some of the reports protect nobody")
     print_lines(pp.survey.remarks(sources))
@@ -152,31 +154,35 @@ def estimate(
     over: Annotated[
         list[str],
         typer.Option(
-            metavar="A,B", help="Attributes whose proportions are asked for.", show_default=False
+            metavar="A,B", help="Attributes whose proportions to estimate.", show_default=False
         ),
     ],
     each: Annotated[
         bool,
-        typer.Option("--each", help="Each attribute of --over by itself, not their combinations."),
+        typer.Option(
+            "--each", help="Estimate each attribute of --over by itself, not their combinations."
+        ),
     ] = False,
     method: Annotated[
         Literal["invert", "mle", "em"],
-        typer.Option(help="Unbiased inversion, or most likely proportions."),
+        typer.Option(help="Unbiased inversion, or maximum likelihood (by EM)."),
     ] = "invert",
     level: Level = 0.95,
     interval: Annotated[
         Literal["score", "wald"],
-        typer.Option(help="Of inverted proportions; wald: by standard errors."),
+        typer.Option(help="Interval of inverted proportions; wald uses standard errors."),
     ] = "score",
     estimand: Annotated[
         Literal["population", "file"],
-        typer.Option(help="The population behind the reports, or their records alone."),
+        typer.Option(
+            help="What to estimate: the population behind the reports, or only these records."
+        ),
     ] = "population",
     by: Annotated[
         list[str] | None,
         typer.Option(
             metavar="A,B",
-            help="Attributes whose categories make groups; proportions are within each.",
+            help="Attributes whose categories make the groups to estimate within.",
             show_default=False,
         ),
     ] = None,
@@ -184,19 +190,21 @@ def estimate(
         list[str] | None,
         typer.Option(
             metavar="A=VALUE",
-            help="Group of --by that the others are compared with.",
+            help="Compare the other groups of --by with this one.",
             show_default="the first",
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="A=VALUE,B=VALUE", help="Proportions within this.", show_default=False
+            metavar="A=VALUE,B=VALUE",
+            help="Estimate only among people to whom this applies.",
+            show_default=False,
         ),
     ] = None,
     waves: Annotated[
         bool,
-        typer.Option("--waves", help="Each SOURCE is a wave that the same people took part in."),
+        typer.Option("--waves", help="Treat each SOURCE as one wave of the same people."),
     ] = False,
     weights: Weights = None,
     strata: Strata = None,
@@ -207,38 +215,43 @@ def estimate(
         list[str] | None,
         typer.Option(
             metavar="COL,COL",
-            help="Undisguised replicate weights; * stands for any letters.",
+            help="Columns of undisguised replicate weights; * stands for any letters.",
             show_default=False,
         ),
     ] = None,
     replicate_method: Annotated[
         Kind | None,
-        typer.Option(help="What made the replicate weights.", show_default=False),
+        typer.Option(help="Method that made the replicate weights.", show_default=False),
     ] = None,
     scale: Annotated[
         float | None,
         typer.Option(
-            metavar="X", help="Of the replicates' variance.", show_default="as the method has it"
+            metavar="X",
+            help="Factor of the replicates' variance.",
+            show_default="as the method has it",
         ),
     ] = None,
     rscales: Annotated[
         str | None,
-        typer.Option(metavar="X,X", help="Of each replicate, or one for all.", show_default="1"),
+        typer.Option(
+            metavar="X,X", help="Factor of each replicate, or one for all.", show_default="1"
+        ),
     ] = None,
     rho: Annotated[
-        float | None, typer.Option(metavar="X", help="Of Fay's method.", show_default=False)
+        float | None,
+        typer.Option(metavar="X", help="Coefficient of Fay's method.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The estimate: .csv, .json or .parquet.", show_default=False
+            metavar="FILE", help="Write the estimate: .csv, .json or .parquet.", show_default=False
         ),
     ] = None,
     page: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A page with tables and intervals, in one .html file.",
+            help="Write a page with tables and intervals: one .html file.",
             show_default=False,
         ),
     ] = None,

@@ -39,7 +39,7 @@ def import_(
     design: DesignFile,
     out: Annotated[
         Path,
-        typer.Option(metavar="R", help="The reports: .parquet or .csv.", show_default=False),
+        typer.Option(metavar="R", help="Write the reports: .parquet or .csv.", show_default=False),
     ],
     keep: Annotated[
         list[str] | None,
@@ -47,13 +47,15 @@ def import_(
             "--keep",
             "--keep-undisguised",
             metavar="A,B",
-            help="Columns of true values to keep, such as regions, strata, clusters.",
+            help="Columns of true values to keep, such as regions, strata or clusters.",
             show_default="none",
         ),
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="Survey weights, to keep too.", show_default=False),
+        typer.Option(
+            metavar="COL", help="Column of survey weights, to keep too.", show_default=False
+        ),
     ] = None,
     nonresponse: Annotated[
         Literal["refuse", "drop", "category"],
@@ -66,16 +68,19 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="WORD",
-            help="A word that stands for a missing answer, beside empty cells.",
+            help="Word that stands for a missing answer, as empty cells do.",
             show_default="none",
         ),
     ] = None,
     unweighted: Annotated[
         Literal["refuse", "drop"],
-        typer.Option(help="Of rows whose weight is 0 or missing: refuse, or leave them out."),
+        typer.Option(
+            help="What to do with rows whose weight is 0 or missing: refuse or leave out."
+        ),
     ] = "refuse",
     separator: Annotated[
-        str, typer.Option(metavar="S", help="Between categories of a report that is a set.")
+        str,
+        typer.Option(metavar="S", help="Separator of the categories of a report that is a set."),
     ] = ";",
     delimiter: Delimiter = None,
     encoding: Encoding = None,

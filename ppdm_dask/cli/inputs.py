@@ -21,7 +21,7 @@ from ppdm_dask.shown import amount
 def list_(
     kind: Annotated[
         Literal["recipes", "designs", "datasets"] | None,
-        typer.Argument(help="Everything, unless one is named.", show_default=False),
+        typer.Argument(help="Which of these to list; all by default.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -105,11 +105,15 @@ class _Found:
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Recipes, codebooks, designs.", show_default=False),
+        typer.Argument(
+            metavar="FILE...",
+            help="Files to validate, or names of recipes and profiles.",
+            show_default=False,
+        ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Validate recipes, codebooks and designs; a recipe with all that it names."""
+    """Validate recipes, codebooks, designs, priors and profiles, and what a recipe names."""
     # All of them, also after a bad one. Designs and priors have to fit a codebook among them,
     # whichever comes first.
     found = []

@@ -41,7 +41,7 @@ from ppdm_dask.files.writing import replacing
 
 __all__ = ["app", "predict"]
 
-app = typer.Typer(help="Learn a model from reports, and say how good it is on the truth.")
+app = typer.Typer(help="Learn a model from reports, with its accuracy on the truth.")
 
 OwnDesign = Annotated[
     Path | None,
@@ -62,7 +62,9 @@ Clean = Annotated[
 ]
 Combine = Annotated[
     Literal["sum", "precision"],
-    typer.Option(help="What a record of an owner counts for: all alike, or by its design."),
+    typer.Option(
+        help="Weight of an owner's records: all alike, or by the precision of its design."
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -72,7 +74,7 @@ Target = Annotated[
 ]
 Features = Annotated[
     list[str] | None,
-    typer.Option(metavar="A,B", help="What to predict from.", show_default="all others"),
+    typer.Option(metavar="A,B", help="Attributes to predict from.", show_default="all others"),
 ]
 Out = Annotated[
     Path, typer.Option(metavar="MODEL", help="The model: a .json file.", show_default=False)
@@ -84,10 +86,10 @@ Picture = Annotated[
 Folds = Annotated[
     int,
     typer.Option(
-        min=0, metavar="N", help="Parts for the accuracy, each scored by the others; 0: none."
+        min=0, metavar="N", help="Folds of the cross-validated accuracy; 0 leaves it out."
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of the division into parts.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the division into folds.")]
 
 
 def _bayes(kind: Callable[[], Callable[..., Any]]) -> Callable[..., None]:
@@ -105,7 +107,9 @@ def _bayes(kind: Callable[[], Callable[..., Any]]) -> Callable[..., None]:
         weights: Annotated[
             str | None,
             typer.Option(
-                metavar="COLUMN", help="Survey weights that were kept.", show_default="none"
+                metavar="COLUMN",
+                help="Column of survey weights that were kept.",
+                show_default="none",
             ),
         ] = None,
         folds: Folds = 5,
@@ -137,10 +141,13 @@ def id3(
     features: Features = None,
     max_depth: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Most conditions on a path.", show_default="any"),
+        typer.Option(
+            min=0, metavar="N", help="Largest number of conditions on a path.", show_default="any"
+        ),
     ] = None,
     min_weight: Annotated[
-        float, typer.Option(min=0, metavar="N", help="Records that a split needs, estimated.")
+        float,
+        typer.Option(min=0, metavar="N", help="Estimated number of records that a split needs."),
     ] = 0.0,
     min_z: Annotated[
         float | None,
@@ -150,7 +157,7 @@ def id3(
     ] = None,
     criterion: Annotated[
         Literal["information-gain", "gain-ratio"],
-        typer.Option(help="What the attribute of a split has most of."),
+        typer.Option(help="Criterion that chooses the attribute of a split."),
     ] = "information-gain",
     ccp_alpha: Annotated[
         float | None,
@@ -290,16 +297,23 @@ def rules(
     ] = None,
     over: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Attributes to look at.", show_default="all"),
+        typer.Option(metavar="A,B", help="Attributes whose rules to find.", show_default="all"),
     ] = None,
-    min_support: Annotated[float, typer.Option(metavar="P", help="Of all items together.")] = 0.05,
+    min_support: Annotated[
+        float, typer.Option(metavar="P", help="Least support: proportion of people with all items.")
+    ] = 0.05,
     min_confidence: Annotated[
-        float, typer.Option(metavar="P", help="Of the second part, given the first.")
+        float,
+        typer.Option(
+            metavar="P", help="Least confidence: proportion of the second part, given the first."
+        ),
     ] = 0.6,
-    max_length: Annotated[int, typer.Option(metavar="N", help="Items of a rule.")] = 3,
+    max_length: Annotated[
+        int, typer.Option(metavar="N", help="Largest number of items in a rule.")
+    ] = 3,
     test: Annotated[
         Literal["confidence", "lift"],
-        typer.Option(help="What p is against: less confidence, or independence."),
+        typer.Option(help="Null hypothesis of p: less confidence, or independence (lift 1)."),
     ] = "confidence",
     fdr: Annotated[
         float | None,
@@ -416,7 +430,7 @@ def predict(
         typer.Option(
             "--codebook",
             metavar="C",
-            help="Refuse the model if it is of another codebook.",
+            help="Refuse a model of another codebook.",
             show_default=False,
         ),
     ] = None,

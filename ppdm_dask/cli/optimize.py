@@ -64,7 +64,7 @@ def optimize(
         ),
     ],
     n_records: Annotated[
-        int, typer.Option("--n", min=1, metavar="N", help="Reports.", show_default=False)
+        int, typer.Option("--n", min=1, metavar="N", help="Number of reports.", show_default=False)
     ],
     delta: Annotated[
         float, typer.Option(metavar="D", help="Largest posterior allowed; 1 allows all.")
@@ -73,7 +73,7 @@ def optimize(
         list[float] | None,
         typer.Option(
             metavar="E",
-            help="Find the best designs of this epsilon; several times for several.",
+            help="Find the best designs of this epsilon; give it several times for several.",
             show_default=False,
         ),
     ] = None,
@@ -87,7 +87,10 @@ def optimize(
     symbols: Annotated[
         int | None,
         typer.Option(
-            min=2, metavar="K", help="Reported symbols.", show_default="one a category, or all"
+            min=2,
+            metavar="K",
+            help="Number of reported symbols.",
+            show_default="one a category, or all",
         ),
     ] = None,
     choose: Annotated[
@@ -100,24 +103,34 @@ def optimize(
     ] = None,
     generations: Annotated[
         int | None,
-        typer.Option(min=0, metavar="L", help="Generations.", show_default="the method's"),
+        typer.Option(
+            min=0, metavar="L", help="Number of generations.", show_default="the method's"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the search.")] = 0,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Resume from here; not for bound.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="Save the search to this file, and resume from it; not for bound.",
+            show_default=False,
+        ),
     ] = None,
     device: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="In place of a front, the best design that this makes: coin, die, two-dice, ...",
+            help="Instead of a front, find the best design of this device: coin, two-dice, ...",
             show_default=False,
         ),
     ] = None,
     question: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="As people are asked, for --device.", show_default=False),
+        typer.Option(
+            metavar="TEXT",
+            help="The question as people are asked, for --device.",
+            show_default=False,
+        ),
     ] = None,
     texts: Annotated[
         Path | None,
@@ -128,14 +141,15 @@ def optimize(
     each: Annotated[
         bool,
         typer.Option(
-            "--each", help="Of a joint prior: privacy is that of each attribute, not of the record."
+            "--each",
+            help="With a joint prior: bound the privacy of each attribute, not of the record.",
         ),
     ] = False,
     aim: Annotated[
         Literal["margins", "pairs", "cells"] | None,
-        typer.Option(help="Of a joint prior: what is estimated best.", show_default="margins"),
+        typer.Option(help="With a joint prior: what to estimate best.", show_default="margins"),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is written.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
         "optimized"
     ),
     as_json: Json = False,
@@ -156,9 +170,9 @@ def optimize(
             }
         )
         if epsilon is not None and len(epsilon) > 1:
-            raise InputError("--epsilon: give one of them with a joint prior", epsilon)
+            raise InputError("--epsilon: a joint prior takes a single value", epsilon)
         if {*wanted} - {"privacy"}:
-            raise InputError("--choose: with a joint prior privacy=X alone is known", choose)
+            raise InputError("--choose: a joint prior takes only privacy=X", choose)
         own(out_folder)
         optimize_joint(
             file,
@@ -186,9 +200,9 @@ def optimize(
         }
         for option, value in given_too.items():
             if value is not None:
-                raise InputError(f"{option}: a design by --device has none", value)
+                raise InputError(f"{option}: not available with --device", value)
         if epsilon is not None and len(epsilon) > 1:
-            raise InputError("--epsilon: give one of them with --device", epsilon)
+            raise InputError("--epsilon: --device takes a single value", epsilon)
         shares = dict(zip(categories, prior, strict=True))
         try:
             made = pp.device_design(
@@ -207,7 +221,7 @@ def optimize(
         return
     for option, text in {"--question": question, "--texts": texts}.items():
         if text is not None:
-            raise InputError(f"{option}: --device is needed, whose instruction it is for", text)
+            raise InputError(f"{option}: it belongs to --device, which is not given", text)
     if checkpoint is not None:
         pp.search.require_file(checkpoint)
         own(checkpoint)
@@ -255,7 +269,7 @@ def optimize(
 def _refuse_beside_joint(options: dict[str, Any]) -> None:
     for option, value in options.items():
         if value is not None:
-            raise InputError(f"{option}: a design of several attributes has none", value)
+            raise InputError(f"{option}: not available with a joint prior", value)
 
 
 def _renamed(error: InputError, file: Path) -> InputError:
@@ -342,7 +356,7 @@ def _folder(out: Path) -> Path:
 
 
 def _progress(method: str) -> Any:
-    """Callback that writes the progress to standard error; None where that is no terminal."""
+    """Callback that writes the progress to standard error; None where that is not a terminal."""
     if not sys.stderr.isatty() or as_json() or quiet():
         return None
     begun, last = time.monotonic(), -math.inf

@@ -203,7 +203,7 @@ def require_new(
         if out.exists() and path.exists() and out.samefile(path):
             raise InputError(f"{option}: {out} is read by this command, and would be lost", out)
     if out.exists() and not force:
-        raise InputError(f"{option}: {out} is there already; --force replaces it", out)
+        raise InputError(f"{option}: {out} already exists; --force replaces it", out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"{option}: there is no folder {str(out.parent)!r}", out)
     if endings and ending(out) not in endings:
@@ -212,7 +212,7 @@ def require_new(
     own(out)
     # Asked again under the lock: another command may just have written it.
     if out.exists() and not force:
-        raise InputError(f"{option}: {out} is there already; --force replaces it", out)
+        raise InputError(f"{option}: {out} already exists; --force replaces it", out)
 
 
 def require_new_folder(
@@ -236,7 +236,7 @@ def require_new_folder(
             out,
         )
     if not force:
-        raise InputError(f"--out: {out} is there already; --force replaces it", out)
+        raise InputError(f"--out: {out} already exists; --force replaces it", out)
     for path in inputs:
         if path.resolve().is_relative_to(out.resolve()):
             raise InputError(f"--out: {path} in it is read by this command, and would be lost", out)
@@ -247,7 +247,7 @@ def plain(value: float | None) -> float | str | None:
     return "infinite" if value is not None and math.isinf(value) else value
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 SpreadsheetSafe = Annotated[
     bool,
     typer.Option(
@@ -255,7 +255,7 @@ SpreadsheetSafe = Annotated[
         help="In a .csv, put an apostrophe before texts that a spreadsheet takes for formulas.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -289,12 +289,12 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-FOUND = "found and said"
+FOUND = "detected and reported"
 Delimiter = Annotated[
     str | None,
     typer.Option(
         metavar="SIGN",
-        help="Sign between the fields of a text file: ';', tab, ...",
+        help="Separator of the fields of a text file: ';', tab, ...",
         show_default=FOUND,
     ),
 ]
@@ -318,12 +318,12 @@ Split = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COL",
-        help="Column of several answers, 'a;c', to read as yes or no for each answer.",
+        help="Column with several answers, such as 'a;c', to read as yes or no for each answer.",
         show_default="none",
     ),
 ]
 SplitAt = Annotated[
-    str, typer.Option("--split-at", metavar="SIGN", help="Sign between such answers.")
+    str, typer.Option("--split-at", metavar="SIGN", help="Separator of such answers.")
 ]
 Sources = Annotated[
     list[Path],
@@ -345,27 +345,30 @@ DesignFile = Annotated[
         "--design", metavar="D", help="Design: how answers are disguised.", show_default=False
     ),
 ]
-Level = Annotated[float, typer.Option(metavar="P", help="Level of the intervals.")]
+Level = Annotated[float, typer.Option(metavar="P", help="Confidence level of the intervals.")]
 Weights = Annotated[
     str | None,
-    typer.Option(metavar="COL", help="Undisguised survey weights.", show_default=False),
+    typer.Option(metavar="COL", help="Column of undisguised survey weights.", show_default=False),
 ]
 Strata = Annotated[
-    str | None, typer.Option(metavar="COL", help="Undisguised strata.", show_default=False)
+    str | None,
+    typer.Option(metavar="COL", help="Column of undisguised strata.", show_default=False),
 ]
 Clusters = Annotated[
     str | None,
-    typer.Option(metavar="COL", help="Undisguised clusters, such as schools.", show_default=False),
+    typer.Option(
+        metavar="COL", help="Column of undisguised clusters, such as schools.", show_default=False
+    ),
 ]
 Fpc = Annotated[
     str | None,
     typer.Option(
         metavar="COL",
-        help="Sampled fraction of each stratum, or its clusters in the population.",
+        help="Column of each stratum's sampled fraction, or of its clusters in the population.",
         show_default=False,
     ),
 ]
 Remedy = Annotated[
     Literal["fail", "certainty", "adjust", "average"],
-    typer.Option(help="About a stratum with a single cluster: refuse, or a remedy."),
+    typer.Option(help="What to do with a stratum of a single cluster: refuse it, or a remedy."),
 ]

@@ -171,7 +171,7 @@ PIPED_WIDTH = 80
 
 
 def print_table(table: RenderableType) -> None:
-    """Print a table, without control codes where standard output is no terminal."""
+    """Print a table, without control codes where standard output is not a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -204,7 +204,7 @@ def say(line: str = "") -> None:
 
 
 def note(line: str) -> None:
-    """Print a line on standard error: what a command found out, and is no result."""
+    """Print a line on standard error: what a command found out, and is not a result."""
     tell(line)
 
 

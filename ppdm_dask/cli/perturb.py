@@ -28,7 +28,9 @@ Method = Literal["aibr", "bsvd", "ssvd", "kcg"]
 
 def perturb(
     data: Data,
-    name: Annotated[Method, typer.Option("--method", help="How to perturb.", show_default=False)],
+    name: Annotated[
+        Method, typer.Option("--method", help="Method of perturbation.", show_default=False)
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -60,7 +62,7 @@ def perturb(
         typer.Option(metavar="A,B", help="Columns to release as they are.", show_default="none"),
     ] = None,
     integers: Annotated[
-        bool, typer.Option("--integers", help="Whole numbers stay whole (aibr).")
+        bool, typer.Option("--integers", help="Keep whole numbers whole (aibr).")
     ] = False,
     constant: Annotated[
         str | None,
@@ -72,12 +74,17 @@ def perturb(
     ] = None,
     interval: Annotated[
         float,
-        typer.Option(metavar="P", help="Half-width of a disclosed interval, a share of the range."),
+        typer.Option(
+            metavar="P", help="Half-width of a disclosed interval, as a share of the range."
+        ),
     ] = 0.05,
     simulate: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="SEED", help="Repeatable draws, for a simulation.", show_default=False
+            min=0,
+            metavar="SEED",
+            help="Draw repeatably from this seed, for a simulation.",
+            show_default=False,
         ),
     ] = None,
     workers: Annotated[
@@ -133,6 +140,6 @@ def _print(found: Mapping[str, Any]) -> None:
     say()
     print_lines([*found["notes"], f"not protected: {found['caveat']}"])
     if found["simulated"]:
-        say("simulated: whoever knows the seed can repeat the draws")
+        say("simulated: anyone who knows the seed can repeat the draws")
     say(f"release: {found['out']}")
     say(f"report: {found['report']}")

@@ -50,22 +50,32 @@ def plan(
     ] = None,
     difference: Annotated[
         float | None,
-        typer.Option(metavar="D", help="Difference of two groups to find.", show_default=False),
+        typer.Option(
+            metavar="D", help="Difference between two groups to detect.", show_default=False
+        ),
     ] = None,
-    level: Annotated[float, typer.Option(metavar="L", help="Level of the interval.")] = 0.95,
-    power: Annotated[float, typer.Option(metavar="P", help="Power, with --difference.")] = 0.8,
+    level: Annotated[
+        float, typer.Option(metavar="L", help="Confidence level of the interval.")
+    ] = 0.95,
+    power: Annotated[float, typer.Option(metavar="P", help="Power to detect --difference.")] = 0.8,
     max_posterior: Annotated[
         float | None,
-        typer.Option(metavar="P", help="Most that a report may reveal.", show_default=False),
+        typer.Option(
+            metavar="P",
+            help="Largest posterior probability of an answer given a report.",
+            show_default=False,
+        ),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(metavar="E", help="Largest log likelihood ratio.", show_default=False),
+        typer.Option(
+            metavar="E", help="Largest log likelihood ratio of a report.", show_default=False
+        ),
     ] = None,
     guard: Annotated[
         Literal["trait", "all"] | None,
         typer.Option(
-            help="Answers that --max-posterior guards.",
+            help="Answers that --max-posterior protects.",
             show_default="the sensitive one of two, else all",
         ),
     ] = None,
@@ -75,26 +85,31 @@ def plan(
     ] = None,
     trait: Annotated[
         str | None,
-        typer.Option(metavar="LABEL", help="The sensitive one of two.", show_default="yes"),
+        typer.Option(metavar="LABEL", help="The sensitive one of two answers.", show_default="yes"),
     ] = None,
     codebook: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Take labels from it.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Take the labels from this codebook.", show_default=False
+        ),
     ] = None,
     design_effect: Annotated[
-        float, typer.Option(metavar="X", help="Of clusters and weights.")
+        float, typer.Option(metavar="X", help="Design effect of clusters and weights.")
     ] = 1.0,
     nonresponse: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share who give no report.")
+        float, typer.Option(metavar="SHARE", help="Share of people who give no report.")
     ] = 0.0,
     design: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Family for --out.", show_default="fewest reports with a device"
+            metavar="ID",
+            help="Family of the design to write to --out.",
+            show_default="fewest reports with a device",
         ),
     ] = None,
     question: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="As people are asked.", show_default=False)
+        str | None,
+        typer.Option(metavar="TEXT", help="The question as people are asked.", show_default=False),
     ] = None,
     texts: Annotated[
         Path | None,

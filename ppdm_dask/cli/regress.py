@@ -41,18 +41,18 @@ def regress(
     formula: Annotated[
         str,
         typer.Option(
-            metavar="FORMULA", help='Such as "used ~ age + C(region)".', show_default=False
+            metavar="FORMULA", help='Formula, such as "used ~ age + C(region)".', show_default=False
         ),
     ],
     family: Annotated[
         Literal["binomial", "multinomial", "gaussian", "poisson"],
-        typer.Option(help="Of the outcome, with its canonical link."),
+        typer.Option(help="Distribution of the outcome, with its canonical link."),
     ] = "binomial",
     success: Annotated[
         list[str] | None,
         typer.Option(
             metavar="A,B",
-            help="Categories of a binomial outcome that count.",
+            help="Categories of a binomial outcome that count as success.",
             show_default="the last of two",
         ),
     ] = None,
@@ -62,7 +62,7 @@ def regress(
     ] = "auto",
     errors: Annotated[
         Literal["auto", "model", "sandwich"],
-        typer.Option(help="By the information, or by the sandwich."),
+        typer.Option(help="Standard errors by the information, or by the sandwich."),
     ] = "auto",
     weights: Weights = None,
     strata: Strata = None,
@@ -70,18 +70,20 @@ def regress(
     fpc: Fpc = None,
     lone: Remedy = "fail",
     missing: Annotated[
-        Literal["fail", "drop"], typer.Option(help="About rows that lack a variable.")
+        Literal["fail", "drop"], typer.Option(help="What to do with rows that lack a variable.")
     ] = "fail",
     margins: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="A,B", help="Marginal prevalences and effects of these.", show_default="none"
+            metavar="A,B",
+            help="Print marginal prevalences and effects of these variables.",
+            show_default="none",
         ),
     ] = None,
     level: Level = 0.95,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The table: .csv or .json.", show_default=False),
+        typer.Option(metavar="FILE", help="Write the table: .csv or .json.", show_default=False),
     ] = None,
     force: Force = False,
     as_json: Json = False,

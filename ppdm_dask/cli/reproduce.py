@@ -34,7 +34,7 @@ def reproduce(
     ] = None,
     grade: Annotated[
         Literal["small", "full"],
-        typer.Option(help="A few minutes for every day, or everything at full size."),
+        typer.Option(help="small: a few minutes, for every day; full: everything at full size."),
     ] = "small",
     against: Annotated[
         Path | None,
@@ -60,7 +60,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="CMD",
-            help="Called as CMD drift FILE for a new drift, CMD closed FILE at its end.",
+            help="Call CMD drift FILE for a new drift, and CMD closed FILE at its end.",
             show_default=False,
         ),
     ] = None,

@@ -47,12 +47,12 @@ def run(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Execute this file of Python, which a recipe names.",
+            help="Execute this Python file, which a recipe names.",
             show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be done, and write nothing.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -226,7 +226,7 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the page of all claims, judged on these runs, in place of a page each.",
+            help="Write one page of all claims, judged on these runs, instead of a page for each.",
             show_default=False,
         ),
     ] = None,

@@ -28,14 +28,17 @@ app = typer.Typer(
 )
 
 Folder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Of `ppdm survey build`.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="FOLDER", help="Folder that `ppdm survey build` wrote.", show_default=False
+    ),
 ]
 Database = Annotated[
     str,
     typer.Option(
         "--database",
         metavar="FILE|ADDRESS",
-        help="A file of SQLite, or postgresql://...",
+        help="An SQLite file, or postgresql://...",
         show_default=False,
     ),
 ]
@@ -48,10 +51,16 @@ def build(
     questionnaire: Annotated[
         Path,
         typer.Option(
-            "--questionnaire", "-q", metavar="Q", help="What is asked: TOML.", show_default=False
+            "--questionnaire",
+            "-q",
+            metavar="Q",
+            help="Questionnaire: what is asked, in TOML.",
+            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="For the page.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the page.", show_default=False)
+    ],
     model: Annotated[
         Path | None,
         typer.Option(
@@ -65,7 +74,7 @@ def build(
         typer.Option(
             "--accept-certain",
             metavar="NAME",
-            help="An attribute or label that a report may make certain.",
+            help="Accept that a report can make this certain: an attribute or a label.",
             show_default="none",
         ),
     ] = None,
@@ -115,9 +124,9 @@ def serve(
     folder: Folder,
     database: Database,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page.")] = 8000,
     team_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the team's page, on loopback only.")
+        int, typer.Option(min=0, max=65535, help="Port of the team's page, on loopback only.")
     ] = 8001,
     workers: Annotated[int, typer.Option(min=1, help="Processes that take reports.")] = 1,
     tokens: Annotated[
@@ -126,20 +135,26 @@ def serve(
     origin: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ORIGIN", help="Another origin whose page may send.", show_default="none"
+            metavar="ORIGIN",
+            help="Another origin whose page may send reports.",
+            show_default="none",
         ),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="For TLS: PEM.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Certificate for TLS, in PEM form.", show_default=False),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its key: PEM.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Private key of the certificate, in PEM form.", show_default=False
+        ),
     ] = None,
     proxy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A proxy in front, whose X-Forwarded-For is taken.",
+            help="Address of a proxy in front, whose X-Forwarded-For is trusted.",
             show_default="none",
         ),
     ] = None,
@@ -178,7 +193,7 @@ def serve(
     def ready(public: int, own: int) -> None:
         say(f"the page: {scheme}://{shown}:{public}/")
         say(f"the team's page: http://127.0.0.1:{own}/?token={token}")
-        say("Ctrl-C ends it; what is acknowledged is kept")
+        say("Ctrl-C stops the server; acknowledged reports are kept")
         sys.stdout.flush()  # a log that is read while it serves
 
     pp.collect.serve(how, ready)
@@ -189,7 +204,8 @@ def export(
     folder: Folder,
     database: Database,
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="For files of reports.", show_default=False)
+        Path,
+        typer.Option(metavar="FOLDER", help="Folder for the files of reports.", show_default=False),
     ],
     as_json: Json = False,
 ) -> None:
@@ -213,9 +229,14 @@ def export(
 def tokens(
     folder: Folder,
     database: Database,
-    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many.")],
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many tokens to make.")],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="One a line, for invitations.", show_default=False)
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="File for the tokens, one on each line, for invitations.",
+            show_default=False,
+        ),
     ],
     force: Force = False,
 ) -> None:
@@ -236,11 +257,14 @@ def tokens(
 def rehearse(
     folder: Folder,
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="True answers, invented.", show_default=False)
+        Path,
+        typer.Argument(metavar="DATA", help="File of invented true answers.", show_default=False),
     ],
     address: Annotated[
         str,
-        typer.Option("--to", metavar="URL", help="Of the page that is served.", show_default=False),
+        typer.Option(
+            "--to", metavar="URL", help="Address of the page that is served.", show_default=False
+        ),
     ],
     devices: Annotated[
         Path | None,

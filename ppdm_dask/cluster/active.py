@@ -16,7 +16,7 @@ __all__ = ["active_client", "client_aside", "on_a_worker"]
 def active_client() -> Client | None:
     """The client that Dask itself would take; None if there is none.
 
-    Nothing is imported for it: whoever made a client has done that.
+    Nothing is imported for it: the code that made a client has done that.
     """
     module = sys.modules.get("distributed.client")
     return None if module is None else cast("Client | None", module._get_global_client())

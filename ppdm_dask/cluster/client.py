@@ -43,8 +43,8 @@ MEMORY_SHARE = 0.9
 
 ENVIRONMENT = {
     **dict.fromkeys(THREAD_VARIABLES, "1"),
-    # The C library keeps what is freed for the next array: mapping each anew, page by page, takes a
-    # third of a worker's time. With one threshold alone the other would fall to 128 KiB.
+    # The C library keeps what is freed for the next array: mapping each again, page by page, takes
+    # a third of a worker's time. With only one threshold the other would fall to 128 KiB.
     "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     # A worker configures its logging from the environment, before anything else reaches it.
@@ -83,7 +83,7 @@ class Pool:
     alive : callable
         How many workers there are.
     mend : callable
-        Starts workers anew whose nanny has given up.
+        Starts workers again whose nanny has given up.
     last_death : callable
         How the worker process ended that ended last; an empty text if that is not known.
     log : Path or None
@@ -93,7 +93,7 @@ class Pool:
         Whether workers may run on other machines or from another installation, so that they have
         to be compared with this process before they are given work.
     shared : bool
-        Whether scheduler and workers go on after the run.
+        Whether scheduler and workers keep running after the run.
     patience : float
         Seconds without any worker after which the pool counts as lost.
     more_memory : str

@@ -241,7 +241,7 @@ class Given(_Single):
 
     def _task(self, name: Any, index: int) -> Any:
         value = self.operand("value")
-        # Who holds the key is no matter of tasks, which Dask keeps for a while.
+        # Who holds the key is not a matter of tasks, which Dask keeps for a while.
         told = value.told() if isinstance(value, Plan) else value
         return Task(name, value_of, told if isinstance(told, Named) else Named(told))
 

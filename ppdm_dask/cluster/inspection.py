@@ -52,7 +52,7 @@ class Finding:
     found : str
         What it is like.
     ok : bool
-        Whether a run should go on with it.
+        Whether a run should proceed with it.
     """
 
     subject: str

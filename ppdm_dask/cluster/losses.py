@@ -1,4 +1,4 @@
-"""How workers, and the way to them, are lost, and how that is told.
+"""How workers, and the way to them, are lost, and how that is reported.
 
 Plugins on a shared scheduler are named after the client that brought them, and freed if it died.
 """

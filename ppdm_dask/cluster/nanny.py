@@ -37,7 +37,7 @@ def close_cluster(
     *arguments: Any,
     within_seconds: float = CLOSE_SECONDS,
 ) -> None:
-    """Close a cluster; what goes wrong is for the log alone, since the run is over.
+    """Close a cluster; what goes wrong is only for the log, since the run is over.
 
     Parameters
     ----------

@@ -215,7 +215,7 @@ def _shipped(parts: Sequence[Partition], names: Collection[str], client: Client)
     """
     if not any(part.carries_records for part in parts):
         return parts
-    # A name made of the content would tell it to whoever sees names of tasks.
+    # A name made of the content would tell it to anyone who sees names of tasks.
     futures: Sequence[Any] = client.scatter([part.narrowed(names) for part in parts], hash=False)
     return futures
 

@@ -1,4 +1,4 @@
-"""Continuous data in partitions: AIBR's edges from a tree of summaries, then a task a partition.
+"""Continuous data in partitions: AIBR's edges from a tree, then one task per partition.
 
 Edges come from the smallest and largest value of the whole, and draws are keyed by a record's
 position, so that the release is the same for any partitioning.  A task reads a partition, writes
@@ -77,7 +77,7 @@ def summarise_partitions(
     Raises
     ------
     DataError
-        If a value is no finite number; the row counts over the whole data set.
+        If a value is not a finite number; the row counts over the whole data set.
     """
     if not partitions:
         raise InputError("partitions: there are none; at least one is needed", partitions)
@@ -132,7 +132,7 @@ def perturb_partitions(
     client : distributed.Client, optional
         Cluster that does the work; by default the threads of this process.
     inputs : sequence of Path
-        Files of the records: whoever may not read all of them may not read the release.
+        Files of the records: anyone who may not read all of them may not read the release.
 
     Returns
     -------

@@ -147,7 +147,7 @@ class ChunkSession:
         return False
 
     def leave(self) -> None:
-        """Take the function back from workers that go on without us."""
+        """Take the function back from workers that run on without us."""
         with suppress(Exception):
             self.pool.client.unregister_worker_plugin(self.name)
 
@@ -157,7 +157,7 @@ def _evaluate_chunk(name: str, chunk: Floats) -> Any:
     carrier = cast(Carrier, get_worker().plugins[name])
     try:
         function = carrier.content()
-        # Arrays come read-only, for which kernels would be compiled anew.
+        # Arrays come read-only, for which kernels would be compiled again.
         return function if isinstance(function, Unfit) else function(np.array(chunk))
     except BaseException as error:
         return Failure.of(error)

@@ -104,7 +104,7 @@ def execute(
     except Stopped as stopped:
         raise RunInterrupted(
             f"stopped by {stopped.args[0].name} with {tally.done} of {tally.total} repeats "
-            "stored; the same command goes on from there",
+            "stored; the same command resumes from there",
             tally.outcome(),
         ) from None
     return tally.outcome()

@@ -226,7 +226,7 @@ def make_certificates(days: int = DAYS) -> Certificates:
 def write_certificates(certificates: Certificates, folder: Path) -> list[Path]:
     """Write ``ca.pem`` and a certificate and a key for each role into a new folder.
 
-    The folder and the keys are open to their owner alone. All files are there, or none.
+    The folder and the keys are open only to their owner. All files are there, or none.
 
     Returns
     -------
@@ -239,7 +239,7 @@ def write_certificates(certificates: Certificates, folder: Path) -> list[Path]:
         If the folder has anything in it, or cannot be written.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        what = f"{folder}: is there already; certificates are never written over, name a new folder"
+        what = f"{folder}: already exists; certificates are never written over, name a new folder"
         raise ClusterError(what, folder)
     temporary = None
     try:
@@ -270,7 +270,7 @@ def read_certificates(folder: Path, roles: Collection[str] = ()) -> Certificates
     folder : Path
         Holds ``ca.pem`` and, for each role, ``<role>.pem`` and ``<role>-key.pem``.
     roles : collection of str
-        Roles that have to be there; by default the client alone, and others are read if present.
+        Roles that have to be there; by default only the client's, and others are read if present.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def _read_certificate(path: Path) -> x509.Certificate:
     try:
         found = x509.load_pem_x509_certificate(content)
     except ValueError:
-        raise ClusterError(f"{path}: this is no certificate in PEM form", path) from None
+        raise ClusterError(f"{path}: this is not a certificate in PEM form", path) from None
     now = datetime.now(UTC)
     if now > found.not_valid_after_utc:
         ended = found.not_valid_after_utc.isoformat(timespec="minutes")
@@ -319,7 +319,7 @@ def _read_key(path: Path, certificate: x509.Certificate) -> str:
     try:
         key = serialization.load_pem_private_key(content, password=None)
     except (ValueError, TypeError):
-        raise ClusterError(f"{path}: this is no private key in PEM form", path) from None
+        raise ClusterError(f"{path}: this is not a private key in PEM form", path) from None
     form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     if key.public_key().public_bytes(*form) != certificate.public_key().public_bytes(*form):
         raise ClusterError(f"{path}: is not the key of the certificate beside it", path)

@@ -37,7 +37,7 @@ POLL_SECONDS = 0.1
 MOST_LOSSES = 4  # of all results, with a scheduler that is there again
 
 Work = Callable[[int, Any, Callable[[int], None]], Any]
-"""Of the number of a piece, the piece, and a function that is told of records as they are done."""
+"""Of the number of a piece, the piece, and a function that is called with the records done."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Place:
     cluster : str or Path, optional
         Cluster profile, its file or the name of one of the package.
     folder : Path
-        A folder that a cluster's machines share, for logs while the work goes on.
+        A folder that a cluster's machines share, for logs while the work runs.
 
     Raises
     ------

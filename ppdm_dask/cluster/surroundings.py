@@ -61,7 +61,7 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 class _QuietHandler(logging.FileHandler):
-    """Writes to a file while it can; a full disk is told by whoever stores results."""
+    """Writes to a file while it can; a full disk is reported by the code that stores results."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Say nothing: the base class writes a traceback to the terminal."""
@@ -135,6 +135,6 @@ def main_hidden() -> Iterator[None]:
 def interrupts_blocked() -> AbstractContextManager[None]:
     """Context whose new threads, and the processes they start, never see SIGINT.
 
-    A terminal's Ctrl-C goes to the whole process group; the driver alone has to answer it.
+    A terminal's Ctrl-C goes to the whole process group; only the driver has to answer it.
     """
     return blocked(signal.SIGINT)

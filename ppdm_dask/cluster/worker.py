@@ -38,7 +38,7 @@ def parts(address: str) -> tuple[str, str, int] | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine's loopback interface; of names, ``localhost`` alone is."""
+    """Whether a host is this machine's loopback interface; of names, only ``localhost`` is."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -53,7 +53,7 @@ GREETING_SECONDS = 1.0
 def accepts_strangers(address: str) -> bool:
     """Whether a Dask server talks to somebody without certificate, with or without TLS.
 
-    A Dask server greets whoever connects; one that asks for certificates ends the connection.
+    A Dask server greets anyone who connects; one that asks for certificates ends the connection.
     """
     found = parts(address)
     if found is None:
@@ -152,7 +152,7 @@ def check_peers(client: Client, source: str) -> Versions:
 def seen_versions(client: Client, source: str) -> dict[str, Versions]:
     """Versions of the scheduler and of each worker.
 
-    Packages are asked for by name alone, since pickled code does not survive another Python; the
+    Packages are asked for only by name, since pickled code does not survive another Python; the
     code's digest only where Python is the same.
 
     Raises

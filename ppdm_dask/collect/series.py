@@ -88,11 +88,11 @@ class Devices:
         Raises
         ------
         DataError
-            If it is no such file.
+            If it is not such a file.
         """
         if not path.exists():
             return cls(source=str(path))
-        found = read_sealed(path, "devices of ppdm survey rehearse", DataError)
+        found = read_sealed(path, "file of devices of ppdm survey rehearse", DataError)
         if (where := misfit(found, FORM)) is not None or found["format"] != FORMAT:
             raise DataError(f"{path}: {where or 'format'}: not what this version writes", path)
         return cls(found["blocks"], str(path))

@@ -280,7 +280,7 @@ def _tidy(how: Serving, survey: Survey) -> None:
 
 def _started(context: Any, target: Any, *arguments: Any) -> Any:
     process = context.Process(target=target, args=arguments, daemon=True)
-    # Ctrl-C reaches all processes of a terminal; this one alone says that it is time to end.
+    # Ctrl-C reaches all processes of a terminal; only this one says that it is time to end.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process.start()

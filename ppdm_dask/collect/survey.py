@@ -141,7 +141,7 @@ class Survey:
         Raises
         ------
         DataError
-            If it is no such folder, or page and description are not those of one build.
+            If it is not such a folder, or page and description are not those of one build.
         """
         path = Path(folder) / ABOUT
         try:
@@ -196,12 +196,12 @@ class Survey:
         Raises
         ------
         Refused
-            If it is no report of this survey; the reason holds nothing of it.
+            If it is not a report of this survey; the reason holds nothing of it.
         """
         try:
             found = json.loads(body)
         except (ValueError, RecursionError):
-            raise Refused(400, "the body is no JSON") from None
+            raise Refused(400, "the body is not JSON") from None
         if not isinstance(found, dict) or not KEYS <= found.keys() <= KEYS | {"token"}:
             raise Refused(422, "the body has other keys than a report")
         if found["survey"] != self.id:
@@ -209,7 +209,7 @@ class Survey:
         if found["design"] != self.design.digest:
             raise Refused(409, "the page was built for another design")
         if not isinstance(found["id"], str) or not ID.fullmatch(found["id"]):
-            raise Refused(422, "the id is no 32 hexadecimal digits")
+            raise Refused(422, "the id is not 32 hexadecimal digits")
         token = found.get("token")
         if token is not None and not (isinstance(token, str) and TOKEN.fullmatch(token)):
             raise Refused(403, "the token is not known")
@@ -218,7 +218,7 @@ class Survey:
             raise Refused(422, f"the report has not {len(self.symbols)} entries")
         for i, (entry, (many, kind, size)) in enumerate(zip(report, self.symbols, strict=True)):
             if not (_is_set(entry, many, size) if kind == "set" else _is_symbol(entry, many)):
-                raise Refused(422, f"entry {i} is no report of the design")
+                raise Refused(422, f"entry {i} is not a report of the design")
         return Submission(found["id"], json.dumps(report, separators=(",", ":")), token)
 
     def reports(self, texts: Sequence[str], offset: int = 0) -> Reports:

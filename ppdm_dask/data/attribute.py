@@ -180,7 +180,7 @@ class Attribute(Face, Declared):
             for code in codes:
                 text = canonical_text(code)
                 if not text or seen.holds(text):
-                    what = "it is a missing code already" if text else "an empty cell is no kind"
+                    what = "it is a missing code already" if text else "an empty cell is not a kind"
                     raise at["missing_kinds"][i].wrong(code, what)
             seen = seen.united(MissingCodes.of(codes))
         return kinds
@@ -301,7 +301,7 @@ class Attribute(Face, Declared):
         Raises
         ------
         CodebookError
-            On a value that is no finite number, out of range, or missing with no place to go.
+            On a value that is not a finite number, out of range, or missing with no place to go.
         """
         codes = self.codes_of_missing
         apart = np.zeros(len(values), bool)
@@ -310,7 +310,7 @@ class Attribute(Face, Declared):
         numbers, wrong = read_numbers(values, codes)
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise self._undeclared(row + offset, values.iloc[row], "is no finite number")
+            raise self._undeclared(row + offset, values.iloc[row], "is not a finite number")
         if self.missing is None and (bare := np.isnan(numbers) & ~apart).any():
             raise self._missing(int(np.argmax(bare)) + offset)
         if self.range is not None:
@@ -336,7 +336,7 @@ class Attribute(Face, Declared):
         return CodebookError.at(row, what, told=what)
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
-        """Labels of codes, shape (n,); NaN for the category that stands for missing values alone.
+        """Labels of codes, shape (n,); NaN for the category that stands only for missing values.
 
         Numbers are not recovered, only the label of their bin.
         """

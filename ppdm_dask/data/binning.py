@@ -196,7 +196,7 @@ def _find_cuts(name: str, values: pd.Series, rule: str, missing: MissingCodes) -
     numbers, wrong = read_numbers(values, missing)
     if wrong.any():
         value = canonical_text(values.iloc[int(np.argmax(wrong))])
-        what = f"attribute {shown(name)}: {shown(value)} is no finite number to cut at"
+        what = f"attribute {shown(name)}: {shown(value)} is not a finite number to cut at"
         raise CodebookError(what, value)
     numbers = numbers[~np.isnan(numbers)]
     if rule in BINARY_RULES:

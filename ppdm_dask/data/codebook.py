@@ -174,7 +174,7 @@ class Records(Face):
         """Some records by position: a slice, positions, a mask of all, or one position.
 
         A slice without steps keeps their offset, so that a seeded disguise of a part is that part
-        of the disguise; any other choice is numbered anew from 0.
+        of the disguise; any other choice is renumbered from 0.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class Records(Face):
         return replace(self, **self._columns(tuple(names)))
 
     def take(self, rows: npt.ArrayLike) -> Self:
-        """The records at some positions, in that order, numbered anew from 0."""
+        """The records at some positions, in that order, renumbered from 0."""
         return replace(self, offset=0, **self._rows(np.asarray(rows)))
 
     def slice(self, start: int, stop: int) -> Self:
@@ -398,7 +398,7 @@ class Reports(Records):
         Raises
         ------
         RecordsError, CodebookError
-            One line with the attribute, the row, and the value that is no report of the design.
+            One line with the attribute, the row, and the value that is not a report of the design.
         DesignError
             If the design does not fit the codebook, or words are no reports of it.
         InputError
@@ -767,7 +767,7 @@ class Codebook(Face, Declared):
         Raises
         ------
         CodebookError
-            If the file cannot be read, is no TOML, or describes no codebook; names the file.
+            If the file cannot be read, is not TOML, or describes no codebook; names the file.
         """
         return cls.from_config(read_toml(Path(path), CodebookError), str(path))
 
@@ -828,7 +828,7 @@ def table_of(answers: object) -> Any:
     try:
         return pd.DataFrame(dict(answers))
     except (TypeError, ValueError):
-        raise CodebookError("got a mapping that is no table of equally long columns") from None
+        raise CodebookError("got a mapping that is not a table of equally long columns") from None
 
 
 def _column(frame: pd.DataFrame, name: str) -> pd.Series:

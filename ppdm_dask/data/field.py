@@ -86,7 +86,7 @@ def field_codes(
     Raises
     ------
     RecordsError, CodebookError
-        One line with the attribute, the row and the value that is no report of the design.
+        One line with the attribute, the row and the value that is not a report of the design.
     """
     n = len(frame[attributes[0].name])
     rows, given_weights = np.ones(n, bool), None
@@ -314,7 +314,7 @@ class _Column:
             ) from None
 
     def _unknown(self, word: str, row: int | _First) -> CodebookError:
-        need = f"is no report of the design{self.where}; there are {quoted(self.words)}"
+        need = f"is not a report of the design{self.where}; there are {quoted(self.words)}"
         if likely := near(word, self.words):
             need += f"; {likely}: correct the cell, or give the word in symbols"
         return self._wrong(word, need, row)

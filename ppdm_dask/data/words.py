@@ -122,7 +122,7 @@ class Imported:
         }
 
     def sentences(self) -> list[str]:
-        """Provenance and losses, in words."""
+        """Provenance and losses, as text."""
         what = f"field: {amount_of(self.reports, 'report')} randomised by the people themselves"
         said = [f"{what}, of {amount_of(self.rows, 'row')}; the device is as they used it"]
         missing = {name: n for name, n in self.nonresponse.items() if n}
@@ -141,7 +141,7 @@ class Imported:
 
 
 def amount_of(n: int, what: str) -> str:
-    """A number of things, in words."""
+    """A number of things, as text."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
@@ -175,7 +175,7 @@ def word_codes(
     Raises
     ------
     DesignError
-        If a word is no report, or a report has no word.
+        If a word is not a report, or a report has no word.
     """
     texts = map(str, range(size)) if labels is None else labels
     symbols = {text: code for code, text in enumerate(texts)}
@@ -184,7 +184,7 @@ def word_codes(
     for word, meant in words.items():
         if meant not in symbols and not (empty and not meant):
             raise DesignError(
-                f"symbols of {shown(name)}: {shown(word)} is {shown(meant)}, which is no report "
+                f"symbols of {shown(name)}: {shown(word)} is {shown(meant)}, which is not a report "
                 f"of the design; there are {quoted(symbols)}",
                 meant,
             )

@@ -153,7 +153,7 @@ class DatasetInfo:
 
     @property
     def n_attributes(self) -> int:
-        """Number of attributes besides the target."""
+        """Number of attributes without the target."""
         return len(self.columns) - 1
 
     @property

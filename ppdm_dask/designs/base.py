@@ -303,7 +303,7 @@ class Design(Binding, Facing, ABC):
 
     @property
     def blocks(self) -> tuple[Design, ...]:
-        """The independent blocks; a design that is no product is its own single block."""
+        """The independent blocks; a design that is not a product is its own single block."""
         return (self,)
 
     @property
@@ -701,7 +701,7 @@ class Design(Binding, Facing, ABC):
         return int(self.digest[:15], 16)
 
     def __reduce__(self) -> tuple[Callable[..., Design], tuple[Any, ...]]:
-        # Arrays lose their read-only flag when they are pickled; a design is built anew instead.
+        # Arrays lose their read-only flag when they are pickled; a design is built again instead.
         if self.codebook is None:
             return design_from_config, (self.config(),)
         return _bound_from_config, (self.config(), self.codebook)

@@ -63,7 +63,7 @@ class Flip(Design):
     Raises
     ------
     DesignError
-        If theta is no probability or an attribute is not binary.
+        If theta is not a probability or an attribute is not binary.
     """
 
     id = "flip"

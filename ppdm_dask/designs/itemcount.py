@@ -72,7 +72,7 @@ def item_count(
     share: float | str,
     expected: npt.ArrayLike | None = None,
 ) -> RRMatrix:
-    """The matrix from the trait and the harmless count to the list and the count that is told.
+    """The matrix from the trait and the harmless count to the list and the count that is reported.
 
     Of people with the trait those with the long list tell one more.  Two counts that differ so
     between the lists tell trait and harmless count apart, jointly: the matrix has a left inverse.

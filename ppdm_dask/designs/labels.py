@@ -126,5 +126,5 @@ def joint_order(
 
 
 def same_law(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:
-    """Whether probabilities are equal but for rounding; 0 equals 0 alone."""
+    """Whether probabilities are equal but for rounding; 0 equals only 0."""
     return bool((np.abs(one - other) <= RELATIVE * np.maximum(one, other)).all())

@@ -58,7 +58,7 @@ def bound_to(source: Coded, design: Design) -> Design:
     Raises
     ------
     DesignError
-        If it is no design, or the labels are not those that it states.
+        If it is not a design, or the labels are not those that it states.
     """
     if not isinstance(design, Design):
         raise DesignError(f"design: got {given(design)}; a Design is needed", design)

@@ -171,7 +171,7 @@ class Mixture(Design):
         plane = stream.source(COIN).bernoulli(exact(self.mixing), stop)
         keep = unpack_plane(plane, start, stop)
         reports = np.array(codes, order="F")
-        # Drawn for every record, whether its coin asks for it or not: draws go by position alone.
+        # Drawn for every record, whether its coin asks for it or not: draws go only by position.
         for axis, law in enumerate(self.factors):
             source = stream.source(PERSONAL + axis)
             if law.size == 2:
@@ -201,7 +201,7 @@ class Mixture(Design):
         a, b = self._shift()
         total = abs(a) + abs(b)
         n, scale = len(codes), 2.0**64
-        # The largest double below 2^64 is 2,048 less; 2^64 itself is no uint64.
+        # The largest double below 2^64 is 2,048 less; 2^64 itself is not a uint64.
         limit = np.uint64(min(abs(a) / total * scale, scale - 2048))
         keep: npt.NDArray[np.bool_] = stream.source(0).words(n) < limit
         truth = np.array(codes, order="F")

@@ -52,7 +52,7 @@ Groups = tuple[tuple[str, ...], ...]
 
 @register
 class MultiGroup(Product):
-    """Each group of binary attributes is told truly with probability theta, else reversed whole.
+    """Each group of binary attributes is reported as it is with probability theta, else reversed.
 
     The groups are disguised independently; attributes outside every group, the class among them
     if so wished, stay undisguised (section 4.7 of [ZhanDu]_).
@@ -295,7 +295,7 @@ SPLITS = ("redrawn", "fixed")
 class RandomGroups:
     """A number of groups, and when the split of the attributes into them is drawn.
 
-    It is no design: no channel matrix belongs to it before :meth:`draw`.  What the reports of a
+    It is not a design: no channel matrix belongs to it before :meth:`draw`.  What the reports of a
     single attribute say does not depend on the split.
 
     Parameters
@@ -307,7 +307,7 @@ class RandomGroups:
     theta : float or sequence of float
         As in :class:`MultiGroup`.
     split : {"redrawn", "fixed"}
-        Anew in each repeat, or once for all repeats and cells that share their records.
+        Afresh in each repeat, or once for all repeats and cells that share their records.
     shape : sequence of int, optional
         Categories of each attribute, checked to be 2.
 

@@ -51,7 +51,7 @@ class _OneSided(Trait, Mixture):
 
 @register
 class Mangat(_OneSided):
-    """Who has the trait says so; who has not answers as in Warner's design.
+    """Respondents with the trait say so; the others follow Warner's design.
 
     ``P(report of the trait) = pi + (1 - pi)(1 - p)``.
 

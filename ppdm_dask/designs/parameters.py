@@ -96,7 +96,7 @@ def _unfold(values: Any) -> Any:
     if isinstance(values, Iterable) and not isinstance(values, np.ndarray | Mapping):
         return [_unfold(value) for value in values]
     if isinstance(values, bool):
-        raise TypeError("a truth value is no number")
+        raise TypeError("a truth value is not a number")
     return values
 
 
@@ -314,7 +314,8 @@ def read_words(names: Sequence[str], value: Any) -> dict[str, dict[str, Any]]:
     for name, table in tables.items():
         if name not in names:
             raise DesignError(
-                f"symbols: {given(name)} is no attribute of the block; it has {quoted(names)}", name
+                f"symbols: {given(name)} is not an attribute of the block; it has {quoted(names)}",
+                name,
             )
         if name != names[0] and isinstance(table, Mapping) and table and by_label(table):
             found[name] = {label: _table_of(name, words) for label, words in table.items()}
@@ -456,7 +457,7 @@ class Parameters(Frozen):
         Raises
         ------
         DesignError
-            If it is no such table.
+            If it is not such a table.
         """
         return self._worded(read_words(self.attributes, symbols))
 

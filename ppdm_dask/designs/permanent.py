@@ -363,7 +363,7 @@ def lasting(design: Design) -> Design:
 def epsilon_of_waves(design: Design, waves: int | None) -> WavesEpsilon:
     """Epsilon of one person's reports of several waves, over all blocks of a design.
 
-    A block without a permanent first stage is disguised anew in each wave: its epsilon adds up.
+    A block without a permanent first stage is disguised afresh in each wave: its epsilon adds up.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ class UnaryEncoding(SetDesign):
         return abs(math.log(a / b))
 
     def worst_posterior(self, prior: Floats) -> float:
-        """Of a report that holds the category alone, or all but it."""
+        """Of a report that holds only the category, or all but it."""
         ratio, k = self.log_ratio(), self.shape[0]
         largest = float(prior.max())
         if k == 1 or math.isinf(ratio):

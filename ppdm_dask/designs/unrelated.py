@@ -198,7 +198,7 @@ def _law(name: str, entry: Any, labels: Labels | None) -> tuple[Floats, tuple[st
     else:
         law, notes = np.array([1.0, probability(what, entry)]), ()
     if law.size == 2 and not (labels and _listed(entry)):
-        # P(Y = 1) alone goes into the configuration, from which an equal law must come back.
+        # Only P(Y = 1) goes into the configuration, from which an equal law must come back.
         yes = float(law[1])
         law = np.array([float(1 - exact(yes)), yes])
         law.flags.writeable = False

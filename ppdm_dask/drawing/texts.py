@@ -38,7 +38,7 @@ def _told(value: float, form: str) -> str:
 
 
 def number_text(x: float) -> str:
-    """A number of an estimate, to four decimals; in words where there is none."""
+    """A number of an estimate, to four decimals; a word where there is none."""
     return "undefined" if math.isnan(x) else "unbounded" if math.isinf(x) else f"{x:.4f}"
 
 

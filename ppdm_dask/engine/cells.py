@@ -1,6 +1,6 @@
 """Cells of an experiment, batches of their repeats, and doing a batch in any process.
 
-Trials depend on their key alone; so where and in which batches they are done makes no difference.
+Trials depend only on their key; so where and in which batches they are done makes no difference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Progress:
     elapsed_seconds : float
         Wall time since this run began.
     mode : str
-        How the work is done, in words: ``"synchronous"``, ``"starting 2 workers"`` or
+        How the work is done, as text: ``"synchronous"``, ``"starting 2 workers"`` or
         ``"2 workers"``.
     cell : str
         Id of the cell last worked on; empty before the first.
@@ -62,7 +62,7 @@ class Cell:
     id : str
         Readable name, unique within the run.
     params : mapping of str to JSON scalar
-        All that the cell's numbers depend on besides the seed; its hash keys the random streams,
+        All that the cell's numbers depend on apart from the seed; its hash keys the random streams,
         so that adding a grid point moves no other number.
     repeats : int
         Monte Carlo repeats of this cell, 1 or more.
@@ -86,7 +86,7 @@ class Work(Protocol):
     def trials(self, cell: Cell, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
         """Results of repeats ``start .. stop - 1``; each array's first axis is the repeat.
 
-        The numbers depend on the cell, the repeat and the run's seed alone.
+        The numbers depend only on the cell, the repeat and the run's seed.
         """
         ...  # pragma: no cover
 
@@ -213,7 +213,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """A batch that was given up, because alone in the cluster it still ended its worker.
+    """A batch that was given up, because it ended its worker even when it ran alone.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the bits of a result may depend on besides the recipe: versions, processor, libraries."""
+"""What the bits of a result may depend on apart from the recipe: versions, processor, libraries."""
 
 from __future__ import annotations
 

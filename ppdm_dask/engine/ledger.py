@@ -141,12 +141,12 @@ def reported(path: Path) -> Iterator[None]:
         raise RunFolderError(f"{path}: this ledger cannot be used ({error})", path) from error
     except sqlite3.DatabaseError as error:
         raise RunFolderError(
-            f"{path}: not a ledger, or damaged ({error}); move it away to begin the run anew", path
+            f"{path}: not a ledger, or damaged ({error}); move it away to begin the run again", path
         ) from error
     except (MemoryError, OverflowError, UnicodeDecodeError) as error:
         # Of a length that damage made, or a text; the error's own text may hold such a one.
         raise RunFolderError(
-            f"{path}: this ledger is damaged; move it away to begin the run anew", path
+            f"{path}: this ledger is damaged; move it away to begin the run again", path
         ) from error
 
 
@@ -252,12 +252,12 @@ class Ledger:
     path : path
         The SQLite file; made if it is not there.
     readonly : bool
-        Open for reading alone, without the lock.
+        Open only for reading, without the lock.
 
     Raises
     ------
     RunFolderError
-        If the file is in use by another run, is no ledger, is damaged, or cannot be written.
+        If the file is in use by another run, is not a ledger, is damaged, or cannot be written.
     """
 
     def __init__(self, path: str | Path, *, readonly: bool = False) -> None:
@@ -368,7 +368,7 @@ class Ledger:
         if mark != mark_of(*values):
             raise RunFolderError(
                 f"{self.path}: an entry of cell {cell.id} is damaged; move the file away to begin "
-                "the run anew",
+                "the run again",
                 self.path,
             )
 
@@ -449,7 +449,7 @@ class Ledger:
             if not isinstance(payload, bytes) or zlib.crc32(payload) != checksum:
                 raise RunFolderError(
                     f"{self.path}: the results of {Batch(cell, start, stop)} are damaged; "
-                    "move the file away to begin the run anew",
+                    "move the file away to begin the run again",
                     self.path,
                 )
             for name, array in unpack(payload).items():

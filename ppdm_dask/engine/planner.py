@@ -149,7 +149,7 @@ class Planner:
         if state.seconds is None or cheapest < state.seconds:
             state.seconds = cheapest
         state.warm |= not fresh
-        # Two measurements in two fresh processes confirm each other well enough to go on.
+        # Two measurements in two fresh processes confirm each other well enough to continue.
         if seconds >= max(0.02, self.batch_seconds / 10):
             state.settled |= not fresh or state.measured > 1
 
@@ -362,7 +362,7 @@ class Suspects:
     Parameters
     ----------
     tally : Tally
-        Is told of what is cut or given up.
+        Called with what is cut or given up.
     """
 
     def __init__(self, tally: Tally) -> None:

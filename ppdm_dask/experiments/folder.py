@@ -265,14 +265,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         found = read_sealed(path, "manifest of a run", RunFolderError)
     except FileNotFoundError:
-        what = f"{folder}: this is no run's folder, it has no manifest.json"
+        what = f"{folder}: this is not a run's folder, it has no manifest.json"
         raise RunFolderError(what, folder) from None
     if (at := misfit(found, FORM)) is None and found["result"] is not None:
         at = misfit(found["result"], FORM_OF_RESULT, "result")
     if at is None and found["status"] not in get_args(Status):
         at = "status"
     if at is not None:
-        raise RunFolderError(f"{path}: this is no manifest of a run: {cut(at)}", path)
+        raise RunFolderError(f"{path}: this is not a manifest of a run: {cut(at)}", path)
     return found
 
 

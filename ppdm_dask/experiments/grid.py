@@ -132,7 +132,7 @@ TOLD: dict[str, Callable[[float], float]] = {
 }
 
 MORE_DISGUISE = {"groups": "with more groups", "theta": "as theta nears 1/2"}
-"""The way to more disguise in words."""
+"""The way to more disguise, as text."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Line:
         return np.asarray(self.cells[name].to_numpy(), dtype=float)
 
     def where(self, i: int) -> str:
-        """A position on the line, in words."""
+        """A position on the line, as text."""
         return f"{self.axis} = {self.at[i]:g}"
 
 

@@ -81,7 +81,7 @@ def declared_codebook(recipe: DataRecipe, entry: DataEntry) -> Codebook:
     RecipeError
         If there is no such file, or the codebook has no target.
     CodebookError
-        If the file is no codebook.
+        If the file is not a codebook.
     """
     where = (
         f"{recipe.source}: data[{recipe.data.index(entry)}].codebook: got {shown(entry.codebook)}"

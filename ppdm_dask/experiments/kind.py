@@ -176,6 +176,6 @@ class Kind(Generic[Recipe]):
         return written
 
     def describe(self, ds: xr.Dataset, recipe: Recipe, figure: Any) -> str:
-        """Say in words, with numbers, what a figure of a recipe shows."""
+        """Describe, with numbers, what a figure of a recipe shows."""
         found = self.words(ds, recipe, figure) or ["Nothing is computed yet."]
         return f"{figure.title}. " + " ".join(found)

@@ -114,5 +114,5 @@ def check_recipe(recipe: AnyRecipe) -> None:
 
 
 def make_plan(recipe: AnyRecipe) -> Plan:
-    """Read the data of a recipe, and lay out its cells."""
+    """Read the data of a recipe, and plan its cells."""
     return kind_of(recipe).plan(recipe)

@@ -108,7 +108,7 @@ def read_netcdf(path: Path, expected: Mapping[str, Any] | None = None) -> xr.Dat
         raise RunFolderError(f"{path}: cannot be read as netCDF-4: {what}", path) from None
     # Any netCDF file can be read; only ours has these.
     if "grid" not in ds.attrs:
-        raise RunFolderError(f"{path}: this is no result of a sweep", path)
+        raise RunFolderError(f"{path}: this is not a result of a sweep", path)
     if (kind := ds.attrs.get("experiment")) is not None and str(kind) not in KINDS:
         raise RunFolderError(
             f"{path}: experiment: got {show(str(kind))}; one of {', '.join(KINDS)} is needed", path

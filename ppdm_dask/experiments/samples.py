@@ -75,7 +75,7 @@ class Sample:
         if redrawn:
             return sample
         # Training records first: engines then reach either part without an index, and the
-        # training part alone gets the same reports as within the whole.
+        # training part by itself gets the same reports as within the whole.
         train_rows, test_rows = sample.split(seed, 0)
         together = records.take(np.concatenate([train_rows, test_rows]))
         return cls(together, target, n_train, split_key, redrawn)

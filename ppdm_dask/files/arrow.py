@@ -77,7 +77,7 @@ def as_frame(data: Any, columns: Collection[str]) -> pd.DataFrame:
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, CodebookError):
             raise
-        raise CodebookError(f"got a {type(data).__name__} that is no table") from None
+        raise CodebookError(f"got a {type(data).__name__} that is not a table") from None
 
 
 def unreadable(kind: pa.DataType) -> str:

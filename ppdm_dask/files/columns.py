@@ -241,7 +241,7 @@ def read_numbers(
     numbers : array of float, shape (n,)
         NaN where the value is missing or no number.
     wrong : array of bool, shape (n,)
-        Where there is a value that is no finite number.
+        Where there is a value that is not a finite number.
     """
     if values.dtype.kind in "iufb":
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)

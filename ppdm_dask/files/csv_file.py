@@ -328,7 +328,7 @@ def csv_rows(
     ------
     DataError
         For fields that are too many or too few, an empty line among records, a bad quote, a NUL,
-        or what is no UTF-8 text; the message names the line.
+        or what is not UTF-8 text; the message names the line.
     """
     blank = 0
     with _texts(path, open_file) as lines:
@@ -336,7 +336,7 @@ def csv_rows(
         if begins == 1:
             next(islice(rows, dialect.begins - 1, None), None)
         for line, row in rows:
-            if not row:  # allowed at the end of the file alone
+            if not row:  # allowed only at the end of the file
                 blank = blank or line
                 continue
             if blank:
@@ -359,9 +359,9 @@ def _rows(
             return
         except csv.Error as error:
             what = str(error).partition(" (")[0]
-            raise DataError(f"{path}: line {line}: this is no CSV: {what}", path) from None
+            raise DataError(f"{path}: line {line}: this is not CSV: {what}", path) from None
         if any("\0" in text for text in row):
-            raise DataError(f"{path}: line {line}: there is a NUL, which is no text", path)
+            raise DataError(f"{path}: line {line}: there is a NUL, which is not text", path)
         yield line, row
         line = reader.line_num + begins
 
@@ -375,14 +375,14 @@ def _bounded(path: Path, lines: io.TextIOWrapper) -> Iterator[str]:
 
 @contextmanager
 def _texts(path: Path, open_file: BinaryIO) -> Iterator[io.TextIOWrapper]:
-    """Lines of a UTF-8 file; a spreadsheet's mark at its beginning is no part of the first name."""
+    """Lines of a UTF-8 file; a spreadsheet's mark at the start is not part of the first name."""
     encoding = "utf-8" if open_file.tell() else "utf-8-sig"
     with io.TextIOWrapper(open_file, encoding=encoding, newline="") as lines:
         try:
             yield lines
         except UnicodeDecodeError:
             raise DataError(
-                f"{path}: line {_bad_line(open_file)}: this is no UTF-8 text; --encoding says "
+                f"{path}: line {_bad_line(open_file)}: this is not UTF-8 text; --encoding says "
                 "what it is, or save the file as UTF-8",
                 path,
             ) from None
@@ -391,7 +391,7 @@ def _texts(path: Path, open_file: BinaryIO) -> Iterator[io.TextIOWrapper]:
 
 
 def _bad_line(file: BinaryIO) -> int:
-    """First line that is no UTF-8: the decoder reads ahead of the rows."""
+    """First line that is not UTF-8: the decoder reads ahead of the rows."""
     file.seek(0)
     line = 0
     for line, content in enumerate(file, 1):

@@ -79,7 +79,7 @@ SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is to be read, as far as it is told; what is None the reader finds out and says.
+    """How to read a file, as far as is known; what is None the reader finds out and reports.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _encoding(name: str) -> str:
 
 
 AS_FOUND = Reading()
-"""Nothing is told."""
+"""No option is given."""
 
 
 @dataclass(frozen=True)

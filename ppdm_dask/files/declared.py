@@ -30,6 +30,7 @@ __all__ = [
     "fields_of",
     "plain",
     "schema_of",
+    "within",
 ]
 
 
@@ -140,6 +141,9 @@ class Anything(Value):
         return self.stated
 
 
+_JSON = {bool: "boolean", int: "integer", float: "number"}
+
+
 def _value_of(hint: Any, needed: bool) -> tuple[Value, When | None]:
     """What an annotation says, and when it holds."""
     marks = getattr(hint, "__metadata__", ())
@@ -157,8 +161,8 @@ def _value_of(hint: Any, needed: bool) -> tuple[Value, When | None]:
         return Many(_value_of(inner[0], needed)[0]), None
     if isinstance(hint, type) and issubclass(hint, Declared):
         return One(hint), None
-    if hint in (int, float):  # whose range the constructor knows
-        return Anything({"type": "integer" if hint is int else "number"}), None
+    if hint in _JSON:  # the constructor knows more
+        return Anything({"type": _JSON[hint]}), None
     return Text() if hint is str else Anything(), None
 
 
@@ -337,6 +341,15 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def document(title: str, schema: Schema) -> Schema:
     """A whole JSON Schema, of draft 2020-12."""
     return {"$schema": DIALECT, **schema, "title": title}
+
+
+def within(schema: Any, whole: Schema) -> Any:
+    """A schema for another document: `whole` in place of references to the document itself."""
+    if isinstance(schema, Mapping):
+        if schema.get("$ref") == "#":
+            return whole
+        return {key: within(each, whole) for key, each in schema.items()}
+    return [within(each, whole) for each in schema] if isinstance(schema, list) else schema
 
 
 def document_of_kinds(title: str, key: str, kinds: Mapping[str, Schema]) -> Schema:

@@ -226,7 +226,7 @@ def _encoding(path: Path, raw: bytes, told: str | None) -> str:
         text = None
     if text is None or "\0" in text or _STRANGE.search(text):
         raise DataError(
-            f"{path}: line {line}: this is no UTF-8 text, and none of Western Europe ({WESTERN}); "
+            f"{path}: line {line}: this is not UTF-8 text, and none of Western Europe ({WESTERN}); "
             "--encoding says what it is, or save the file as UTF-8",
             path,
         )
@@ -291,7 +291,7 @@ def _marks(
         texts = {row[place] for row in records if len(row) == len(header)}
         with_comma = {text for text in texts if "," in text}
         numbers = {t for t in with_comma if _COMMA.fullmatch(t) or _GROUPED.fullmatch(t)}
-        # A text that holds a comma and is no number makes all of them texts: answers 1,2 and 1,2,3.
+        # A text with a comma that is not a number makes all of them texts: answers 1,2 and 1,2,3.
         if with_comma and with_comma == numbers:
             commas[name] = min(numbers)
         elif not with_comma:
@@ -375,7 +375,7 @@ class _AsUtf8(io.RawIOBase):
             good = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
             line = self._lines + good.decode(self._encoding or "", "replace").count("\n") + 1
             raise DataError(
-                f"{self._path}: line {line}: this is no text in {self._encoding}; --encoding says "
+                f"{self._path}: line {line}: this is not text in {self._encoding}; --encoding says "
                 "what it is",
                 self._path,
             ) from None

@@ -2,7 +2,7 @@
 
 A JSON document has a form, which keys it must have and what may stand there, and carries a checksum
 of its own content.  That tells damage and careless edits.  Someone who means to forge a document
-can make a new checksum: it is no signature.
+can make a new checksum: it is not a signature.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_text(path: Path, error: Callable[[str, Path], InputError]) -> str:
         raise error(f"{path}: cannot be read: {fault.strerror}", path) from None
     except UnicodeDecodeError as fault:
         line = content[: fault.start].count(b"\n") + 1
-        raise error(f"{path}: line {line}: this is no UTF-8 text", path) from None
+        raise error(f"{path}: line {line}: this is not UTF-8 text", path) from None
 
 
 def read_toml(path: Path, error: Callable[[str, Path], InputError]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def read_toml(path: Path, error: Callable[[str, Path], InputError]) -> dict[str,
     Raises
     ------
     InputError
-        What `error` makes, with the line where the text is no TOML.
+        What `error` makes, with the line where the text is not TOML.
     """
     text = read_text(path, error)
     if _deepest_key(text) > DEEPEST:  # the parser's time grows with the square of it
@@ -73,7 +73,7 @@ def read_toml(path: Path, error: Callable[[str, Path], InputError]) -> dict[str,
         at = re.search(r"\(at (line \d+, column \d+)\)$", what)
         where = at[1] if at else "at the end"
         what = what[: at.start()].strip() if at else what.removesuffix("(at end of document)")
-        raise error(f"{path}: {where}: this is no TOML: {what.strip()}", path) from None
+        raise error(f"{path}: {where}: this is not TOML: {what.strip()}", path) from None
     except RecursionError:
         raise error(f"{path}: its values are nested too deeply", path) from None
     except ValueError:  # Python reads no whole number of more than some thousand digits
@@ -163,7 +163,7 @@ def parse_json(content: bytes) -> Any:
     """JSON in UTF-8; a ValueError where it is none, nested too deeply, or could not be written."""
     try:
         found = json.loads(content.decode("utf-8"))
-        # Halves of a sign and what is no finite number can be read, but not written again.
+        # Halves of a sign and what is not a finite number can be read, but not written again.
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8")
         return found
     except RecursionError:
@@ -189,7 +189,7 @@ def read_sealed(
     ------
     FileNotFoundError
     InputError
-        Of the type `error`: if the file cannot be read, is no such document, or is damaged.
+        Of the type `error`: if the file cannot be read, is not such a document, or is damaged.
     """
     try:
         found = parse_json(read_bounded(path))
@@ -198,14 +198,14 @@ def read_sealed(
     except OSError as problem:
         raise error(f"{located(path)}: cannot be read: {problem.strerror}", path) from None
     except ValueError:
-        raise error(f"{path}: this is no {what}", path) from None
+        raise error(f"{path}: this is not a {what}", path) from None
     if not isinstance(found, dict):
-        raise error(f"{path}: this is no {what}", path)
+        raise error(f"{path}: this is not a {what}", path)
     if CHECKSUM not in found:
         if not required:
             return found
         raise error(
-            f"{path}: this is no {what}, or one of an earlier version: it has no checksum", path
+            f"{path}: this is not a {what}, or one of an earlier version: it has no checksum", path
         )
     if found[CHECKSUM] != _checksum(found):
         raise error(f"{path}: damaged or edited: its content does not match its checksum", path)

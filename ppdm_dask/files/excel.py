@@ -110,7 +110,7 @@ class ExcelFile(DataFile):
         """Row of the sheet and cells of each record."""
         blank, width = 0, len(self.columns)
         for row, cells in enumerate(rows, 2):
-            if all(cell is None for cell in cells):  # allowed below the last record alone
+            if all(cell is None for cell in cells):  # allowed only below the last record
                 blank = blank or row
                 continue
             if blank:

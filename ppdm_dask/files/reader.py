@@ -80,14 +80,14 @@ def open_data(path: Path, content: bytes | None = None, how: Reading = AS_FOUND)
     content : bytes, optional
         What the file holds, where it was read already.
     how : Reading
-        How it is to be read, as far as that is told.
+        How to read it, as far as is known.
 
     Raises
     ------
     DataError
         If there is no such file, it is of no format, or a column has no name or that of another.
     InputError
-        If something is told that files of its format do not have.
+        If an option is given that files of its format do not have.
     """
     form = format_of(path)
     if form is None:
@@ -157,8 +157,8 @@ def expand(paths: str | Path | Iterable[str | Path]) -> list[Path]:
     for file in found[1:]:
         if format_of(file) is not format_of(found[0]):
             raise DataError(
-                f"{located(file)}: is no {_format(found[0])} file as {located(found[0])} is; the "
-                "parts of a data set have one format",
+                f"{located(file)}: is not a {_format(found[0])} file as {located(found[0])} is; "
+                "the parts of a data set have one format",
                 file,
             )
     return found
@@ -198,7 +198,8 @@ def _matching(path: Path) -> list[Path]:
         require_file(file)
         if format_of(file) is None:
             raise DataError(
-                f"{located(file)}: is no data file: a name that ends in {endings()} is needed", file
+                f"{located(file)}: is not a data file: a name that ends in {endings()} is needed",
+                file,
             )
     return files
 

@@ -67,7 +67,7 @@ def split(file: DataFile, how: Reading) -> DataFile:
         names += [f"{name}: {answer}" for answer in found[name]] if name in found else [name]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{file.path}: --split: column {shown(twice)} is there already", twice)
+        raise DataError(f"{file.path}: --split: column {shown(twice)} already exists", twice)
     types = {n: kind for n, kind in file.types.items() if n not in found}
     types |= dict.fromkeys(parts, pa.string())
     return _SplitFile(

@@ -1,10 +1,10 @@
 """Files that are there whole or not at all, and that leave nothing of what they hold behind.
 
 A file is made in a hidden folder beside its place, ``.<name>.<process>-<token>.part``, which its
-owner alone may enter.  The folder is removed when the file is complete, when writing fails, and
-when SIGINT, SIGTERM or SIGHUP ends the program.  After SIGKILL it stays, until a program writes
-into the same place again: a lock that the kernel frees with its holder tells what is left over from
-what another program is still writing, whatever process has the old number by then.
+owner may enter, and nobody else.  The folder is removed when the file is complete, when writing
+fails, and when SIGINT, SIGTERM or SIGHUP ends the program.  After SIGKILL it stays, until a program
+writes into the same place again: a lock that the kernel frees with its holder tells what is left
+over from what another program is still writing, whatever process has the old number by then.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> 
     ----------
     path : Path
     inputs : iterable of Path
-        Files that the new one is made of, if it may hold something of theirs: whoever may not read
-        all of them may not read it, nor may whoever could not read a file that it replaces.
+        Files that the new one is made of, if it may hold something of theirs: only those who may
+        read all of them, and a file that it replaces, may read it.
     mode : int
         Permissions beyond which the file gets none.
 

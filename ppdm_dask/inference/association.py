@@ -114,7 +114,7 @@ def independence_test(
             raise InputError(
                 f"{shown(first)} and {shown(second)} are disguised together by {block.id!r}: "
                 "their reports "
-                "may depend on one another by that alone; use association_test",
+                "may depend on one another for that reason; use association_test",
                 block,
             )
     design = bound_to(table, design)

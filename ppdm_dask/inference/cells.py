@@ -74,7 +74,7 @@ def disguises(design: Design | None, name: str) -> bool:
 def opened(
     X: Any, names: Iterable[str], survey: Mapping[str, Any], missing: str
 ) -> tuple[Records | None, dict[str, Any], dict[str, Any], int]:
-    """Records, the columns beside them, what there is of a survey, and rows that were left out.
+    """Records, the columns beside them, the survey's structure, and rows that were left out.
 
     Parameters
     ----------

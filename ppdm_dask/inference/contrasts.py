@@ -47,7 +47,7 @@ class GroupTest:
     ----------
     statistic : float
         F, of Pearson's statistic over its mean under the sample's design; not a number where there
-        is no test.
+        is not a test.
     freedom : pair of float
         Of the numerator and the denominator.
     p_value : float

@@ -210,7 +210,7 @@ class WeightSums(Face):
         check_lone(lone)
         if estimand == "file" and (self.clusters or self.replicates or self.fpc is not None):
             raise InputError(
-                "estimand: errors about these records are of the disguise alone, and clusters, fpc "
+                "estimand: errors about these records are only of the disguise, and clusters, fpc "
                 "and replicates do not enter them; leave those out",
                 estimand,
             )

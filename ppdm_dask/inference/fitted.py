@@ -322,7 +322,7 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            Without likelihoods of simple random samples, or if it is no part of this model.
+            Without likelihoods of simple random samples, or if it is not part of this model.
         """
         check_is_fitted(self, "coef_")
         check_is_fitted(smaller, "coef_")

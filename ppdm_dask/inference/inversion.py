@@ -37,7 +37,7 @@ def _covariance(
     values: Floats,
     estimand: Estimand,
 ) -> Floats:
-    """Covariance of inverted proportions: B diag(observed) B^T, less what is no noise."""
+    """Covariance of inverted proportions: B diag(observed) B^T, less what is not noise."""
     cells, n, flat = table.counts.size, table.n, values.ravel()
     if cells > MAX_COVARIANCE:
         raise InputError(f"covariance of {cells} cells; at most {MAX_COVARIANCE} are made", table)

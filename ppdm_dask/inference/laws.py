@@ -58,7 +58,7 @@ class EventLaw:
 
     @property
     def least(self) -> Floats:
-        """``min_x Var(w | x)``; 0 where some truth is told for certain."""
+        """``min_x Var(w | x)``; 0 where a report makes some truth certain."""
         least = np.minimum(self.inside[0] - 1, self.outside[0])
         return np.asarray(np.where(np.isfinite(least), np.maximum(least, 0), 0.0))
 

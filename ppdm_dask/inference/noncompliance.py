@@ -284,7 +284,7 @@ def _forced(
     _, null = _edge(yes, n, P, np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0]))
     top = _log_likelihood(yes, n, best[0] + best[1] * P)
     statistic = max(2 * (top - null), 0.0)
-    # Rounding of sums of thousands of logarithms is no evidence.
+    # Rounding of sums of thousands of logarithms is not evidence.
     statistic = statistic if statistic > 1e-9 else 0.0
     p_value = 0.5 * float(chi2_tail(statistic, 1)) if statistic else 1.0
     covariance = L @ noise @ L.T

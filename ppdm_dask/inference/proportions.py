@@ -174,7 +174,7 @@ def estimate(
 
 
 class _Errors(NamedTuple):
-    """What is asked of errors, besides the evidence."""
+    """What is asked of errors, apart from the evidence."""
 
     estimand: Estimand
     lone: Lone
@@ -312,7 +312,7 @@ def _of_events(
 
 
 def _named(event: Event) -> str:
-    """An event in words, such as ``sick = yes, age = old or young``."""
+    """An event as text, such as ``sick = yes, age = old or young``."""
     parts = []
     for name, labels in event.items():
         each = [labels] if isinstance(labels, str) else [str(label) for label in labels]
@@ -357,7 +357,7 @@ def _covariance(
 def _of_the_disguise(
     reports: Reports, design: Design, events: Sequence[Event], scaled: Floats, squares: Floats
 ) -> Floats:
-    """Covariance by the disguise alone: E[w_i w_j | x] is 1 in both events, which is estimated."""
+    """Covariance by the disguise only: E[w_i w_j | x] is 1 in both events, which is estimated."""
     certain = np.empty((len(events),) * 2)
     for i, one in enumerate(events):
         for j, other in enumerate(events):

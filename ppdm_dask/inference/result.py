@@ -617,7 +617,7 @@ class Estimate(Face):
 
     def project(self) -> Estimate:
         """The nearest point of the simplex: negative estimates are repaired, and said to be."""
-        # A projection is no linear map of the reports: no variance, covariance or marginal follows.
+        # A projection is not linear in the reports: no variance, covariance or marginal follows.
         values = project_simplex(self.values.ravel()).reshape(self.values.shape)
         return Estimate(
             self.labels,

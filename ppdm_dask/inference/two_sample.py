@@ -97,7 +97,7 @@ class TwoSample:
         return f"two-sample:{json.dumps(said, ensure_ascii=False)}"
 
     def _code_of_yes(self, book: Codebook, question: int, simulated: bool) -> int:
-        """Category of a question's yes; by position for simulations alone."""
+        """Category of a question's yes; by position only for simulations."""
         name = (self.private, self.personal)[question]
         labels = book[name].categories
         if self.yes is not None:
@@ -318,7 +318,7 @@ class ItemCount:
         RecordsError, CodebookError
             As there; or for a count above the number of statements.
         """
-        # For reading alone, any law of counts does that allows all that there can be.
+        # Only for reading, any law of counts does that allows all that there can be.
         law = np.full(self.items + 1, 1 / (self.items + 1))
         reader = self.design(law, codebook)
         if not treated:

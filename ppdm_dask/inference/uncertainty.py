@@ -241,8 +241,8 @@ def intervals_of(
         counts as many reports as would have this variance, and stays within [0, 1].
     few : bool or array of bool
         Where few reports carry the variance.  There counts are so discrete that a score interval
-        alone may fall short; its ends reach at least as far as Wald's, or count no more reports
-        than there are.
+        by themselves may fall short; its ends reach at least as far as Wald's, or count
+        no more reports than there are.
     quadratic : three arrays or None
         Variance as a function of the proportion, where the moments are not known.
 

@@ -51,7 +51,7 @@ def estimate_waves(
     Proportions are those of all reports together; what they estimate is taken to be the same at
     each wave.  Nobody can tell which reports are of one person, so no clusters are known: standard
     errors follow from the two stages of the design, and from how many people are in both of two
-    waves.  Intervals are made by them alone (Wald's).
+    waves.  Only Wald's intervals are made.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def perturb_column(
             continue
         if x < low or x > high:
             return i
-        # A guess, then the edges themselves: they alone say where a value lies.
+        # A guess, then the edges themselves: only they say where a value lies.
         j = min(max(int((x - low) * scale), 0), k - 1)
         while j > 0 and x < edges[j]:
             j -= 1

@@ -47,7 +47,7 @@ def nearest(F: Floats, order: Ints, at: int, k: int, best: Floats) -> Any:
         else:
             gap, j = gap_right, order[right]
             right += 1
-        # From here on the first objective alone keeps every point farther away.
+        # From here on only the first objective keeps every point farther away.
         if gap * gap > best[k - 1]:
             break
         d = squared_distance(F, i, j)

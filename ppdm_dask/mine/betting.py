@@ -6,7 +6,7 @@ a report has a mean of at most 0, and reports are counted by cell:
 - u has one positive value, one negative and 0: given how many are not 0, the positive ones are
   binomial, with a chance of at most -lo / (hi - lo).  Of undisguised answers, independence is
   tested given both margins [Fisher, Statistical Methods for Research Workers, 1934].
-- else by betting: whoever stakes a share of his capital on each report, 0 < s <= 1 / -lo, has
+- else by betting: anyone who stakes a share of his capital on each report, 0 < s <= 1 / -lo, has
   ``prod (1 + s u)`` in the end, which is expected to be at most 1 under the hypothesis.  So is the
   mean over stakes that are fixed beforehand, and one over it is a p-value by Markov's inequality
   [Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 86,

@@ -108,7 +108,7 @@ def read_model(path: str | os.PathLike[str]) -> Classifier:
     Raises
     ------
     InputError
-        If there is no such file, or it is no model, damaged, or of a newer version.
+        If there is no such file, or it is not a model, damaged, or of a newer version.
     """
     place = Path(path)
     try:
@@ -116,7 +116,8 @@ def read_model(path: str | os.PathLike[str]) -> Classifier:
     except FileNotFoundError:
         raise InputError(f"{located(place)}: there is no such file", place) from None
     if (at := misfit(found, FORM)) is not None or found["model"] not in KINDS:
-        raise InputError(f"{place}: this is no model: {at or 'model'} is not what it should be", at)
+        what = f"{at or 'model'} is not what it should be"
+        raise InputError(f"{place}: this is not a model: {what}", at)
     if found["format"] > FORMAT:
         raise InputError(
             f"{place}: written by a newer version (format {found['format']}, not {FORMAT})", place
@@ -126,7 +127,7 @@ def read_model(path: str | os.PathLike[str]) -> Classifier:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise InputError(f"{place}: {error}", error.subject) from None
-        raise InputError(f"{place}: this is no model: parts of it do not fit", place) from None
+        raise InputError(f"{place}: this is not a model: parts of it do not fit", place) from None
 
 
 def model_of(found: Mapping[str, Any]) -> Classifier:

@@ -44,7 +44,7 @@ def row_keys(codes: Rows, shape: Sequence[int]) -> Ints:
     shape : sequence of int
         Categories of each attribute.
     """
-    # Mixed radix; what would leave 64 bits is numbered anew, by the keys that occur.
+    # Mixed radix; what would leave 64 bits is renumbered, by the keys that occur.
     keys = np.zeros(len(codes), np.int64)
     largest = 1
     for column, size in zip(codes.T, shape, strict=True):
@@ -344,7 +344,7 @@ def signed_cells(evidence: Evidence, passes: float = math.inf) -> SignedCells | 
 
 
 def _most_cells(evidence: Evidence) -> int:
-    """A bound on the number of signed cells, from the blocks alone."""
+    """A bound on the number of signed cells, from the blocks only."""
     most = 0
     for stratum in evidence.strata:
         found = len(stratum.codes)
@@ -364,7 +364,7 @@ def images(stratum: Stratum) -> Images | None:
     Returns
     -------
     codes, rows, weights, scale : arrays of shapes (m, attributes), (m,), (m,), and int
-        Pattern, row, and weight times scale, which are integers.  None where a block is no flip,
+        Pattern, row, and weight times scale, which are integers.  None where a block is not a flip,
         there are more than ``MAX_CELLS``, or the weights do not fit.
     """
     flips = _flips(stratum)

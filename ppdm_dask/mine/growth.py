@@ -360,7 +360,7 @@ def gain_ratio(gain: Floats, split: Floats) -> Floats:
     Parameters
     ----------
     gain, split : array, shape (nodes, features)
-        Information gain, -inf where an attribute is no candidate, and entropy of the split, in
+        Information gain, -inf where an attribute is not a candidate, and entropy of the split, in
         nats.  Under a disguise a gain may be negative.
 
     Returns
@@ -379,7 +379,7 @@ def gain_ratio(gain: Floats, split: Floats) -> Floats:
 def _split(
     counter: Counter, evidence: Evidence, nodes: Ints, counts: Counts, path: Ints, rules: Rules
 ) -> tuple[Ints, Floats, Counts]:
-    """Split the nodes of a level that go on; the counter then stands at the next level.
+    """Split the nodes of a level that grow further; the counter then stands at the next level.
 
     Returns
     -------

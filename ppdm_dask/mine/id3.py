@@ -160,8 +160,8 @@ class ID3(Classifier):
         NotInvertible
             Where the design allows no estimate.
         RecordsError
-            If the target is no attribute of the reports, there are none, they lack attributes of
-            the design, or they were made by another design.
+            If the target is not an attribute of the reports, there are none, they lack attributes
+            of the design, or they were made by another design.
         InputError
             If a parameter is out of its range.
         """
@@ -202,7 +202,7 @@ class ID3(Classifier):
                 self.target_,
             )
         if len(names) < 2:
-            raise RecordsError("ID3 needs at least one attribute besides the target", names)
+            raise RecordsError("ID3 needs at least one attribute beyond the target", names)
 
     def _fit(self, evidence: Evidence) -> Self:
         rules = Rules(self.max_depth, self.min_weight, self.min_z, self.criterion)

@@ -95,7 +95,7 @@ def draw_bars(
     heights = [
         max(len(rows) for _, rows, _ in line) * (0.1 + 0.13 * len(classes)) for line in lines
     ]
-    # DejaVu Sans has most alphabets; a dollar sign in a label is no formula.
+    # DejaVu Sans has most alphabets; a dollar sign in a label is not a formula.
     text: dict[str, Any] = {"parse_math": False}
     with styled():
         figure = Figure(
@@ -224,7 +224,7 @@ class NaiveBayes(Classifier):
         NotInvertible
             Where the design allows no estimate.
         RecordsError
-            If the target is no attribute of the reports, or they were made by another design.
+            If the target is not an attribute of the reports, or they were made by another design.
         """
         reports = self._learned(X, y, sample_weight)
         names = self.codebook_.names
@@ -235,7 +235,7 @@ class NaiveBayes(Classifier):
             )
         features = [name for name in names if name != self.target_]
         if not features:
-            raise RecordsError("naive Bayes needs at least one attribute besides the target", names)
+            raise RecordsError("naive Bayes needs at least one attribute beyond the target", names)
         if not isinstance(reports, PartitionedReports) and not len(self._first(reports)):
             raise RecordsError("there are no reports to fit; at least one is needed", reports)
         return self._fit(features, joint_estimates(reports, self.design_, self._margins(features)))

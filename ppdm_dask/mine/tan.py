@@ -279,7 +279,7 @@ class TAN(NaiveBayes):
     def _paint(self, axes: Axes, places: Mapping[str, tuple[float, float]]) -> None:
         parents = self.parents()
         deepest, rows = (1 + max(place[axis] for place in places.values()) for axis in (0, 1))
-        # A dollar sign in a name is no formula.
+        # A dollar sign in a name is not a formula.
         text: dict[str, Any] = {"ha": "center", "va": "center", "parse_math": False}
         frame = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": COLOURS[0]}
         plain = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}

@@ -211,7 +211,7 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
     """Draw the tree to a file, the root on the left; the file's ending says the kind (png, svg).
 
     Inner nodes show the attribute that splits them, leaves their class, all of them the estimated
-    counts of the classes; a frame has the colour of the class.  A branch that goes on says by how
+    counts of the classes; a frame has the colour of the class.  A branch that continues says by how
     many nodes.
 
     Parameters
@@ -285,7 +285,7 @@ MAX_ENDS = 100
 MOST_SHOWN = 16
 """Branches that end in a notebook's picture."""
 
-# A dollar sign in a label is no formula.
+# A dollar sign in a label is not a formula.
 _TEXT: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "parse_math": False}
 _PLAIN = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
 
@@ -640,7 +640,7 @@ def accuracy(tree: Tree, evidence: Evidence) -> Estimate:
         weights, scale = leaf_weights(tree, evidence, stratum)
         times = stratum.multiplicity
         if weights.dtype.kind == "i":
-            # Whole numbers have one sum and one rounding, whoever adds them up.
+            # Whole numbers have one sum and one rounding, no matter who adds them up.
             value += int(times @ weights) / (scale * n)
         else:
             value += math.fsum(times * weights) / n

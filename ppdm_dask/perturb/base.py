@@ -34,7 +34,7 @@ UNIT = 2.0**-53
 def column_words(
     stream: Stream, column: int, n: int, offset: int
 ) -> Iterator[tuple[slice, npt.NDArray[np.uint64]]]:
-    """One 64-bit word a record, block by block; a record's word depends on its position alone.
+    """One 64-bit word a record, block by block; a record's word depends only on its position.
 
     Yields
     ------
@@ -86,7 +86,7 @@ def read_matrix(X: Any, offset: int = 0) -> tuple[Floats, tuple[str, ...]]:
     Raises
     ------
     DataError
-        If a value is no finite number, a name occurs twice, or there is no column.
+        If a value is not a finite number, a name occurs twice, or there is no column.
     """
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and X.shape[1]:
         if np.isinf(X).any():
@@ -148,9 +148,9 @@ def _no_number(name: str, row: int, value: object) -> DataError:
     )
     return DataError.at(
         row,
-        f"{where}: {shown(text)} is no finite number; {right}",
+        f"{where}: {shown(text)} is not a finite number; {right}",
         text,
-        told=f"{where}: the value is no finite number; {right}",
+        told=f"{where}: the value is not a finite number; {right}",
     )
 
 
@@ -317,7 +317,7 @@ class Perturbation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC): 
     Parameters
     ----------
     seed : int, optional
-        Makes :meth:`fit` and :meth:`transform` repeatable, for simulations; whoever knows it can
+        Makes :meth:`fit` and :meth:`transform` repeatable, for simulations; anyone who knows it can
         narrow the originals down.  By default draws are cryptographic and nothing repeats them.
 
     Attributes

@@ -29,7 +29,7 @@ CONSTANT = ("refuse", "keep")
 class KCG(Perturbation):
     """Condensation into groups of at least k records.
 
-    A record is picked at random and makes a group with its k - 1 nearest; this goes on while k
+    A record is picked at random and makes a group with its k - 1 nearest; this continues while k
     records are left, and each of the rest joins the group with the nearest centroid.  A released
     record is drawn from the moments of its original's group: uniformly along each eigenvector of
     the group's population covariance, about the group's mean, with half-width

@@ -75,7 +75,7 @@ def read_pair(original: Any, released: Any) -> tuple[Floats, Floats, tuple[str, 
     if unlike.any():
         row, j = (int(i) for i in np.argwhere(unlike)[0])
         raise DataError(
-            f"column {shown(names[j])}, row {row}: missing in one of original and release alone",
+            f"column {shown(names[j])}, row {row}: missing in only one of original and release",
             names,
         )
     return A, MA, names
@@ -178,7 +178,7 @@ def _squares(x: Floats, y: Floats) -> tuple[float, int]:
 
 
 def _power(value: float, exponent: int) -> float:
-    """The value times a power of two; infinite where that is no double."""
+    """The value times a power of two; infinite where that is not a double."""
     try:
         return math.ldexp(value, exponent)
     except OverflowError:
@@ -269,7 +269,7 @@ def disclosure(original: Any, released: Any, interval: float = INTERVAL) -> Disc
 
 
 def check_interval(interval: float) -> None:
-    """Refuse a half-width that is no share of a range; InputError of one line."""
+    """Refuse a half-width that is not a share of a range; InputError of one line."""
     try:
         real("interval", interval, 0, 1, open_ends=True)
     except InputError as error:

@@ -82,7 +82,7 @@ def write_csv(
     frame : DataFrame
     path : Path
     inputs : iterable of Path
-        Whoever may not read all of them may not read the release.
+        Anyone who may not read all of them may not read the release.
     safe : bool
         Whether texts that a spreadsheet would take for formulas get an apostrophe.
 

@@ -82,8 +82,8 @@ class BSVD(_Truncated):
         return (
             "BSVD draws nothing at random: the release differs from the original only in the "
             "directions that are dropped, so that values in columns that dominate the kept "
-            f"{self.k} directions come out almost unchanged, and whoever knows a few originals can "
-            "match them to their released records."
+            f"{self.k} directions come out almost unchanged, and anyone who knows a few originals "
+            "can match them to their released records."
         )
 
     def check_parameters(self) -> None:
@@ -144,8 +144,8 @@ class SSVD(_Truncated):
         """One plain sentence on what SSVD does not protect."""
         return (
             "SSVD draws nothing at random: what was set to 0 blurs records near the middle, while "
-            "outlying records keep their large entries and stay recognisable, and whoever knows a "
-            "few originals can match them to their released records."
+            "outlying records keep their large entries and stay recognisable, and anyone who knows "
+            "a few originals can match them to their released records."
         )
 
     def check_parameters(self) -> None:

@@ -389,7 +389,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: there is no such file", path) from None
     recipes = found.get("recipes")
     if not isinstance(recipes, list) or not all(isinstance(each, dict) for each in recipes):
-        raise InputError(f"{path}: recipes: this is no reproduction, it has no recipes", path)
+        raise InputError(f"{path}: recipes: this is not a reproduction, it has no recipes", path)
     # An earlier version's document may lack what the page can do without.
     filled = {**ABSENT, **found, "recipes": [{**UNTIMED, **each} for each in recipes]}
     if (at := misfit(filled, FORM)) is not None:

@@ -78,7 +78,7 @@ def release_file(
     interval : float
         Half-width of a disclosed interval, a share of the range.
     how : Reading
-        How the data file is to be read, as far as that is told.
+        How to read the data file, as far as is known.
     workers : int, optional
         Processes that write parts; by default threads do.
     safe : bool
@@ -241,7 +241,7 @@ def _page(found: Mapping[str, Any]) -> str:
         for key, value in found["metrics"].items()
     ]
     draws = (
-        "Simulated: whoever knows the seed can repeat the draws."
+        "Simulated: anyone who knows the seed can repeat the draws."
         if found["simulated"]
         else "The draws cannot be repeated."
     )

@@ -253,5 +253,5 @@ def _read(state: Path) -> dict[str, dict[str, Any]]:
     except RunFolderError as error:
         raise RunFolderError(f"{error}; move it away to begin again", state) from None
     if found.get("schema") != SCHEMA or misfit(found, FORM) is not None:
-        raise RunFolderError(f"{state}: this is no {what}; move it away to begin again", state)
+        raise RunFolderError(f"{state}: this is not a {what}; move it away to begin again", state)
     return {str(name): dict(entry) for name, entry in found["grades"].items()}

@@ -162,7 +162,7 @@ def _read(sums: Path) -> dict[str, str] | None:
     except OSError as error:
         raise DataError(f"{sums}: cannot be read: {error.strerror}", sums) from None
     except UnicodeDecodeError:
-        raise DataError(f"{sums}: this is no list of checksums", sums) from None
+        raise DataError(f"{sums}: this is not a list of checksums", sums) from None
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
@@ -235,7 +235,7 @@ class Golden:
             found = parse_json(content)
         except ValueError as error:
             what = " ".join(str(error).split())
-            raise DataError(f"{path}: this is no golden: {what}", path) from None
+            raise DataError(f"{path}: this is not a golden: {what}", path) from None
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
             got = found.get("schema") if isinstance(found, dict) else type(found).__name__
             raise DataError(f"{path}: schema: got {given(got)}; {SCHEMA!r} is needed", path)
@@ -365,5 +365,5 @@ def _read_value(found: Any) -> Value:
     if found in ("inf", "-inf"):
         return float(found)
     if found is not None and not isinstance(found, str | int | float):
-        raise TypeError(f"{shown(found)} is no value of a cell")
+        raise TypeError(f"{shown(found)} is not a value of a cell")
     return found

@@ -21,8 +21,10 @@ from ppdm_dask.experiments.folder import RunFolder, read_result
 from ppdm_dask.experiments.kinds import AnyRecipe, check_recipe, load_recipe
 from ppdm_dask.experiments.results import digest
 from ppdm_dask.experiments.run import profile_of, run
+from ppdm_dask.files.declared import document
 from ppdm_dask.files.fields import Table, read_toml
 from ppdm_dask.files.regular import require_file
+from ppdm_dask.files.values import Schema, Text
 from ppdm_dask.reproduce.compare import Comparison, compare
 from ppdm_dask.reproduce.golden import Fingerprint, Golden, fingerprint, golden_path, short
 from ppdm_dask.reproduce.summary import Summary, summarise
@@ -39,6 +41,7 @@ __all__ = [
     "Reproduced",
     "check_reason",
     "default_folder",
+    "grades_schema",
     "read_grade",
     "renew",
     "reproduce",
@@ -135,6 +138,27 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
             known = f"; there are: {listed(recipes)}" if each not in left_out else ""
             raise InputError(f"{path}: {name}: got recipe {shown(each)}; {why}{known}", each)
     return Grade(name, folder, tuple(recipes[each] for each in dict.fromkeys(chosen)), left_out)
+
+
+def grades_schema() -> Schema:
+    """JSON Schema of ``grades.toml``; the recipes decide on the keys that it changes."""
+    reason = {"description": "Why this grade leaves the recipe out.", **Text().schema()}
+    file = {"description": "Its file, where the package has no such recipe.", **Text().schema()}
+    recipe: Schema = {
+        "title": "Values of a recipe that the grade changes",
+        "type": "object",
+        "properties": {LEFT_OUT: reason, "file": file},
+        "if": {"required": [LEFT_OUT]},
+        "then": {"propertyNames": {"const": LEFT_OUT}},
+    }
+    grade: Schema = {
+        "title": "Recipes of a grade, by name",
+        "type": "object",
+        "propertyNames": {"pattern": "^[^/]+$", "maxLength": LONGEST_NAME, "not": {"const": "."}},
+        "additionalProperties": recipe,
+    }
+    whole: Schema = {"type": "object", "additionalProperties": grade}
+    return document("Grades of a reproduction, for ppdm_dask", whole)
 
 
 def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:

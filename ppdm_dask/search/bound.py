@@ -439,7 +439,7 @@ class _Level:
         return chosen[keep], thin[keep]
 
     def _gap(self, weights: Floats, chosen: Ints, certificate: Certificate) -> float:
-        """Of the design from its certificate, relative; infinite where it is no design."""
+        """Of the design from its certificate, relative; infinite where it is not a design."""
         e, L = self.program.e[chosen], self.program.L
         p, R = self.problem.prior, self.program.rays[chosen]
         off = np.abs(R.T @ weights / p - 1.0).max(initial=0.0)

@@ -35,7 +35,7 @@ DIGEST = 65  # hexadecimal digits and the end of their line
 
 
 class DamagedCheckpoint(InputError):
-    """A file that is no checkpoint of this search, or no whole one."""
+    """A file that is not a checkpoint of this search, or not a whole one."""
 
 
 def write_checkpoint(path: Path, facts: Mapping[str, Any], arrays: Arrays) -> None:

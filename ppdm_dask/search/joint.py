@@ -4,8 +4,8 @@ The future work of [HuangDu]_: categories are the cells of the joint table, what
 its margins, pairs or cells, and privacy is that of the whole record or of each attribute.
 
 Disguising each attribute alone tells more of it than its own report does, where attributes are
-correlated: the other reports speak of it too.  Whoever sees all of them is the adversary here.  The
-least noise of the margins is bounded from below by the sum of the attributes' own limits, since an
+correlated: the other reports speak of it too.  Anyone who sees all of them is the adversary here.
+The least noise of the margins is bounded from below by the sum of the attributes' limits, since an
 attribute's report is one of its own, and not to know the other attributes makes nothing easier.
 """
 

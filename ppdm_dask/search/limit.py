@@ -21,7 +21,7 @@ looked at:
 
     h(e_i + rho e_j) = lin_i + rho pair_ij + rho^2 lin_j + rho (1 - rho) mu.
 
-A delta below 1/2 that is no reciprocal of a whole number is relaxed to the next larger one.
+A delta below 1/2 that is not a reciprocal of a whole number is relaxed to the next larger one.
 
 The bound is concave in the weights of :class:`~ppdm_dask.search.limit.Products`: maximise
 ``2 tr (D Q D)^(1/2) - nu^T p - mu a``.  Most weights have simple limits; the few joint ones, on the
@@ -293,7 +293,7 @@ class Relaxation:
         p, rho, stiffness = self.problem.prior, self.products.rho, self._stiffness
         of = self.products.expand(scaled * self._unit)
         values, vectors = np.linalg.eigh(p[:, None] * of.Q * p)
-        # Below the floor the root goes on straight, so that it is concave and smooth everywhere.
+        # Below the floor the root continues straight, so that it is concave and smooth everywhere.
         root = np.sqrt(np.maximum(values, self._floor))
         trace = (root + np.minimum(values - self._floor, 0.0) / (2 * root)).sum()
         G = p[:, None] * ((vectors / root) @ vectors.T) * p  # gradient of 2 tr with respect to Q

@@ -308,14 +308,14 @@ class Keeper:
     def take_up(
         self, evolution: Evolution, take: Callable[[dict[str, Any]], None] | None = None
     ) -> None:
-        """Go on from the file; parameters as of :meth:`Evolution.restore`."""
+        """Resume from the file; parameters as of :meth:`Evolution.restore`."""
         assert self.path is not None
         evolution.restore(self.path, take)
 
     def after_generation(
         self, evolution: Evolution, more: Callable[[], Mapping[str, Any]] | None = None
     ) -> None:
-        """Write the file if it is due, with the state of what goes on beside the evolution."""
+        """Write the file if it is due, with the state of what runs beside the evolution."""
         if self.path is None:
             return
         now = monotonic()

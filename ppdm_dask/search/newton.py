@@ -344,7 +344,7 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
         dw, dz, dy = found
         first = _longest(w, dw)
         second = _longest(z, dz)
-        # The objective is no quadratic: a step that makes the trace explode is shortened.
+        # The objective is not a quadratic: a step that makes the trace explode is shortened.
         for _ in range(30):
             g_new, _ = _slopes(program, rays, e, (w + first * dw)[:m], second=False)
             new = -float(g_new @ (w + first * dw)[:m])

@@ -277,15 +277,15 @@ def optimize(
         ``"spea2"`` and ``"memetic"``: a file to resume from after an interruption; one that is
         damaged, or another search's, is refused.
     progress : callable, optional
-        Called with what is done and what there is: generations, levels or epsilons.  By default a
+        Called with the number done and the total: generations, levels or epsilons.  By default a
         notebook shows a bar, which False keeps away.
     objective : callable, optional
-        ``"spea2"`` alone: a measure of privacy and error in place of the paper's.  A function of a
-        stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a privacy
-        in [0, 1], the better the larger, and an error, the better the smaller, infinite for a
-        matrix of no use.  The same matrices have to give the same numbers.
+        Only for ``"spea2"``: a measure of privacy and error in place of the paper's.  A function of
+        a stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a
+        privacy in [0, 1], the better the larger, and an error, the better the smaller, infinite
+        for a matrix of no use.  The same matrices have to give the same numbers.
     map : callable, optional
-        ``"spea2"`` alone: how parts of a population are evaluated, in place of the built-in; for
+        Only for ``"spea2"``: how parts of a population are evaluated, in place of the built-in; for
         an expensive objective :func:`ppdm_dask.cluster.population.population_map`.  The built-in
         `map` itself keeps them in this process.
     client : distributed.Client, optional
@@ -337,7 +337,7 @@ def optimize(
             method,
         )
     if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
-        raise InputError("generations, patience, checkpoint: 'bound' has none", method)
+        raise InputError("generations, patience, checkpoint: not available for 'bound'", method)
     if epsilon is not None:
         _refuse_beside_epsilon(method, symbols=symbols, privacy=privacy)
     problem = Problem(prior, n_records, delta, names=categories)
@@ -447,7 +447,7 @@ def _mapper(
     map: Callable[..., Any] | None, client: Any
 ) -> AbstractContextManager[Callable[..., Any] | None]:
     """What evaluates populations: the given map, or workers of a client, or None."""
-    # Whoever made a client has loaded Dask, which is not loaded to find none.
+    # The code that made a client has loaded Dask, which is not loaded to find none.
     if map is not None or (client is None and "distributed" not in sys.modules):
         return nullcontext(map)
     offered: AbstractContextManager[Callable[..., Any] | None] = plugin("population")(client)

@@ -198,7 +198,7 @@ def walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
         order = np.argsort(-lack, kind="stable")[: 4 * p.size]
         chosen = codes[order[lack[order] > 1e-11 * dual.value]]
         if len(chosen):
-            # Each part of the walk tells its worst subset alone: one ray a round would take long.
+            # Each part of the walk tells only its worst subset: one ray a round would take long.
             nearby = codes[order[:NEIGHBOURS], None] ^ (1 << np.arange(p.size))
             chosen = np.union1d(chosen, nearby)
             chosen = chosen[np.bitwise_count(chosen) >= max(pairs.least, 1)]
@@ -280,7 +280,7 @@ def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
         cone.levels,
     )
     every = orbits(parts, pairs)
-    # A ray that is no subset has two members at most beyond its ones.
+    # A ray that is not a subset has two members at most beyond its ones.
     others = cone.others(prior, parts.some(pairs.least))
     every = every.join(collapsed(parts, cone, others, prior))
     start = collapsed(parts, cone, starting_rows(cone, prior), prior)

@@ -116,8 +116,8 @@ class Problem:
     n_records : int
         Records N that a proportion is estimated from.
     delta : float
-        Largest posterior P(x | y) allowed, above max p by 1e-4 or more; 1 is no bound.  Eq. (9) of
-        [HuangDu]_.
+        Largest posterior P(x | y) allowed, above max p by 1e-4 or more; 1 is not a bound.  Eq. (9)
+        of [HuangDu]_.
     names : sequence of str, optional
         Of the categories, for messages.
 
@@ -308,7 +308,7 @@ class GivenObjective:
     Raises
     ------
     InputError
-        If it is no function; when called, if the function returns anything else.
+        If it is not a function; when called, if the function returns anything else.
     """
 
     def __init__(self, problem: Problem, function: Objective) -> None:

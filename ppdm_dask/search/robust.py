@@ -136,7 +136,7 @@ def robust_design(
     else:
         raise InputError("epsilon, max_posterior: give one of them", (epsilon, max_posterior))
     dual = solve(rays, p, limits)
-    # Of one prior alone the regret is 1.
+    # Of a single prior the regret is 1.
     bound = max(1.0, certify(rays, p, limits, dual.Y, dual.nu, dual.pi))
     q = dual.pi @ (p / limits[:, None])
     prior = q / q.sum()

@@ -37,7 +37,7 @@ def check_scenarios(
     Raises
     ------
     InputError
-        If there are none, they differ in their categories, or one is no prior of a search.
+        If there are none, they differ in their categories, or one is not a prior of a search.
     """
     labels = None if categories is None else tuple(categories)
     rows: list[Any] = list(priors) if isinstance(priors, Sequence | np.ndarray) else [priors]

@@ -276,7 +276,7 @@ class Evolution:
         ----------
         path : Path
         more : mapping of str to array, optional
-            State of what goes on beside the evolution.
+            State of what runs beside the evolution.
         """
         arrays = {
             "population": self.population,
@@ -295,13 +295,13 @@ class Evolution:
         ----------
         path : Path
         take : callable, optional
-            Called with all arrays of the file, for the state of what goes on beside the evolution;
+            Called with all arrays of the file, for the state of what runs beside the evolution;
             it raises a KeyError or ValueError where that is not its own.
 
         Raises
         ------
         DamagedCheckpoint
-            If the file is no checkpoint, a damaged one, or one of another problem, seed or size.
+            If the file is not a checkpoint, a damaged one, or one of another problem, seed or size.
         """
         facts, state = read_checkpoint(path, most_bytes(self.settings, *self.omega.P.shape[1:]))
         what = "this is the checkpoint of another search"

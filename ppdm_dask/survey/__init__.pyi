@@ -5,6 +5,7 @@ from .counts import not_counted as not_counted
 from .counts import open_sources as open_sources
 from .counts import remarks as remarks
 from .counts import write_counts as write_counts
+from .devices import wording_schema as wording_schema
 from .disguise import Disguised as Disguised
 from .disguise import disguise_file as disguise_file
 from .estimate import Answer as Answer
@@ -35,6 +36,7 @@ from .priors import is_joint_prior as is_joint_prior
 from .priors import joint_prior as joint_prior
 from .priors import one_prior as one_prior
 from .priors import prior_arrays as prior_arrays
+from .priors import prior_schema as prior_schema
 from .priors import read_priors as read_priors
 from .proposal import Column as Column
 from .proposal import Proposal as Proposal

@@ -142,7 +142,7 @@ def count_files(
     client : distributed.Client, optional
         Cluster that does the work; by default this process.
     done : callable, optional
-        Is told of reports as they are counted.
+        Called with the reports counted so far.
     """
     for name in over:
         codebook.index(name)
@@ -276,7 +276,7 @@ def write_counts(
 ) -> None:
     """Write the cells that occur as Parquet: a column an attribute, the last one counts.
 
-    Whoever may not read all of the inputs may not read it.
+    Anyone who may not read all of the inputs may not read it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Devices of the field: which probabilities coins, dice, cards and birthdays can make, in words.
+"""Devices of the field: what coins, dice, cards and birthdays can make, and their texts.
 
 A device has outcomes in an order.  Its events are the first k outcomes or the last k, so that one
 device makes many probabilities, each as a ratio, and two events that exclude one another.
@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.declared import document
 from ppdm_dask.files.documents import read_toml
+from ppdm_dask.files.values import Schema
 from ppdm_dask.shown import given, listed
 
-__all__ = ["DEVICES", "Candidate", "Event", "Wording", "candidates"]
+__all__ = ["DEVICES", "Candidate", "Event", "Wording", "candidates", "wording_schema"]
 
 DAYS = tuple(48 if day <= 28 else {29: 45, 30: 44, 31: 28}[day] for day in range(1, 32))
 MONTHS = tuple(4 * n for n in (31, 0, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31))
@@ -109,6 +111,7 @@ class Wording:
                 there = content.get(table)
                 stated = there.get(key) if isinstance(there, Mapping) else None
                 self._check(f"{self.path}: {table}.{key}", stated, entry)
+        self.content: Mapping[str, Any] = content
         self.devices: Mapping[str, Any] = content["devices"]
         self.texts: Mapping[str, str] = content["texts"]
         self.recorded: Mapping[str, str] = content["recorded"]
@@ -162,6 +165,23 @@ class Wording:
         return self.recorded[key].format_map(values)
 
 
+def wording_schema() -> Schema:
+    """JSON Schema of a file of texts for respondents: what the package's own file has is needed."""
+    return document("Texts for respondents, for ppdm_dask", _like(Wording().content))
+
+
+def _like(model: Any) -> Schema:
+    """Of values of the same form; other keys are not read."""
+    if isinstance(model, Mapping):
+        inner = {key: _like(each) for key, each in model.items()}
+        return {"type": "object", "properties": inner, "required": list(inner)}
+    if isinstance(model, list):
+        n = len(model)
+        return {"type": "array", "items": {"type": "string"}, "minItems": n, "maxItems": n}
+    names = ", ".join(f"{{{name}}}" for name in sorted(_names(model)))
+    return {"type": "string", "description": f"Filled in: {names}." if names else "As it stands."}
+
+
 def _names(text: str) -> set[str]:
     from string import Formatter
 
@@ -197,7 +217,7 @@ def candidates(
         return
     other = next(label for label in labels if label != trait)
     if family in wording.words:
-        # What people say is no label of an answer; an import understands it.
+        # What people say is not a label of an answer; an import understands it.
         base["symbols"] = dict(zip(wording.words[family], (trait, other), strict=True))
     if family == "kuk":
         for cards in PACKS:

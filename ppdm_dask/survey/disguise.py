@@ -75,7 +75,7 @@ def writing(
     kept : dict of str to pyarrow.DataType
         Columns that are passed on as they are.
     inputs : iterable of Path
-        Files of answers: whoever may not read all of them may not read the reports.
+        Files of answers: anyone who may not read all of them may not read the reports.
     """
     summary, given = _Summary(about), tuple(inputs)
     with replacing(path, given) as aside:
@@ -261,14 +261,14 @@ def disguise_file(
     block : int, optional
         Records held at a time; by default more of few columns than of many.
     how : Reading
-        How the files are to be read, as far as that is told.
+        How to read the files, as far as is known.
     place : Place
         Worker processes or a cluster, for a folder of parts.
     progress : callable, optional
-        Is told how many records there are, about, and gives what is told of records that are done.
+        Called with the approximate number of records; returns what is called with the records done.
     say : callable
-        Is told how files were read where that was found out, and what an earlier command left and
-        is removed.
+        Called with how files were read where that was found out, and what an earlier command left
+        and is removed.
 
     Raises
     ------

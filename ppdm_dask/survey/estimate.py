@@ -312,7 +312,7 @@ class Question:
             for option in ("clusters", "fpc", "replicates"):
                 if option in self.survey:
                     raise InputError(
-                        f"--{option}: errors about these records are of the disguise alone; leave "
+                        f"--{option}: errors about these records are only of the disguise; leave "
                         "it out, or ask for the population"
                     )
         for block in design.blocks:

@@ -83,7 +83,7 @@ def import_files(
     how : Reading
         How the files are to be read.
     progress : callable, optional
-        Is told how many records there are, about, and gives what is told of records that are done.
+        Called with the approximate number of records; returns what is called with the records done.
 
     Returns
     -------

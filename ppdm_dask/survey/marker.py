@@ -1,8 +1,8 @@
 """A local record of which answers were disguised before, beside the data.
 
 Several independent reports of one answer say more than one: a majority of them tells the truth.
-Reports cannot show it, since each disguise has a random name of its own; so whoever holds the data
-keeps a record, a hidden file that only its owner may read.  It has keyed hashes of columns of
+Reports cannot show it, since each disguise has a random name of its own; so the data
+holder keeps a hidden file that only its owner may read.  It has keyed hashes of columns of
 answers, how often each was disguised, and with what epsilon in all.  The key is in the user's state
 folder, so that the record by itself tells nothing, not even of answers that can be guessed; it is
 in the record where that folder cannot be written.  Neither is ever written into reports.

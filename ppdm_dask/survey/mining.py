@@ -350,7 +350,7 @@ def predict_file(
     safe : bool
         Put an apostrophe before texts of a CSV that a spreadsheet takes for formulas.
     how : Reading
-        How the data file is to be read, as far as that is told.
+        How to read the data file, as far as is known.
 
     Returns
     -------

@@ -115,13 +115,13 @@ def aside(out: Path, say: Callable[[str], None]) -> Iterator[Path]:
     out : Path
         Where the folder will be.
     say : callable
-        Is told, in a sentence, what an earlier command left and is removed.
+        Called with a sentence on what an earlier command left and is removed.
     """
     place = out.absolute()
     before = _unfinished(place)
     remove_left_parts(place.parent)
     if len(_unfinished(place)) < len(before):
-        say(f"removed: what a command that was killed left of {out}")
+        say(f"removed what a killed command left of {out}")
     name = f".{place.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}.part"
     folder = place.with_name(name)
     remove_at_end(folder)
@@ -164,7 +164,7 @@ def finish(
         Of all the parts.
     parts : sequence of Part
     inputs : sequence of Path
-        Whoever may not read all of these may not read the manifest.
+        Anyone who may not read all of these may not read the manifest.
     """
     content = {
         "ppdm": "parts",
@@ -261,7 +261,7 @@ def _parts(folder: Path) -> Sources:
     path = folder / MANIFEST
     content = read_sealed(path, "manifest of parts of reports", DataError)
     if misfit(content, FORM) is not None or content["ppdm"] != "parts":
-        raise DataError(f"{path}: this is no manifest of parts of reports", path)
+        raise DataError(f"{path}: this is not a manifest of parts of reports", path)
     if content["format"] != FORMAT:
         raise DataError(f"{path}: was written by another version of this program", path)
     about = About.read(path, content["about"])
@@ -270,7 +270,7 @@ def _parts(folder: Path) -> Sources:
         for part in content["parts"]
     }
     if len(named) != len(content["parts"]) or any(Path(name).name != name for name in named):
-        raise DataError(f"{path}: this is no manifest of parts of reports", path)
+        raise DataError(f"{path}: this is not a manifest of parts of reports", path)
     there = {each.name for each in folder.iterdir() if not each.name.startswith(".")} - {MANIFEST}
     for name in sorted(named.keys() - there):
         raise DataError(

@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.designs.binding import require_labels
-from ppdm_dask.designs.parameters import ratio
+from ppdm_dask.designs.parameters import PROBABILITY, ratio
 from ppdm_dask.errors import InputError
+from ppdm_dask.files.declared import document
 from ppdm_dask.files.fields import Table, check_shares, read_toml
+from ppdm_dask.files.values import Many, Schema, Text
 from ppdm_dask.shown import given, listed, quoted
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ __all__ = [
     "joint_prior",
     "one_prior",
     "prior_arrays",
+    "prior_schema",
     "read_priors",
 ]
 
@@ -78,6 +81,53 @@ def read_priors(path: Path) -> Priors:
             raise InputError(f"{where}: proportions sum to {total:.12g}; 1 is needed", stated)
         found[attribute] = {label: float(share) for label, share in shares.items()}
     return found
+
+
+def prior_schema() -> Schema:
+    """JSON Schema of a file of proportions, of one attribute, of several, or of a joint law."""
+    # A label may also be the name of an attribute, so a table of tables can be either.
+    shares = {"$ref": "#/$defs/shares"}
+    several: Schema = {"type": "object", "minProperties": 1}
+    forms: dict[str, tuple[Schema, Schema]] = {
+        "attribute": ({"description": "Its name.", **Text().schema()}, shares),
+        "attributes": (
+            {
+                "description": "Names, of which the first is that of the outermost table.",
+                **Many(Text(), least=2, distinct=True).schema(),
+            },
+            {**several, "additionalProperties": {"$ref": "#/$defs/joint"}},
+        ),
+    }
+    chosen: Schema = {"properties": {"prior": {**several, "additionalProperties": shares}}}
+    for key, (_, prior) in forms.items():
+        others = {other: False for other in forms if other != key}
+        then = {"properties": {"prior": prior, **others}}
+        chosen = {"if": {"required": [key]}, "then": then, "else": chosen}
+    whole: Schema = {
+        "type": "object",
+        "properties": {
+            **{key: named for key, (named, _) in forms.items()},
+            "prior": {"description": "Proportions, which sum to 1, by label."},
+        },
+        "required": ["prior"],
+        "additionalProperties": False,
+        **chosen,
+        "$defs": {
+            "shares": {
+                "title": "Proportions by label",
+                **several,
+                "additionalProperties": PROBABILITY.schema(),
+            },
+            "joint": {
+                "title": "A proportion, or a table of them for the next attribute",
+                "anyOf": [
+                    *PROBABILITY.schema()["anyOf"],
+                    {**several, "additionalProperties": {"$ref": "#/$defs/joint"}},
+                ],
+            },
+        },
+    }
+    return document("Proportions that are known before a survey, for ppdm_dask", whole)
 
 
 def one_prior(path: Path) -> tuple[str, list[str], list[float]]:

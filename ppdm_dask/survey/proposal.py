@@ -468,7 +468,7 @@ def propose_codebook(
     order : {"sorted", "appearance"}
         Of labels; numbers are sorted as numbers. An order that the file declares goes before.
     how : Reading
-        How the file is to be read, as far as that is told.
+        How to read the file, as far as is known.
     missing_codes : sequence of str or float
         Values that stand for a missing one wherever they occur, beside those declared by the file.
     apart : bool

@@ -260,7 +260,7 @@ def reported_codes(
     Raises
     ------
     DataError
-        If something is no report of the design; `where` begins the line, which names the row.
+        If something is not a report of the design; `where` begins the line, which names the row.
     """
     texts = list(map(str, range(symbols))) if labels is None else labels
     positions, found = coded(values)
@@ -286,5 +286,5 @@ def _unpack(where: str, name: str, values: pd.Series, n_bytes: int, offset: int)
 
 
 def _damaged(where: str, name: str, row: int, value: object) -> DataError:
-    what = "there is no value" if value is None else f"{shown(value)} is no report of the design"
+    what = "there is no value" if value is None else f"{shown(value)} is not a report of the design"
     return DataError(f"{where}: column {shown(name)}, row {row}: {what}", value)

@@ -296,7 +296,7 @@ def _test(fit: Fit) -> str:
 
 
 def name_cell(cell: Interval, names: Iterable[str]) -> str:
-    """A cell in words, such as ``smokes = yes, drug = once``."""
+    """A cell as text, such as ``smokes = yes, drug = once``."""
     return ", ".join(f"{n} = {label}" for n, label in zip(names, cell.labels, strict=True))
 
 

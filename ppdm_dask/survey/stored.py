@@ -69,7 +69,7 @@ def write_parts(
     kept : sequence of str
         Columns beside the attributes.
     inputs : sequence of Path
-        Files of answers: whoever may not read all of them may not read the reports.
+        Files of answers: anyone who may not read all of them may not read the reports.
     overwrite : bool
         Replace a folder of parts.
 
@@ -109,7 +109,7 @@ def _require_place(out: Path, overwrite: bool) -> None:
         if not (out / MANIFEST).is_file():
             raise InputError(f"{out}: holds other files; name a folder that is not there", out)
         if not overwrite:
-            raise InputError(f"{out}: is there already; overwrite=True replaces it", out)
+            raise InputError(f"{out}: already exists; overwrite=True replaces it", out)
 
 
 def _write(

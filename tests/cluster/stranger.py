@@ -25,7 +25,7 @@ from ppdm_dask.cluster.security import make_certificates
 HOST = "127.0.0.1"
 SECONDS = 2.0
 REQUEST = b"GET /info/main/workers.html HTTP/1.0\r\n\r\n"
-# An alert of TLS, which a server may send in answer to what is no TLS.
+# An alert of TLS, which a server may send in answer to what is not TLS.
 ALERT = b"\x15\x03"
 
 

@@ -59,7 +59,7 @@ def test_interrupt_then_resume(
     check_gone(children, 5.0)
     (message,) = run.errors.read_text().splitlines()
     assert message.startswith(f"stopped by {number.name} with ")
-    assert message.endswith(" of 800 repeats stored; the same command goes on from there")
+    assert message.endswith(" of 800 repeats stored; the same command resumes from there")
 
     before = stored(tmp_path)
     assert 60 <= before.total() < 800

@@ -176,7 +176,7 @@ def test_files_are_written_by_the_workers_that_make_the_reports(
         assert found[name].astype(str).tolist() == expected[name].astype(str).tolist()
     here = pp.count(tmp_path / "R")  # by the workers of the active client
     np.testing.assert_array_equal(here.counts, pp.count(reports).counts)
-    with pytest.raises(InputError, match="R: is there already"):
+    with pytest.raises(InputError, match="R: already exists"):
         reports.to_parquet(tmp_path / "R", client=client)
 
 
@@ -265,7 +265,7 @@ def test_the_key_is_nowhere_to_be_found(
     for name, what in shown.items():
         text = what if isinstance(what, bytes) else repr(what).encode()
         assert not [form for form in forms if form in text], name
-        # Names are in the source, and in no task of ours; the number is no secret.
+        # Names are in the source, and in no task of ours; the number is not a secret.
         assert SECRET.encode() not in text or "answers" in name, name
     assert number.encode() in repr(shown["plugins"]).encode()
     # The search finds what is there.

@@ -1,4 +1,4 @@
-"""A search with an objective of one's own on workers: the same bits, through lost workers."""
+"""A search with a custom objective on workers: the same bits, through lost workers."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_an_undeclared_value_stays_on_its_worker(
         "attribute 'smokes', row 77: the value is not declared; there are 'no', 'yes'"
     )
     assert (caught.value.row, caught.value.subject) == (77, None)
-    with pytest.raises(DataError, match="column 'x', row 77: the value is no finite number"):
+    with pytest.raises(DataError, match="column 'x', row 77: the value is not a finite number"):
         parts = parquet_partitions(tmp_path / "data.parquet", ["x"])
         perturb_partitions(AIBR(3), parts, ["x"], stream, tmp_path / "out", client=pool.client)
     assert SECRET not in wire

@@ -229,7 +229,7 @@ def test_a_driver_that_is_ended_leaves_nothing_that_counts(tmp_path: Path) -> No
         assert not Path("R").exists()
         assert len(list(tmp_path.glob(".R.*.part"))) == (number == signal.SIGKILL)
     done = subprocess.run(command(1_000), capture_output=True, text=True, check=True)
-    assert "ppdm: removed: what a command that was killed left of R" in done.stderr
+    assert "ppdm: removed what a killed command left of R" in done.stderr
     assert "200,000 reports: R, 200 parts" in done.stdout
     assert not list(tmp_path.glob(".R.*"))
     pd.testing.assert_frame_equal(reports("R"), of_python(frame))

@@ -118,7 +118,7 @@ def test_the_optimal_design_passes_the_battery(subset_design, check):
 
 @pytest.mark.slow
 def test_the_optimal_design_attains_the_limit(subset_design):
-    """2,000 samples of 10^6 records, each drawn anew; reports by the law of their counts."""
+    """2,000 samples of 10^6 records, each drawn afresh; reports by the law of their counts."""
     design, limit = subset_design
     n, repeats, p = 1_000_000, 2_000, design.p0
     rng = np.random.default_rng(20_080_101)

@@ -144,7 +144,7 @@ def test_pse_rises_towards_a_uniform_private_attribute():
 
 
 def test_the_printed_equation_2_is_wrong():
-    """Its Pr(R = 1 | O = 0) is (1 - q)(1 - W_y), which is no probability of a report of 1."""
+    """Its Pr(R = 1 | O = 0) is (1 - q)(1 - W_y), which is not a probability of a report of 1."""
     w_a, w_y, q = 0.3, 0.2, 0.6
     r11, misprint = q + (1 - q) * w_y, (1 - q) * (1 - w_y)
     first = w_a * r11 * misprint * (1 - w_a) / (r11 * w_a + misprint * (1 - w_a))

@@ -48,11 +48,11 @@ class Setting:
         )
 
     def population(self):
-        """Counts of reports of n records drawn anew."""
+        """Counts of reports of n records drawn afresh."""
         return self.rng.multinomial(self.n, self.design.apply(self.prior), size=REPEATS)
 
     def of_the_file(self):
-        """Counts of reports of the same n records disguised anew."""
+        """Counts of reports of the same n records disguised afresh."""
         P = self.design.matrix()
         drawn = [self.rng.multinomial(m, P[:, x], size=REPEATS) for x, m in enumerate(self.file)]
         return np.sum(drawn, axis=0)

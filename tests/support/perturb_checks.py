@@ -65,7 +65,7 @@ def refused(method: Perturbation, X: object, kind: type[Exception] = InputError)
 
 
 def check_config(method: Perturbation) -> None:
-    """A configuration, through JSON, gives the same method; its seed is no part of it."""
+    """A configuration, through JSON, gives the same method; its seed is not part of it."""
     config = json.loads(json.dumps(method.config()))
     again = perturbation_from_config(config)
     assert type(again) is type(method)
@@ -176,11 +176,11 @@ def check_bad_data(method: Perturbation) -> None:
     """Each bad column is one line that names it."""
     frame = make_frame()
     text = refused(method, frame.assign(city="Rome"), DataError)
-    assert text.startswith("column 'city', row 0: 'Rome' is no finite number")
+    assert text.startswith("column 'city', row 0: 'Rome' is not a finite number")
     gone = refused(method, frame.assign(gone=np.nan), DataError)
     assert gone == "column 'gone': every value is missing; leave the column out"
     endless = refused(method, frame.assign(score=[0.5] * 59 + [np.inf]), DataError)
-    assert endless.startswith("column 'score', row 59: 'inf' is no finite number")
+    assert endless.startswith("column 'score', row 59: 'inf' is not a finite number")
     for rows, words in ((1, "there is 1 record"), (0, "there are 0 records")):
         assert refused(method, frame.iloc[:rows], DataError).startswith(f"{words}; 2 or more")
     twice = pd.concat([frame, frame[["age"]]], axis=1)

@@ -12,7 +12,7 @@ __all__ = ["Untracked", "untracked"]
 
 
 def untracked(root: Path) -> frozenset[str] | None:
-    """Files of a checkout that are neither tracked nor ignored; None where it is no checkout.
+    """Files of a checkout that are neither tracked nor ignored; None where it is not a checkout.
 
     Caches and results are ignored, so they do not count.
     """

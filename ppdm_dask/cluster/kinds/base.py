@@ -41,7 +41,7 @@ UNITS = {
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a text such as ``"4 GiB"``; None where it is no amount of memory."""
+    """Bytes of a text such as ``"4 GiB"``; None where it is not an amount of memory."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([A-Za-z]+)", text)
     if match is None or match[2] not in UNITS:
         return None
@@ -93,7 +93,7 @@ class Beside(Text):
     there : {"", "file", "folder"}
         What has to be there.
     kept : str
-        A word that is no path.
+        A word that is not a path.
     """
 
     there: str = ""
@@ -118,7 +118,7 @@ class Profile(Declared, ABC):
     workers : int
         Number of worker processes, 1 or more, fixed for the run.
     memory : int
-        Bytes that a worker may use; one that uses more is ended and started anew.
+        Bytes that a worker may use; one that uses more is ended and started again.
     security : str or None
         ``"run"`` for certificates made for one run and forgotten with it, a folder that ``ppdm
         cluster certificates`` made, or None where a scheduler on the loopback interface has none.

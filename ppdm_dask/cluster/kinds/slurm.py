@@ -323,7 +323,7 @@ def _refused(complaint: str) -> str:
 MEBI = 2**20
 # The process that watches over a worker counts against the job's memory too.
 NANNY_MEBI = 256
-# Jobs may wait in a queue for as long as they like; whoever waits for them may interrupt.
+# Jobs may wait in a queue for as long as they like; anyone who waits for them may interrupt.
 PATIENCE_SECONDS = 30 * 86400.0
 # For SLURM's answer that the jobs have ended; then this is left to the watching process.
 END_SECONDS = 10.0
@@ -436,14 +436,14 @@ def _watched(name: str, keys: Path) -> Iterator[None]:
         if end_jobs(name, within_seconds=END_SECONDS):
             watcher.kill()
             watcher.wait()
-        # Otherwise SLURM does not answer, and the other goes on trying after this process.
+        # Otherwise SLURM does not answer, and the other keeps trying after this process.
         watcher.stdin.close()
 
 
 def _options(
     profile: SLURMProfile, name: str, certificates: Certificates, keys: Path, logs: Path
 ) -> dict[str, Any]:
-    """Arguments of the cluster; private keys go by files that the user alone can read."""
+    """Arguments of the cluster; private keys go by files that only the user can read."""
     texts = certificates.texts("scheduler", "client")
     # What jobs are told has to be names of files.
     paths = {

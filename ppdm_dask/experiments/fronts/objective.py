@@ -1,8 +1,8 @@
 """An objective of a recipe: a function of a file of Python beside it, or of an installed package.
 
-A file is run only where whoever starts the run has named it too: a recipe alone runs no code.  Its
-SHA-256 is a key of the recipe, so that it is part of the recipe's digest and of the run's id, and
-its text travels with the work, so that workers need no file.
+A file is run only where the person who starts the run names it too: a recipe runs no code by
+itself.  Its SHA-256 is a key of the recipe, so that it is part of the recipe's digest and of the
+run's id, and its text travels with the work, so that workers need no file.
 """
 
 from __future__ import annotations
@@ -128,5 +128,5 @@ def locate(name: str, base: Path) -> RecipeObjective:
     except OSError as error:
         raise InputError(f"{located(path)}: cannot be read: {error.strerror}", name) from None
     except UnicodeDecodeError:
-        raise InputError(f"{located(path)}: is no text in UTF-8", name) from None
+        raise InputError(f"{located(path)}: is not text in UTF-8", name) from None
     return RecipeObjective(name, text, hashlib.sha256(content).hexdigest())

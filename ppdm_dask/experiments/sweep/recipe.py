@@ -27,7 +27,7 @@ from ppdm_dask.experiments.parts import (
     Some,
     grid_points,
 )
-from ppdm_dask.files.declared import By, Declared, Rest, schema_of
+from ppdm_dask.files.declared import By, Declared, Rest, schema_of, within
 from ppdm_dask.files.fields import Scalar, read_toml
 from ppdm_dask.files.values import (
     Choice,
@@ -82,7 +82,7 @@ class Sweep(Declared):
     train : float
         Share of the records in the training part, in (0, 1).
     split : {"fixed", "redrawn"}
-        Whether the parts are drawn once a data entry or anew in each repeat.
+        Whether the parts are drawn once a data entry or afresh in each repeat.
     grid : mapping of str to tuple
         Values of each swept parameter, by axis, in the order of the results' dimensions.
     """
@@ -249,7 +249,8 @@ class Figure(Declared):
 
 def _family_rule(name: str) -> Schema:
     """What the family of a recipe's design means for its parameters and for the grid's axes."""
-    known = schema_of(designs.families()[name])["properties"]
+    inner = {"type": "object", "required": ["id"]}  # a design of a block, which its family reads
+    known = within(schema_of(designs.families()[name])["properties"], inner)
     if name == MultiGroup.id:  # or groups that are still to be dealt
         dealt = schema_of(RandomGroups)["properties"]
         known = {**known, **dealt, "groups": {"anyOf": [known["groups"], dealt["groups"]]}}

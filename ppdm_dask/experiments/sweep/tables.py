@@ -220,7 +220,7 @@ def _disagreements(line: Line) -> Iterator[str]:
     """Clean and disguised test parts score the same learner, so their difference is paired."""
     n_test = int(line.cells["n_test"])
     for i, disguised in enumerate(line.column("disguised_mean")):
-        # Near theta = 1/2 an estimate says so little that its standard error is no guide either.
+        # Near theta = 1/2 an estimate says so little that its standard error is not a guide either.
         if math.sqrt(line.column("disguised_variance")[i]) >= AGREEMENT_SD:
             continue
         cell = line.cells.isel({line.axis: i})

@@ -1,4 +1,4 @@
-"""Figures of trials: measures against a parameter, and the same in words."""
+"""Figures of trials: measures against a parameter, and their descriptions."""
 
 from __future__ import annotations
 

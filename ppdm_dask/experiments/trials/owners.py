@@ -34,7 +34,7 @@ SPLIT, GROUPS, DISGUISE = 1, 2, 3
 """Streams of a repeat."""
 
 ERRORS = 2.0
-"""Standard errors below 0 from which a mean gain is told as a loss."""
+"""Standard errors below 0 from which a mean gain is reported as a loss."""
 
 Between = Number("a share between 0 and 1 is needed", above=0, below=1)
 
@@ -142,7 +142,7 @@ class OwnersTrial(Trial):
 
 
 def _cells(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
-    """Each cell in words, with its mean gain and its standard error, where there are some."""
+    """Each cell as text, with its mean gain and its standard error, where there are some."""
     for where, cell in cells(ds):
         gain, error = float(cell["gain_mean"]), float(cell["gain_mean_se"])
         if math.isnan(gain) or math.isnan(error):

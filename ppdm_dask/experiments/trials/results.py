@@ -129,7 +129,7 @@ def cells(ds: xr.Dataset) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
 
 
 def place_of(where: Mapping[str, Any]) -> str:
-    """A cell by its values on the axes, in words."""
+    """A cell by its values on the axes, as text."""
     return ", ".join(
         str(value) if axis in APART else f"{axis} = {brief(value)}" for axis, value in where.items()
     )

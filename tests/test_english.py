@@ -1,0 +1,116 @@
+"""Plain English on pages, in docstrings, help texts and messages: turns of phrase to avoid.
+
+Each has a plainer word: `resume` or `continue`, `anyone who`, `only`, `is not a`, `again`, `one for
+each`, `custom`, `in addition`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+COUNTED = "longer|more|less|fewer|larger|smaller|wider|greater|worse|better|lower|higher|other|one"
+TICS = {
+    "go on": r"\bgo(?:es|ing)? on\b(?! and off)|\bgone on\b|\bwent on\b",
+    "whoever": r"\bwho(?:so)?ever\b",
+    "is no": rf"(?<!here )(?<!that )\bis no (?!(?:{COUNTED})\b)",
+    "anew": r"\banew\b",
+    "a task a partition": r"\ba task a partition\b",
+    "of one's own": r"\bof one's own\b",
+    "what there is": r"\bwhat there is\b",
+    "is told": r"\b(?:is|as) told\b",
+    "in words": r"\bin words\b",
+    "lay": r"\blay\b",
+    "besides": r"\bbesides\b",
+    "alone": r"\balone\b",
+}
+
+THINGS = (
+    "each|every|them|those|these|it|B|attributes?|batch|chance|columns?|costs|designs?|disguise|"
+    "function|margins?|needed|number|objective|question|records|reports?|rounding"
+)
+DOES = "again|asked for|coded|comes|disguis(?:ed|ing)|ran|runs?|stands?|then"
+BY_ITSELF = re.compile(
+    rf"\b(?:{THINGS}|{DOES}),? alone\b|\balone,? (?:would|in the pool|it|or with|for the margins)\b"
+    r"|^ *alone\b|\.alone\b|`alone`",
+    re.IGNORECASE,
+)
+"""`alone` where it means by itself, not only."""
+
+PAGES = [
+    path
+    for glob in ("*.md", "docs/*.md", "pipelines/**/*.md", "cluster/**/*.md")
+    for path in sorted(ROOT.glob(glob))
+    if path.name != "CHANGELOG.md"  # which tells of earlier versions in their words
+]
+MODULES = sorted((ROOT / "ppdm_dask").rglob("*.py"))
+
+
+def prose(page: str) -> Iterator[tuple[int, str]]:
+    """Lines of a page that are no code: blocks, indented lines and inline code are left out."""
+    fenced = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith("    "):
+            yield number, re.sub(r"`[^`]*`", "`code`", line)
+
+
+def texts(module: str) -> Iterator[tuple[int, str]]:
+    """Docstrings, and other texts of several words."""
+    for node in ast.walk(ast.parse(module)):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and " " in node.value.strip()
+        ):
+            for i, line in enumerate(node.value.splitlines()):
+                yield node.lineno + i, line
+
+
+def found(lines: Iterator[tuple[int, str]]) -> list[str]:
+    hits = []
+    for number, line in lines:
+        for name, pattern in TICS.items():
+            plain = BY_ITSELF.sub("", line) if name == "alone" else line
+            if re.search(pattern, plain, re.IGNORECASE):
+                hits.append(f"{number}: {name}: {line.strip()}")
+    return hits
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_are_plain(page: Path) -> None:
+    assert found(prose(page.read_text())) == []
+
+
+def test_docstrings_help_and_messages_are_plain() -> None:
+    hits = [
+        f"{path.relative_to(ROOT).as_posix()}:{hit}"
+        for path in MODULES
+        for hit in found(texts(path.read_text()))
+    ]
+    assert hits == []
+
+
+def test_the_patterns_find_what_they_mean() -> None:
+    for line in (
+        "a killed run goes on",
+        "this is no TOML",
+        "it is drawn anew",
+        "Whoever reads it",
+        "the driver alone writes",
+    ):
+        assert found(iter([(1, line)])), line
+    for line in (
+        "there is no such file",
+        "it is no longer than that",
+        "each attribute alone would need more",
+        "a batch that runs alone",
+    ):
+        assert not found(iter([(1, line)])), line
