@@ -97,7 +97,7 @@ BOTH = pp.Product([pp.Warner("classified", 0.8), pp.KaryResponse("ill", 3, 0.6)]
          'classifier.attribute: got "town"; the page finds it out; leave the question out'),
         ({"classifier": finding(right="yes")},
          "classifier.right: 'yes' is not a category; there are 'right', 'wrong'"),
-        ({"classifier": finding(labels={"yes": "x"})}, "classifier.labels: 'yes' is no category"),
+        ({"classifier": finding(labels={"yes": "x"})}, "classifier.labels: 'yes' is not a category"),
         ({"classifier": finding(labels={"right": "x", "wrong": "x"})},
          "classifier.labels: 'right', 'wrong' both read 'x'"),
         ({"classifier": finding(text={"fr": "x"})}, "classifier.text: a text in 'en' is needed"),

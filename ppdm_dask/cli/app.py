@@ -66,7 +66,10 @@ def _root(
         bool, typer.Option("--quiet", "-q", help="Say errors only: no notes, no progress.")
     ] = False,
     log_json: Annotated[
-        bool, typer.Option("--log-json", help="Write messages that are not results as JSON, one object per line.")
+        bool,
+        typer.Option(
+            "--log-json", help="Write messages, not results, as JSON, one object per line."
+        ),
     ] = False,
 ) -> None:
     logs.choose(more, only_errors=only_errors, json=log_json)
