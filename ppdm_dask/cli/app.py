@@ -66,7 +66,8 @@ def _root(
         bool, typer.Option("--quiet", "-q", help="Say errors only: no notes, no progress.")
     ] = False,
     log_json: Annotated[
-        bool, typer.Option("--log-json", help="Write what is no result as JSON, an object a line.")
+        bool,
+        typer.Option("--log-json", help="Write what is not a result as JSON, an object a line."),
     ] = False,
 ) -> None:
     logs.choose(more, only_errors=only_errors, json=log_json)

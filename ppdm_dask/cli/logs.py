@@ -20,7 +20,7 @@ from ppdm_dask.shown import printable
 __all__ = ["NOTE", "as_json", "choose", "complain", "quiet", "shown_here", "tell"]
 
 NOTE = 25
-"""Level of what a command found out, and is no result: between information and a warning."""
+"""Level of what a command found out, and is not a result: between information and a warning."""
 
 LOG = logging.getLogger("ppdm_dask.cli")
 _PACKAGE = logging.getLogger("ppdm_dask")
@@ -100,7 +100,7 @@ def as_json() -> bool:
 
 
 def tell(text: str, *, level: int = NOTE, bare: bool = False, **fields: Any) -> None:
-    """Tell what is no result; `bare` text has no ``ppdm:`` before it."""
+    """Tell what is not a result; `bare` text has no ``ppdm:`` before it."""
     LOG.log(level, "%s", text, extra={"bare": bare, "fields": fields})
 
 

@@ -39,7 +39,7 @@ def require_origins(origins: Sequence[str]) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        If one is no origin.
+        If one is not an origin.
     """
     for origin in origins:
         ORIGIN.read(origin, Place("--embed", "", InputError))

@@ -82,7 +82,7 @@ def _require_questions(at: Place, questionnaire: Questionnaire, codebook: Codebo
         if asked.unanswered is not None and asked.unanswered not in categories:
             wrong = [asked.unanswered]
         if wrong:
-            raise place.told(f"{shown(wrong[0])} is no category; there are {quoted(categories)}")
+            raise place.told(f"{shown(wrong[0])} is not a category; there are {quoted(categories)}")
         _require_condition(place["only_if"], asked, before)
         offered = [c for c in categories if c != asked.unanswered]
         _require_distinct(place["labels"], questionnaire, _labels(asked, offered))
@@ -95,7 +95,7 @@ def _require_condition(place: Place, asked: Question, before: Mapping[str, Seque
             raise place.told(f"{shown(other)} is not asked before")
         if bad := [label for label in labels if label not in before[other]]:
             raise place[other].told(
-                f"{shown(bad[0])} is no category; there are {quoted(before[other])}"
+                f"{shown(bad[0])} is not a category; there are {quoted(before[other])}"
             )
 
 
@@ -134,7 +134,7 @@ def _require_classifier(
         for label in labels:
             if label not in categories:
                 raise place[key].told(
-                    f"{shown(label)} is no category; there are {quoted(categories)}"
+                    f"{shown(label)} is not a category; there are {quoted(categories)}"
                 )
     _require_distinct(place["labels"], questionnaire, _labels(found, categories))
     for i, hand in enumerate(questionnaire.hand):
@@ -157,7 +157,7 @@ def _require_hands(
         if block is None:
             there = "; ".join(quoted(each.attributes) for each in design.blocks)
             raise place["attributes"].told(
-                f"{quoted(hand.attributes)} is no block of the design; its blocks are {there}"
+                f"{quoted(hand.attributes)} is not a block of the design; its blocks are {there}"
             )
         if isinstance(block, Permanent):
             raise place["attributes"].told(

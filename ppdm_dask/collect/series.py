@@ -109,7 +109,7 @@ class Devices:
         ------
         InputError
             If they keep symbols of another first stage, which no page would draw again either;
-            there are not as many devices as respondents; or what is kept is no symbol.
+            there are not as many devices as respondents; or what is kept is not a symbol.
         """
         keeps = keeps_of(block, codebook)
         kept = self.blocks.get(keeps["name"])

@@ -18,7 +18,7 @@ EVERY = 0.2
 def follower(title: str) -> Follower | None:
     """A bar in the notebook that this code runs in; None elsewhere.
 
-    Nothing is loaded to find out: whoever is in a notebook has loaded IPython.
+    Nothing is loaded to find out: anyone who is in a notebook has loaded IPython.
     """
     module = sys.modules.get("IPython")
     shell: Any = module.get_ipython() if module is not None else None

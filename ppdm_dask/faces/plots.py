@@ -1,7 +1,7 @@
 """Plots of results on axes of matplotlib, which is loaded when the first is drawn.
 
 Each takes the axes of the user, or makes a figure, and returns the axes.  Labels are written as
-they are: a dollar sign in them is no formula.
+they are: a dollar sign in them is not a formula.
 """
 
 from __future__ import annotations
