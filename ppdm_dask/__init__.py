@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
         raise
 
 
-# Whoever uses the package says what of its log is shown.
+# Anyone who uses the package says what of its log is shown.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 install()

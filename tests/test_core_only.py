@@ -42,7 +42,7 @@ def test_the_page_on_surveys_runs(
     """docs/survey.md, every line of it; it says what is slow or left out, and nothing else."""
     monkeypatch.setenv("PYTHONPATH", str(root / "tests" / "support" / "core_only"))
     lines = shell_lines((root / "docs" / "survey.md").read_text())
-    # What these commands say aside is no failure here; the first one may not say anything.
+    # What these commands say aside is not a failure here; the first one may not say anything.
     out, folder = run_lines(f"exec 2>said\n{lines}", root, tmp_path)
     assert len(out) > 100
     said = (folder / "said").read_text().splitlines()
@@ -138,7 +138,7 @@ def test_names_of_python_say_their_extra(tmp_path: Path, core: dict[str, str]) -
     done = python(tmp_path, core, "-c", "import ppdm_dask as pp\npp.ID3")
     *_, last = done.stderr.splitlines()
     assert last.endswith('ppdm_dask.ID3 needs scikit-learn: pip install "ppdm-dask[mine]"')
-    # Whoever tries whether it is there may ask as for any import.
+    # Anyone who tries whether it is there may ask as for any import.
     assert issubclass(MissingExtra, ImportError)
     assert missing(ModuleNotFoundError("No module named 'x'", name="x"), "it") is None
 

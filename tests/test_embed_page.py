@@ -384,7 +384,7 @@ def test_a_page_around_that_cannot_take_it_says_so_before_anything_is_asked(
         while said not in json.dumps(browser.named("Runtime.exceptionThrown")):
             assert time.monotonic() < ends, said
             browser.evaluate("0")
-        # Where there is a place for it, whoever opens the page sees it too.
+        # Where there is a place for it, anyone who opens the page sees it too.
         assert (said in browser.evaluate("document.body.innerText")) == ("#here" not in said)
     # One origin for both would let the platform's scripts read the answers.
     framed.survey_pages["index"] = plain

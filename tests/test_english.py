@@ -38,7 +38,7 @@ THINGS = (
 DOES = "again|asked for|coded|comes|disguis(?:ed|ing)|ran|runs?|stands?|then"
 BY_ITSELF = re.compile(
     rf"\b(?:{THINGS}|{DOES}),? alone\b|\balone,? (?:would|in the pool|it|or with|for the margins)\b"
-    r"|^ *alone\b|\.alone\b|`alone`",
+    r"|`code` alone|^ *alone\b|\.alone\b|`alone`",
     re.IGNORECASE,
 )
 """`alone` where it means by itself, not only."""

@@ -237,7 +237,7 @@ def test_a_plot_is_drawn_on_the_axes_that_are_given(name: str) -> None:
     drawn = (left.lines, left.patches, left.collections, left.images, left.texts)
     assert any(len(each) for each in drawn)
     assert not (right.lines or right.patches or right.collections or right.images)
-    figure.canvas.draw()  # whatever the labels are: a dollar sign is no formula
+    figure.canvas.draw()  # whatever the labels are: a dollar sign is not a formula
 
 
 @pytest.mark.parametrize("name", ["estimate", "design", "tree", "tan", "naive Bayes", "regret"])

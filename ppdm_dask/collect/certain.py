@@ -62,7 +62,7 @@ def _refuse_answers(source: str, asked: Codebook, design: Design, accept: Sequen
     labels = {name: asked[name].categories for name in design.attributes}
     kept = {name for block in permanent_blocks(design) for name in block.attributes}
     bare = [name for name in bare_attributes(design) if name not in kept]
-    # What waves without end, or whoever has the device, can tell is what the first stage tells.
+    # What waves without end, or anyone who has the device, can tell is what the first stage tells.
     design = lasting(design)
     given_away = [
         each for each in certainties(design, labels) if each.gives_away and not each.accepted(bare)

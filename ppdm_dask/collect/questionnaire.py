@@ -22,7 +22,7 @@ from ppdm_dask.shown import quoted
 __all__ = ["Hand", "Question", "Questionnaire", "Tested", "Texts"]
 
 LANGUAGE = Text('a language such as "en" or "pt-BR" is needed', r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-ANY = Text("a name is needed", r"(?s).*\S.*")
+ANY = Text("a name is needed", r"[\s\S]*\S[\s\S]*")
 ORIGIN = Text(
     'an origin such as "https://survey.example.org" is needed, without a path',
     r"https://[A-Za-z0-9.-]+(:\d{1,5})?|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?",

@@ -35,7 +35,7 @@ def plot_front(front: xr.Dataset, ax: Axes | None = None) -> Axes:
     Raises
     ------
     InputError
-        For a data set that is no front.
+        For a data set that is not a front.
     """
     names = [name for name in WORDS if name in front]
     if "privacy" not in front or not names:
