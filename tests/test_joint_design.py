@@ -340,7 +340,7 @@ def test_large_and_small_epsilons_of_attributes_are_kept(epsilons):
 
 
 def test_rays_of_epsilons_connect_all_cells():
-    """Of every ray the pairs whose ratio is a bound connect the table, and no other has more."""
+    """Of every ray the pairs whose ratio is a bound connect the table, and each is extremal."""
     shape, epsilons = (2, 3), (0.5, 10.0)
     cone = EpsilonEach(shape, epsilons)
     prior = np.full(6, 1 / 6)
