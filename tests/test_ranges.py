@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import ppdm_dask as pp
 from ppdm_dask import PPDMError, designs, perturb, privacy
 from ppdm_dask import privacy as hints
 from ppdm_dask.data import binning
-from ppdm_dask.designs import Flip
+from ppdm_dask.designs import Flip, Permanent, epsilon_of_waves
 from ppdm_dask.inference import association_test, bootstrap, estimate, project_simplex
 from ppdm_dask.inference.two_sample import TwoSample
+from ppdm_dask.inference.waves import variance_of_waves
 from ppdm_dask.perturb import metrics
 from ppdm_dask.randomness import SimulationStream
 
@@ -40,6 +42,8 @@ MODULES = (
 )
 
 NO_NUMBER: tuple[Any, ...] = ("x", True, None, [[0.5]], 1j)
+GIVEN = ("x", True, [[0.5]], 1j)
+"""The same, where None stands for what is not asked for."""
 UNBOUNDED = (math.nan, math.inf, -math.inf)
 PROBABILITY = (*NO_NUMBER, *UNBOUNDED, -0.1, 1.1, np.float64(-1e-9))
 SHARE = (*PROBABILITY, 0, 1)
@@ -53,6 +57,9 @@ RECORDS = pp.Records(np.array([[0, 1], [1, 1], [0, 0], [1, 0]] * 10), BOOK)
 REPORTS = DESIGN.disguise(RECORDS, pp.Stream.from_seed(1))
 TABLE = pp.count(REPORTS, DESIGN)
 WARNER = pp.Warner("a", 0.8)
+STAGES = Permanent(WARNER, pp.Warner("a", 0.7))
+WAVE = STAGES.disguise(RECORDS, pp.Stream.from_seed(2))
+JOINT = xr.DataArray([[0.4, 0.1], [0.2, 0.3]], {"a": ["n", "y"], "b": ["n", "y"]})
 FRAME = pd.DataFrame({"u": [1.0, 2, 4, 8, 9, 3], "v": [3.0, 1, 4, 1, 5, 9]})
 
 
@@ -289,6 +296,30 @@ CASES: dict[str, Calls] = {
             lambda x: estimate(REPORTS, [{"a": "y"}], design=DESIGN).combine(x),
             ([1, 2], [math.nan], [math.inf], ["x"], "x"),
         ),
+    },
+    "joint_design": {
+        "epsilon": (lambda x: pp.joint_design(JOINT, epsilon=x), (*GIVEN, *UNBOUNDED, 0, -1, 31)),
+        "max_posterior": (
+            lambda x: pp.joint_design(JOINT, max_posterior=x),
+            (*GIVEN, *UNBOUNDED, -0.1, 1.1, 0.4),
+        ),
+        "privacy": (
+            lambda x: pp.joint_design(JOINT, privacy={"a": x}),
+            (*NO_NUMBER, *UNBOUNDED, -0.1, 0.5),
+        ),
+    },
+    "joint_front": {
+        "n_records": (lambda x: pp.joint_front(JOINT, x, levels=1), (*WHOLE, 0)),
+        "levels": (lambda x: pp.joint_front(JOINT, 10, levels=x), (*WHOLE, 0)),
+    },
+    "estimate_waves": {
+        "overlap": (lambda x: pp.estimate_waves([WAVE, WAVE], ["a"], overlap=x), PROBABILITY)
+    },
+    "epsilon_of_waves": {
+        "waves": (lambda x: epsilon_of_waves(STAGES, x), tuple(w for w in WHOLE if w is not None))
+    },
+    "variance_of_waves": {
+        "waves": (lambda x: variance_of_waves(STAGES, [0.5, 0.5], x), (*WHOLE, 0))
     },
     "project_simplex": {
         "values": (project_simplex, ("x", 1, [], [[1.0]], [math.nan], [math.inf], [True]))
