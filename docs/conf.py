@@ -1,6 +1,6 @@
 """Sphinx's configuration: the repository is the source, so that links hold in both places.
 
-``make docs`` builds the site; docs/decisions/055-site.md says why it is made this way.
+``make docs`` builds the site; docs/decisions/061-site.md says why it is made this way.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ MENDED = {
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
     '<div class="output text_html">': '<div tabindex="0" class="output text_html">',
+    '<div id="search-results"></div>': '<h1>Search</h1><div id="search-results"></div>',
     '<div class="math">': '<div tabindex="0" class="math">',
 }
 
