@@ -46,6 +46,7 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
+    "SECURITY.md",
 ]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 nitpicky = False

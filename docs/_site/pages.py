@@ -28,7 +28,8 @@ MENDED = {
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
-    '<div class="output text_html">': '<div tabindex="0" class="output text_html">',
+    '<div class="ppdm-face': '<div tabindex="0" class="ppdm-face',
+    "<th></th>": "<td></td>",
     '<div id="search-results"></div>': '<h1>Search</h1><div id="search-results"></div>',
     '<div class="math">': '<div tabindex="0" class="math">',
 }
@@ -108,6 +109,17 @@ def _orphans(app: Any, doctree: nodes.document) -> None:
         app.env.metadata[name]["orphan"] = True
 
 
+def _folders(app: Any, name: str, source: list[str]) -> None:
+    """Make a link to a folder of the repository its text: a site has no page for it."""
+    page = Path(app.env.doc2path(name))
+    if page.suffix == ".md":
+        source[0] = re.sub(
+            r"\[([^][]*)\]\(([\w./-]+)\)",
+            lambda link: link[1] if (page.parent / link[2]).is_dir() else link[0],
+            source[0],
+        )
+
+
 def _first(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         for path in Path(app.outdir).rglob("*.html"):
@@ -123,5 +135,6 @@ def setup(app: Any) -> dict[str, bool]:
     app.add_directive("names", Names)
     app.connect("autodoc-skip-member", _skip)
     app.connect("doctree-read", _orphans)
+    app.connect("source-read", _folders)
     app.connect("build-finished", _first)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
