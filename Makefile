@@ -32,7 +32,7 @@ $(STAMP): again
 endif
 endif
 
-.PHONY: again bench clean figures format fronts help lint reproduce setup sweep test test-all test-cluster type
+.PHONY: again bench clean docs figures format fronts help lint reproduce setup sweep test test-all test-cluster type
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,18 @@ format: $(STAMP) ## Mend what ruff can mend
 
 type: $(STAMP) ## Check the types
 	$(BIN)/mypy --strict ppdm_dask
+
+# A second stamp: what only the site needs is not in the way of tests and runs.
+DOCS := $(VENV)/.docs-$(KEY)
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --report $(VENV)/docs.json --constraint constraints.txt 'ppdm_dask[docs]'
+	$(BIN)/python -S tools/check_hashes.py hashes.txt $(VENV)/docs.json
+	@touch $@
+
+docs: $(DOCS) ## Build the site in build/site, run its notebooks, check its links
+	$(BIN)/python -m sphinx -q -E -W --keep-going -c docs -d build/site-cache -b html . build/site
+	$(BIN)/python tools/check_site.py build/site
 
 bench: $(STAMP) ## Measure the speed against other ways, as ratios
 	@set -e; for benchmark in $$(grep -l __main__ benchmarks/*.py); do \

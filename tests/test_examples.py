@@ -45,7 +45,7 @@ def run_blocks(page: str, number: int) -> dict[str, object]:
 
 
 def test_readme_examples(capsys):
-    names = run_blocks("README.md", 2)
+    names = run_blocks("README.md", 3)
     printed = capsys.readouterr().out
     assert "education" in printed
     model = names["model"]
@@ -76,3 +76,48 @@ def test_survey_example_in_python(tmp_path, monkeypatch):
     table, ds = names["table"], names["ds"]
     np.testing.assert_array_equal(ds["value"].to_numpy().ravel(), table["proportion"])  # type: ignore[index]
     assert ds.attrs["design_digest"] == names["reports"].design_digest  # type: ignore[attr-defined]
+
+
+def test_first_page_of_the_site(capsys):
+    run_blocks("docs/index.md", 1)
+    assert "Female" in capsys.readouterr().out
+
+
+def test_users_of_r(capsys):
+    """Estimates are the closed formulas of RRuni; 420 of 1,000 said yes."""
+    names = run_blocks("docs/r-users.md", 7)
+    warner = names["warner"]
+    assert warner.proportions.sel(used="yes").item() == pytest.approx((0.42 - 0.3) / 0.4)  # type: ignore[attr-defined]
+    assert names["shares"] == pytest.approx(
+        {
+            "UQTknown": (0.42 - 0.3 * 0.25) / 0.7,
+            "FR": (0.42 - 1 / 6) / 0.75,
+            "Crosswise": (0.42 - 0.75) / (0.25 - 0.75),
+            "Triangular": (0.42 - 0.25) / 0.75,
+            "Mangat": (0.42 - 0.3) / 0.7,
+            "Kuk": (0.42 - 0.2) / 0.6,
+        }
+    )
+    slope = names["fit"].to_frame().loc["age"]  # type: ignore[attr-defined]
+    assert abs(slope["estimate"] - 0.3) < 4 * slope["standard_error"]
+    # Fox and Tracy: r of the reports over what two devices of .8 leave of it.
+    codes = names["pair"].codes  # type: ignore[attr-defined]
+    a, b, r = names["a"], names["b"], names["r"]
+    seen = np.cov(codes[:, 0], codes[:, 1], ddof=0)[0, 1] / 0.6**2
+    assert r == pytest.approx(seen / (a * (1 - a) * b * (1 - b)) ** 0.5)  # type: ignore[operator]
+    assert abs(r - 0.5) < 0.1  # type: ignore[operator]
+
+
+def test_users_of_frequency_oracles(capsys):
+    names = run_blocks("docs/ldp-users.md", 5)
+    e = np.e
+    p, q = e / (e + 3), 1 / (e + 3)
+    counts = np.array([2986, 2596, 2406, 2012]) / 10_000
+    np.testing.assert_allclose(names["found"].proportions, (counts - q) / (p - q))  # type: ignore[attr-defined]
+    printed = [0.4117, 0.2819, 0.2187, 0.0876]
+    np.testing.assert_allclose(names["found"].proportions, printed, atol=5e-5)  # type: ignore[attr-defined]
+    # Wang et al.: (count / n - q) / (p - q) with p = 1/2, q = 1 / (e + 1).
+    f, q = np.array([0.4, 0.3, 0.2, 0.1]), 1 / (e + 1)
+    said = f / 2 + (1 - f) * q
+    expected = (said * (1 - said) / (0.5 - q) ** 2).mean() / 10_000
+    assert names["errors"]["OUE"] == pytest.approx(expected)  # type: ignore[index]

@@ -442,7 +442,7 @@ class Design(Binding, Facing, ABC):
         return self.invert_transposed(event.ravel())[self.joint(codes)]
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
-        """Draw truths in proportion to |B e_y|, with signed factors: E[factor f(x)] = <f, B e_y>.
+        """Draw truths in proportion to ``|B e_y|``, with signs: E[factor f(x)] = <f, B e_y>.
 
         Parameters
         ----------

@@ -175,7 +175,7 @@ class Flip(Design):
         return {"op": "flip", "keep": coin_of(self.theta, 0)}
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
-        """Keep the report with probability theta, for |a| : |b| is theta : 1 - theta."""
+        """Keep the report with probability theta, for ``|a| : |b|`` is theta : 1 - theta."""
         a, b = self._coefficients
         n = len(codes)
         keep = unpack_plane(stream.source(0).bernoulli(exact(self.theta), n), 0, n)

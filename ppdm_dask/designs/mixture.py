@@ -197,7 +197,7 @@ class Mixture(Design):
         return {"op": "mix", "keep": coin_of(self.mixing, COIN), "others": others}
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
-        """Keep the report, or draw from r, in proportion to |a| and |b|: B = a I + b r 1^T."""
+        """Keep the report or draw from r, as ``|a|`` is to ``|b|``: B = a I + b r 1^T."""
         a, b = self._shift()
         total = abs(a) + abs(b)
         n, scale = len(codes), 2.0**64

@@ -216,7 +216,7 @@ def _sample(
     columns: list[int],
     stream: Stream,
 ) -> Floats:
-    """A(y) without bias: x is drawn in proportion to |B e_y| and carries its sign."""
+    """A(y) without bias: x is drawn in proportion to ``|B e_y|`` and carries its sign."""
     total: Any = 0.0
     for draw in range(DRAWS):
         truth = np.array(codes, order="F")

@@ -38,7 +38,7 @@ class Distortion(NamedTuple):
     """The metrics VD, RP, RK, CP and CK; larger VD, RP, CP and smaller RK, CK are more private."""
 
     vd: float
-    """|A - MA| / |A| in the Frobenius norm."""
+    """``|A - MA| / |A|`` in the Frobenius norm."""
     rp: float
     """Mean absolute change of a value's rank within its column."""
     rk: float
