@@ -318,6 +318,7 @@ BEYOND = {
         r"a table of the categories of 'b' is needed",  # by the number of attributes
         r"prior\.\w+\.\w+: got {.*}; a proportion is needed",
         r"everywhere .* are needed",
+        r"has 1 categories; 2 or more are needed",  # of a joint law
     ),
     "grades": (r"grades.toml: small\.\w+ of .*/pipelines/\w+\.toml: ",),  # the recipe's own
     "wording": (),

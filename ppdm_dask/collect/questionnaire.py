@@ -112,6 +112,13 @@ class Question(Declared):
         # A survey's name is a digest of this: it stays where nothing is private.
         return {key: v for key, v in super().config().items() if key != "private" or v}
 
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        asked = {"properties": {"optional": {"const": True}}, "required": ["optional"]}
+        due = {"required": ["unanswered"]}
+        left_out = {"anyOf": [asked, {"required": ["only_if"]}]}
+        return {**super().schema(), "if": left_out, "then": due}
+
 
 @dataclass(frozen=True)
 class Tested(Declared):
@@ -270,6 +277,11 @@ class Questionnaire(Declared):
         """
         path = Path(path)
         return cls.from_table(Table(read_toml(path, InputError), str(path), error=InputError))
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        both = {"series": ["wave"], "wave": ["series"]}
+        return {**super().schema(), "dependentRequired": both}
 
     @classmethod
     def document(cls) -> dict[str, Any]:
