@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
         raise
 
 
-# Anyone who uses the package says what of its log is shown.
+# A library shows no log by itself: the program that uses it adds a handler.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 install()

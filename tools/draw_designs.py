@@ -46,15 +46,15 @@ are computed by the package.
 3. **Thousands of categories.** k-ary response needs a large epsilon there; subset selection is the most
    precise, unary encoding the simplest to draw.
 4. **Several attributes.** One block with a common coin (flip, multigroup, unrelated question) estimates
-   their combinations better than independent blocks, and a single known answer can undo it: see the
-   last table.
+   their combinations better than independent blocks do, but a single known answer can undo the disguise:
+   see the last table.
 5. **A file to publish.** Invariant PRAM keeps expected counts as they are.
 6. **A bound on the posterior and a known prior.** A matrix of your own.
 """
 
-LABELS = """A design speaks of labels. Where the law changes when categories change places, its file says which
-category is which, and every command puts it into the order of the codebook by label. A label that the
-codebook lacks is refused. The labels belong to the digest, their order does not.
+LABELS = """Designs use labels. If a design's distribution changes when categories change places, its file says which
+category is which, and every command puts the design into the order of the codebook by label. A label that
+the codebook lacks is refused. The labels belong to the digest; their order does not.
 
 | id | in the file |
 | --- | --- |
@@ -66,19 +66,19 @@ codebook lacks is refused. The labels belong to the digest, their order does not
 | `permanent` | in `first` and in `again`; permanent symbols that are no categories have no labels |
 | all others | nothing: any order gives the same law |
 
-- `forced` states the law of the answer that is forced, beside `truth`; `forced_probability` the probability that the device
-  forces each answer, as most papers do: the truth has what is left of 1.
+- `forced`, beside `truth`, states the distribution of the forced answer. `forced_probability` states the probability that the
+  device forces each answer, as most papers do; the truth has the remaining probability.
 - A list and `categories = [...]` say the same as a table of labels.
-- A uniform law needs no labels, nor does a matrix that no order changes.
-- Columns of a square matrix and its rows are the same categories. A tall matrix's rows are symbols without labels.
+- A uniform distribution needs no labels, nor does a matrix that is the same in every order.
+- The columns and rows of a square matrix are the same categories. A tall matrix's rows are symbols without labels.
   In a block, a reported column with as many symbols as its attribute has categories holds those categories.
-- Where no label is stated, commands refuse with the line to add. In Python, a simulation (`Stream.from_seed`) goes by
-  position then; a real disguise does not.
-- A probability may be a ratio as text, `"1/6"`: the nearest float is taken, and what follows from several is computed in
-  ratios first. Sums within 1e-6 of 1, as single precision gives them, are scaled to 1, and `ppdm check` says so.
-- Symbols are drawn by numbers of 62 binary digits, and epsilon is that of the law drawn: a probability below 2^-63 is never
-  met, so its ratio is infinite. Coins are exact.
-- `id = "mixed"` makes one matrix of the designs of several devices, where a column says which a person used.
+- If no label is stated, commands refuse the design and print the line to add. In Python, a simulation (`Stream.from_seed`)
+  then goes by position; a real disguise does not.
+- A probability may be a ratio as text, `"1/6"`. The nearest float is used; a value computed from several ratios is computed
+  exactly first. Sums within 1e-6 of 1, as single precision gives them, are scaled to 1, and `ppdm check` says so.
+- Symbols are drawn with numbers of 62 binary digits, and epsilon is that of the distribution drawn: a symbol with a probability
+  below 2^-63 never occurs, so its ratio is infinite. Coins are exact.
+- `id = "mixed"` makes one matrix from the designs of several devices, if a column says which device a person used.
 - `id = "itemcount"` makes the matrix of a list experiment, where people count the statements that apply to them.
 - `symbols = {same = "yes", different = "no"}` gives words to the reports of any design, for `ppdm import`; the digest does not
   change ([field.md](field.md)).
@@ -94,7 +94,7 @@ FORMULAS = {
         "k categories; O(1) weights",
     ),
     "forced": ("`t I + (1-t) f 1'`", "largest `log(1 + t / ((1-t) f_v))`", "dice; any k"),
-    "mangat": ("`p I + (1-p) (0,1)' 1'`", "infinite", "who has the trait tells the truth"),
+    "mangat": ("`p I + (1-p) (0,1)' 1'`", "infinite", "people with the trait tell the truth"),
     "triangular": ("`(1-p) I + p (0,1)' 1'`", "infinite", "no device; p of the statement known"),
     "crosswise": ("as Warner with `theta = p`", "`abs(log(p / (1-p)))`", "no device; p not 1/2"),
     "kuk": (

@@ -18,7 +18,7 @@ EVERY = 0.2
 def follower(title: str) -> Follower | None:
     """A bar in the notebook that this code runs in; None elsewhere.
 
-    Nothing is loaded to find out: in a notebook, IPython is loaded already.
+    IPython is never imported for this check: a notebook has already imported it.
     """
     module = sys.modules.get("IPython")
     shell: Any = module.get_ipython() if module is not None else None
