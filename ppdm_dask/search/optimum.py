@@ -221,16 +221,7 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
     share = best.weights * best.rays.rows.max(axis=1)
     keep = share > UNUSED * min(best.weights.max(), share.max())
     rays, weights = best.rays.take(np.flatnonzero(keep)), best.weights[keep]
-    faint = weights < FAINT * weights.max()
-    if faint.any():
-        # Of a ray that is hardly used a matrix has few digits: leave it out where nothing is lost.
-        try:
-            left = settle(program, rays, np.where(faint, 0.0, weights))
-        except PPDMError:
-            left = weights
-        exact = np.abs(left @ rays.rows - 1).max() <= program.prior.size * EPS
-        if exact and program.noise(rays, left) <= program.noise(rays, weights) * (1 + GAP):
-            rays, weights = rays.take(np.flatnonzero(left)), left[left > 0]
+    rays, weights = _without_faint(program, rays, weights)
     n = program.prior.size
     entries = n * (n + 1) // 2 + len(program.levels)
     if len(weights) > entries <= MOST_THINNED:
@@ -246,6 +237,24 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
         if program.noise(rays, settled) <= program.noise(rays, weights) * (1 + GAP):
             keep = settled > 0
             rays, weights = rays.take(np.flatnonzero(keep)), settled[keep]
+    return _without_faint(program, rays, weights)
+
+
+def _without_faint(program: Program, rays: Rays, weights: Floats) -> tuple[Rays, Floats]:
+    """The design without rays that are hardly used, where nothing is lost.
+
+    A matrix has few digits of such a ray.
+    """
+    faint = weights < FAINT * weights.max()
+    if not faint.any():
+        return rays, weights
+    try:
+        left = settle(program, rays, np.where(faint, 0.0, weights))
+    except PPDMError:
+        return rays, weights
+    exact = np.abs(left @ rays.rows - 1).max() <= program.prior.size * EPS
+    if exact and program.noise(rays, left) <= program.noise(rays, weights) * (1 + GAP):
+        return rays.take(np.flatnonzero(left)), left[left > 0]
     return rays, weights
 
 
