@@ -17,6 +17,7 @@ from ppdm_dask.data.codebook import Codebook, Records, table_of
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.faces.dataset import dataset_of
 from ppdm_dask.faces.face import Face, block, brief, html_table, names_of, sparks
+from ppdm_dask.faces.learner import LearnerFace
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.cells import disguises
 from ppdm_dask.inference.families import Logit
@@ -229,7 +230,7 @@ def margins_of(
     return np.concatenate(values), sample.covariance(np.concatenate(scores, axis=1), lone)
 
 
-class Fitted(BaseEstimator):  # type: ignore[misc]
+class Fitted(LearnerFace, BaseEstimator):  # type: ignore[misc]
     """What a generalized linear model can be asked once it is fitted."""
 
     family: str
@@ -504,10 +505,9 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         ]
         return "\n".join(lines)
 
-    def _html_repr(self) -> str:
-        # What scikit-learn gives notebooks, in both of their ways to ask.
+    def _fitted_html(self) -> str | None:
         if not hasattr(self, "coef_"):
-            return str(super()._html_repr())
+            return None
         found = self.to_frame()
         value, low, high = (found[name].tolist() for name in ("estimate", "lower", "upper"))
         said = f"{self.family} model, {self.n_reports_:,} reports\n{self.method_}; {self.errors_}"

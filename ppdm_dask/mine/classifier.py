@@ -30,6 +30,7 @@ from ppdm_dask.designs.parameters import MOST_CELLS
 from ppdm_dask.designs.product import Product
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.faces.face import block, brief, names_of
+from ppdm_dask.faces.learner import LearnerFace
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate
@@ -227,7 +228,7 @@ def _sample(
     return weights
 
 
-class Designed(BaseEstimator):  # type: ignore[misc]
+class Designed(LearnerFace, BaseEstimator):  # type: ignore[misc]
     """An estimator with a design: its parameters, its features, and what is asked of it."""
 
     design: Design | Stratified | None
@@ -240,10 +241,9 @@ class Designed(BaseEstimator):  # type: ignore[misc]
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return brief(super().__repr__(N_CHAR_MAX))
 
-    def _html_repr(self) -> str:
-        # What scikit-learn gives notebooks, in both of their ways to ask.
+    def _fitted_html(self) -> str | None:
         if not hasattr(self, "features_"):
-            return str(super()._html_repr())
+            return None
         return block(self._said(), *self._shown())
 
     def _said(self) -> str:
