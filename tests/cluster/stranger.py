@@ -123,7 +123,8 @@ def read_all(pids: list[int], folders: list[str], marker: str, since: float) -> 
                 content = content or path.read_bytes()
             except OSError:
                 continue
-            if name != "cmdline" or any(each in content for each in telling):
+            # A process that has just ended opens to anybody, and is empty.
+            if content and (name != "cmdline" or any(each in content for each in telling)):
                 found.append(str(path))
     for folder in folders:
         for parent, _, names in os.walk(folder):
