@@ -12,6 +12,10 @@ import shutil
 import signal
 import sys
 
+if hasattr(os, "process_cpu_count"):
+    # From 3.13 on; without sched_getaffinity Python has this.
+    os.process_cpu_count = os.cpu_count
+
 MODULES = ("fcntl", "grp", "pwd")
 CALLS = {
     os: (
