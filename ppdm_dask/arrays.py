@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,14 @@ Words = npt.NDArray[np.uint64]
 
 
 EPS = float(np.finfo(np.float64).eps)
+
+
+def kron(matrices: Iterable[Floats]) -> Floats:
+    """Kronecker product of matrices, in their order."""
+    result: Floats = np.ones((1, 1))
+    for matrix in matrices:
+        result = np.asarray(np.kron(result, matrix), dtype=np.float64)
+    return result
 
 
 def sum_rounding(square: npt.ArrayLike, n: npt.ArrayLike) -> Floats:

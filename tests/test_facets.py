@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ppdm_dask.errors import InputError
+from ppdm_dask.kernels.facets import adjacent
 from ppdm_dask.search.facets import MOST_FACETS, extremal_rays
 
 
@@ -71,3 +72,23 @@ def test_what_is_no_pointed_cone_is_refused():
         extremal_rays(np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]]))
     with pytest.raises(InputError, match="facets: got 65; rays are found for up to 64"):
         extremal_rays(np.ones((65, 2)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_neighbours_are_the_pairs_with_no_third_ray_between(seed):
+    rng = np.random.default_rng(seed)
+    tight = rng.integers(0, 1 << 9, 40).astype(np.uint64)
+    tight |= rng.integers(0, 1 << 9, 40).astype(np.uint64)
+    inside, outside = np.arange(0, 15), np.arange(15, 40)
+    known = {
+        (i, j)
+        for i in inside
+        for j in outside
+        if np.bitwise_count(tight[i] & tight[j]) >= 4
+        and (tight & (tight[i] & tight[j]) == tight[i] & tight[j]).sum() == 2
+    }
+    pairs = np.empty((len(inside) * len(outside), 2), dtype=np.int64)
+    several = adjacent(tight, inside, outside, 4, pairs)
+    assert {(i, j) for i, j in pairs[:several]} == known and several == len(known)
+    # Without room enough it still counts all of them.
+    assert adjacent(tight, inside, outside, 4, pairs[:1]) == several

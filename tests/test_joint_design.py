@@ -368,3 +368,12 @@ def test_rare_cells_at_nearly_no_information(table, stated):
     each = stated["max_posterior"]
     cone = Posterior(each) if isinstance(each, float) else GuessEach((2, 2), tuple(each.values()))
     assert breach(cone, P, p) < 1e-9
+
+
+def test_many_even_categories_have_a_limit_too():
+    """Designs of many exchangeable categories are not written out where parts are enough."""
+    shape = (20, 2)
+    prior = law(np.full(shape, 1 / 40))
+    front = pp.joint_front(prior, 1_000, levels=1)
+    # Even attributes are independent, so that disguising each alone is best.
+    assert float(front["mse_alone"][0]) == pytest.approx(float(front["bound"][0]), rel=1e-6)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Floats, kron
 from ppdm_dask.data.codebook import code_dtype
 from ppdm_dask.designs.base import Codes, Design, Steps, design_from_config, register
 from ppdm_dask.designs.labels import Categories, Orders
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
 
 __all__ = ["Product"]
-
-
-def _kron(matrices: list[Floats]) -> Floats:
-    result: Floats = np.ones((1, 1))
-    for matrix in matrices:
-        result = np.asarray(np.kron(result, matrix), dtype=np.float64)
-    return result
 
 
 def _first(block: Design, attributes: Sequence[str]) -> int:
@@ -141,11 +134,11 @@ class Product(Design):
 
     def matrix(self) -> Floats:
         self._require_dense()
-        return _kron([block.matrix() for block in self.designs])
+        return kron([block.matrix() for block in self.designs])
 
     def left_inverse(self) -> Floats:
         self._require_dense()
-        return _kron([block.left_inverse() for block in self.designs])
+        return kron([block.left_inverse() for block in self.designs])
 
     @property
     def reported_shape(self) -> tuple[int, ...]:

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask.arrays import Floats
+from ppdm_dask.arrays import Floats, kron
 from ppdm_dask.designs import Design, RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.faces.face import Face, names_of
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, Guess, Posterior
-from ppdm_dask.search.joint_cones import MOST_CELLS, EpsilonEach, GuessEach, margins_of
+from ppdm_dask.search.joint_cones import MOST_CELLS, EpsilonEach, GuessEach, largest_of_margins
 from ppdm_dask.search.joint_law import Aim, JointLaw, joint_law
 from ppdm_dask.search.optimum import MOST_WALKED, noise_of, optimum
 from ppdm_dask.search.robust import arranged_design
@@ -176,8 +176,7 @@ def joint_design(
         elif isinstance(cone, EpsilonEach):
             alone = _noise_alone(law, L, cone.epsilons)
     found = optimum(law.cells, cone, contrasts=L)
-    if found.P is None:
-        raise InputError(f"prior: has {law.cells.size} joint categories; fewer are needed", prior)
+    assert found.P is not None  # contrasts leave no parts of equal proportion
     design = arranged_design(found.P, law.cells, law.attributes, law.categories, law.shape)
     return JointDesign(design, found.noise, found.bound, cone.text, alone, epsilons)
 
@@ -240,13 +239,6 @@ def _deltas(law: JointLaw, max_posterior: Mapping[str, float] | None) -> tuple[f
     return deltas
 
 
-def _kron(matrices: Sequence[Floats]) -> Floats:
-    found = np.ones((1, 1))
-    for each in matrices:
-        found = np.asarray(np.kron(found, each), dtype=float)
-    return found
-
-
 def _product(law: JointLaw, like: Any) -> Floats:
     """P of reports on each attribute by its own design, categories in the prior's order."""
     by_name = {}
@@ -278,7 +270,7 @@ def _product(law: JointLaw, like: Any) -> Floats:
                 by_name[attribute],
             )
         matrices.append(P)
-    return _kron(matrices)
+    return kron(matrices)
 
 
 class Told(NamedTuple):
@@ -293,23 +285,30 @@ class Told(NamedTuple):
 def told(law: JointLaw, P: Floats) -> Told:
     """What reports of P, shape (symbols, cells), tell of each attribute."""
     joint = P * law.cells
-    totals = joint.sum(axis=1)
-    deltas, successes = [], []
-    for margin in margins_of(law.shape):
-        most = (joint @ margin.T).max(axis=1)
-        worst = (most[totals > 0] / totals[totals > 0]).max()
-        deltas.append(min(1.0, float(worst) * (1 + ROUNDING)))
-        successes.append(min(1.0, float(most.sum()) * (1 + ROUNDING)))
-    return Told(tuple(deltas), tuple(successes))
+    joint = joint[joint.sum(axis=1) > 0]
+    most = largest_of_margins(joint, law.shape)
+    worst = (most / joint.sum(axis=1, keepdims=True)).max(axis=0)
+    figures = np.minimum(np.array([worst, most.sum(axis=0)]) * (1 + ROUNDING), 1.0)
+    return Told(*map(tuple, figures.tolist()))
 
 
 ROUNDING = 1e-12
 
 
+def _best_alone(law: JointLaw, cones: Sequence[Cone]) -> Floats:
+    """P of the best designs of each attribute alone, together."""
+    matrices = []
+    for p, cone in zip(law.margins, cones, strict=True):
+        # Without contrasts the design of many even categories is not written out.
+        found = optimum(p, cone, contrasts=np.eye(p.size))
+        assert found.P is not None
+        matrices.append(found.P)
+    return kron(matrices)
+
+
 def _noise_alone(law: JointLaw, L: Floats, epsilons: Sequence[float]) -> float:
     """Of the best designs of each attribute alone, together."""
-    found = [optimum(p, Epsilon(e)).P for p, e in zip(law.margins, epsilons, strict=True)]
-    return noise_of(law.cells, _kron([P for P in found if P is not None]), L)
+    return noise_of(law.cells, _best_alone(law, [Epsilon(each) for each in epsilons]), L)
 
 
 def _shared(law: JointLaw, L: Floats, epsilon: float) -> tuple[dict[str, float], float]:
@@ -423,8 +422,7 @@ def joint_level(law: JointLaw, share: float, deltas: Sequence[float]) -> dict[st
         Guess(delta, success=float(p.max() + share * (delta - p.max())))
         for p, delta in zip(law.margins, deltas, strict=True)
     ]
-    alone = [optimum(p, cone).P for p, cone in zip(law.margins, own, strict=True)]
-    P, L = _kron([each for each in alone if each is not None]), law.contrasts("margins")
+    P, L = _best_alone(law, own), law.contrasts("margins")
     private = told(law, P)
     # An attribute's share of any joint report is a report on it alone, as private.
     bound = sum(

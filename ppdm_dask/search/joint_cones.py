@@ -20,7 +20,7 @@ from ppdm_dask.ranges import real
 from ppdm_dask.search.cones import LEAST, MOST, Cone
 from ppdm_dask.search.facets import MOST_FACETS, extremal_rays
 
-__all__ = ["MOST_CELLS", "EpsilonEach", "GuessEach", "margins_of"]
+__all__ = ["MOST_CELLS", "EpsilonEach", "GuessEach", "largest_of_margins", "margins_of"]
 
 MOST_CELLS = 18
 """Cells of the joint table up to which the rays of a guess are found: some 70,000 at most."""
@@ -34,13 +34,26 @@ are too many.
 """
 
 
-def margins_of(shape: Sequence[int]) -> list[Floats]:
+@lru_cache(maxsize=64)
+def margins_of(shape: tuple[int, ...]) -> tuple[Floats, ...]:
     """For each attribute the 0-1 matrix that sums cells to its margin, shape (k, cells)."""
-    places = np.indices(tuple(shape)).reshape(len(shape), -1)
-    return [
-        (place == np.arange(k)[:, None]).astype(float)
-        for place, k in zip(places, shape, strict=True)
-    ]
+    places = np.indices(shape).reshape(len(shape), -1)
+    found = []
+    for place, k in zip(places, shape, strict=True):
+        found.append((place == np.arange(k)[:, None]).astype(float))
+        found[-1].flags.writeable = False
+    return tuple(found)
+
+
+def largest_of_margins(joint: Floats, shape: tuple[int, ...]) -> Floats:
+    """Largest entry of each attribute's margin, shape (..., attributes).
+
+    Parameters
+    ----------
+    joint : array, shape (..., cells)
+    shape : tuple of int
+    """
+    return np.stack([(joint @ margin.T).max(axis=-1) for margin in margins_of(shape)], axis=-1)
 
 
 @lru_cache(maxsize=64)
@@ -53,16 +66,15 @@ def _guess_rays(shape: tuple[int, ...], deltas: tuple[float, ...], lifted: bool)
     """
     margins = margins_of(shape)
     n, d = math.prod(shape), len(shape)
-    # r >= 0; then u_i >= each entry of margin i; then delta_i sum r >= u_i.
-    facets = [np.eye(n, n + d)]
-    for i, margin in enumerate(margins):
-        facets.append(np.hstack([-margin, np.tile(np.eye(d)[i], (len(margin), 1))]))
-    facets.append(np.hstack([np.tile(np.array(deltas)[:, None], (1, n)), -np.eye(d)]))
     if lifted:
+        # r >= 0; then u_i >= each entry of margin i; then delta_i sum r >= u_i.
+        facets = [np.eye(n, n + d)]
+        for i, margin in enumerate(margins):
+            facets.append(np.hstack([-margin, np.tile(np.eye(d)[i], (len(margin), 1))]))
+        facets.append(np.hstack([np.tile(np.array(deltas)[:, None], (1, n)), -np.eye(d)]))
         every = extremal_rays(np.vstack(facets))
         r, u = every[:, :n], every[:, n:]
-        most = np.stack([(r @ margin.T).max(axis=1) for margin in margins], axis=1)
-        r = r[(u - most).max(axis=1) <= ROUNDING]
+        r = r[(u - largest_of_margins(r, shape)).max(axis=1) <= ROUNDING]
     else:
         bounds = [
             np.full((len(margin), n), delta) - margin
@@ -134,14 +146,10 @@ class GuessEach(Cone):
     def cost(self, rows: Floats, prior: Floats) -> Floats:
         if not self.successes:
             return super().cost(rows, prior)
-        return self._most(rows * prior)
-
-    def _most(self, joint: Floats) -> Floats:
-        """Largest entry of each margin, shape (rays, attributes)."""
-        return np.stack([(joint @ m.T).max(axis=1) for m in margins_of(self.shape)], axis=1)
+        return largest_of_margins(rows * prior, self.shape)
 
     def check(self, prior: Floats) -> None:
-        largest = self._most(prior[None])[0]
+        largest = largest_of_margins(prior, self.shape)
         names = ("delta", self.deltas), ("success", self.successes)
         for name, bounds in names:
             for i, bound in enumerate(bounds):
@@ -155,7 +163,8 @@ class GuessEach(Cone):
 
     def excess(self, rows: Floats, prior: Floats) -> Floats:
         joint = rows * prior
-        worst = self._most(joint / joint.sum(axis=1, keepdims=True)) - self.deltas
+        posteriors = joint / joint.sum(axis=1, keepdims=True)
+        worst = largest_of_margins(posteriors, self.shape) - self.deltas
         result: Floats = worst.max(axis=1)
         return result
 

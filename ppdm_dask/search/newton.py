@@ -158,6 +158,13 @@ class Program:
             total += float((self.sizes / (weights @ rays.spread)).sum())
         return total if total > 0 and math.isfinite(total) else math.inf
 
+    def noise_of_matrix(self, P: Floats) -> float:
+        """Of the design with this matrix, whose columns sum to 1."""
+        reports = P @ self.prior
+        P, reports = P[reports > 0], reports[reports > 0]
+        none = np.zeros((len(P), 0))
+        return self.noise(Rays(P / reports[:, None], none, none), reports)
+
     def lack(self, rays: Rays, dual: Dual) -> Floats:
         """``|A e|^2 - nu^T l - mu c`` of rays, raised by what rounding may have done to it."""
         half = self.basis @ dual.A.T

@@ -133,7 +133,7 @@ def optimum(
     rays, weights = design_of(full, best)
     P = weights[:, None] * rays.rows
     P /= P.sum(axis=0)
-    noise = noise_of(p, P, L)
+    noise = program.noise_of_matrix(P)
     bound = best.bound
     if full is not program:
         # What a ray lacks for all rows is no less than what it lacks for those that count.
@@ -270,11 +270,7 @@ def noise_of(prior: Floats, P: Floats, contrasts: Floats | None = None) -> float
         What is estimated, in place of all proportions.
     """
     L = np.eye(prior.size) if contrasts is None else contrasts
-    reports = P @ prior
-    P, reports = P[reports > 0], reports[reports > 0]
-    none = np.zeros((len(P), 0))
-    program = Program(prior, L, np.zeros(0))
-    return program.noise(Rays(P / reports[:, None], none, none), reports)
+    return Program(prior, L, np.zeros(0)).noise_of_matrix(P)
 
 
 def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:

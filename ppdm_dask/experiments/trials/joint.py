@@ -15,8 +15,9 @@ from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.trials.trial import Measure, Trial
 from ppdm_dask.files.values import Number, Text, Whole
 from ppdm_dask.search.joint import joint_level
-from ppdm_dask.search.joint_cones import MOST_CELLS, margins_of
+from ppdm_dask.search.joint_cones import MOST_CELLS, largest_of_margins
 from ppdm_dask.search.joint_law import JointLaw
+from ppdm_dask.search.newton import Program
 from ppdm_dask.search.optimize import optimize
 from ppdm_dask.search.problem import SMALLEST
 from ppdm_dask.shown import listed
@@ -124,7 +125,6 @@ class JointTrial(Trial):
         return {
             "error": {name: each / figures for name, each in noise.items()},
             "ratio": {name: each / level["bound"] for name, each in noise.items()},
-            "own": dict.fromkeys(noise, level["bound"] / level["mse_alone"]),
         }
 
 
@@ -132,26 +132,11 @@ class _Objective:
     """Privacy .5 where a matrix tells of each attribute what it may; and the margins' noise."""
 
     def __init__(self, law: JointLaw, wrong: Floats) -> None:
-        self.p, self.wrong = law.cells, wrong
-        self.margins = margins_of(law.shape)
-        self.L = law.contrasts("margins")
+        self.law, self.wrong = law, wrong
+        self.program = Program(law.cells, law.contrasts("margins"), np.zeros(0))
 
     def __call__(self, P: Floats) -> Floats:
-        joint = P * self.p
-        right = [(joint @ margin.T).max(axis=2).sum(axis=1) for margin in self.margins]
-        privacy = KEPT * ((1 - np.array(right)) / self.wrong[:, None]).min(axis=0)
-        return np.stack([np.clip(privacy, 0, 1), [self._noise(each) for each in P]], axis=1)
-
-    def _noise(self, P: Floats) -> float:
-        reports = P @ self.p
-        used = reports > 0
-        J = (P[used].T / reports[used]) @ P[used]
-        if np.linalg.cond(J) > LARGEST:
-            return math.inf
-        return float(
-            np.trace(self.L @ np.linalg.solve(J, self.L.T)) - ((self.L @ self.p) ** 2).sum()
-        )
-
-
-LARGEST = 1e12
-"""Condition of an information matrix beyond which it has no inverse worth the name."""
+        right = largest_of_margins(P * self.law.cells, self.law.shape).sum(axis=1)
+        privacy = KEPT * ((1 - right) / self.wrong).min(axis=1)
+        noise = [self.program.noise_of_matrix(each) for each in P]
+        return np.stack([np.clip(privacy, 0, 1), noise], axis=1)
