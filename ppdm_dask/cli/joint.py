@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ppdm_dask as pp
+from ppdm_dask.cli.options import in_options
 from ppdm_dask.cli.output import print_json, say
 from ppdm_dask.errors import InputError
 
 if TYPE_CHECKING:
     from ppdm_dask.search import JointDesign
+
+
+OPTIONS = {"epsilon": "--epsilon", "max_posterior": "--delta", "privacy": "--choose: privacy"}
+"""Parameters of :func:`ppdm_dask.joint_design` as the command line calls them."""
 
 
 def optimize_joint(
@@ -38,7 +43,10 @@ def optimize_joint(
     try:
         found = pp.joint_design(prior, aim=aim, **stated)
     except InputError as error:
-        raise _renamed(error, file) from None
+        if str(error).startswith("epsilon, "):
+            message = "--epsilon: give it, or --delta and --choose privacy=X"
+            raise InputError(message, error.subject) from None
+        raise in_options(error, OPTIONS, file) from None
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "design.toml"
     facts = _facts(found, n_records)
@@ -68,18 +76,3 @@ def _facts(found: JointDesign, n_records: int) -> dict[str, Any]:
         "epsilons": found.epsilons,
         "symbols": len(found.design.matrix()),
     }
-
-
-def _renamed(error: InputError, file: Path) -> InputError:
-    """The function names its parameter; the user typed an option, or wrote a file."""
-    key, _, what = str(error).partition(": ")
-    options = {"epsilon": "--epsilon", "max_posterior": "--delta", "privacy": "--choose: privacy"}
-    option = options.get(key.partition("[")[0])
-    if option:
-        attribute = key.partition("[")[2].rstrip("]")
-        return InputError(f"{option}: {attribute + ': ' if attribute else ''}{what}", error.subject)
-    if key.startswith("epsilon, "):
-        return InputError("--epsilon: give it, or --delta and --choose privacy=X", error.subject)
-    if key == "prior":
-        return InputError(f"{file}: {key}: {what}", error.subject)
-    return error

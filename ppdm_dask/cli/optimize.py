@@ -14,7 +14,7 @@ import typer
 import ppdm_dask as pp
 from ppdm_dask.cli.joint import optimize_joint
 from ppdm_dask.cli.logs import as_json, quiet
-from ppdm_dask.cli.options import Json
+from ppdm_dask.cli.options import Json, in_options, refuse_given
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
@@ -158,17 +158,16 @@ def optimize(
     wanted = _parse_choice(choose)
     out_folder = _folder(out)
     if pp.survey.is_joint_prior(file):
-        _refuse_beside_joint(
-            {
-                "--method": method,
-                "--symbols": symbols,
-                "--generations": generations,
-                "--checkpoint": checkpoint,
-                "--device": device,
-                "--question": question,
-                "--texts": texts,
-            }
-        )
+        beside = {
+            "--method": method,
+            "--symbols": symbols,
+            "--generations": generations,
+            "--checkpoint": checkpoint,
+            "--device": device,
+            "--question": question,
+            "--texts": texts,
+        }
+        refuse_given(beside, "not available with a joint prior")
         if epsilon is not None and len(epsilon) > 1:
             raise InputError("--epsilon: a joint prior takes a single value", epsilon)
         if {*wanted} - {"privacy"}:
@@ -186,21 +185,18 @@ def optimize(
             as_json=as_json,
         )
         return
-    for option, needless in {"--each": each or None, "--aim": aim}.items():
-        if needless is not None:
-            raise InputError(f"{option}: a joint prior, of several attributes, is needed", needless)
+    needless = {"--each": each or None, "--aim": aim}
+    refuse_given(needless, "a joint prior, of several attributes, is needed")
     attribute, categories, prior = pp.survey.one_prior(file)
     own(out_folder)
     if device is not None:
-        given_too = {
+        beside = {
             "--choose": choose,
             "--generations": generations,
             "--checkpoint": checkpoint,
             "--method": method,
         }
-        for option, value in given_too.items():
-            if value is not None:
-                raise InputError(f"{option}: not available with --device", value)
+        refuse_given(beside, "not available with --device")
         if epsilon is not None and len(epsilon) > 1:
             raise InputError("--epsilon: --device takes a single value", epsilon)
         shares = dict(zip(categories, prior, strict=True))
@@ -216,12 +212,11 @@ def optimize(
                 wording=texts,
             )
         except InputError as error:
-            raise _renamed(error, file) from None
+            raise in_options(error, OPTIONS, file) from None
         _print_device(_write_device(made, n_records, out_folder), as_json)
         return
-    for option, text in {"--question": question, "--texts": texts}.items():
-        if text is not None:
-            raise InputError(f"{option}: it belongs to --device, which is not given", text)
+    of_device = {"--question": question, "--texts": texts}
+    refuse_given(of_device, "it belongs to --device, which is not given")
     if checkpoint is not None:
         pp.search.require_file(checkpoint)
         own(checkpoint)
@@ -241,7 +236,7 @@ def optimize(
             progress=_progress(method or ("memetic" if epsilon is None else "bound")),
         )
     except InputError as error:
-        raise _renamed(error, file) from None
+        raise in_options(error, OPTIONS, file) from None
     found: dict[str, Any] = {"front": _rows(front), **_facts(front)}
     if epsilon is not None and len(epsilon) == 1 and not wanted:
         wanted = {"epsilon": epsilon[0]}  # there is nothing to choose
@@ -264,21 +259,6 @@ def optimize(
         print_json(found)
         return
     _print(found)
-
-
-def _refuse_beside_joint(options: dict[str, Any]) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise InputError(f"{option}: not available with a joint prior", value)
-
-
-def _renamed(error: InputError, file: Path) -> InputError:
-    """The function names its parameter; the user typed an option, or wrote a file."""
-    key, _, what = str(error).partition(": ")
-    if key != "prior" and key not in OPTIONS:
-        return error
-    place = f"{file}: {key}" if key == "prior" else OPTIONS[key]
-    return InputError(f"{place}: {what}", error.subject)
 
 
 def _write_device(made: pp.survey.DeviceDesign, n_records: int, folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -149,6 +149,37 @@ def _parsed(
     raise InputError(
         f"{option}: got {shown(text)}; attribute=label is needed, with one of {listed(known)}", text
     )
+
+
+def refuse_given(options: Mapping[str, Any], why: str) -> None:
+    """Raise InputError for the first of some options that is given."""
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option}: {why}", value)
+
+
+def in_options(
+    error: InputError, options: Mapping[str, str], prior: Path | None = None
+) -> InputError:
+    """A refusal by a function's parameter, with the option that the user typed in its place.
+
+    Parameters
+    ----------
+    error : InputError
+        ``PARAMETER: what is wrong``, or ``PARAMETER[ATTRIBUTE]: what is wrong``.
+    options : mapping of str to str
+        Options by parameter; an error of another one stays as it is.
+    prior : Path, optional
+        The file that the parameter `prior` was read from.
+    """
+    key, _, what = str(error).partition(": ")
+    if key == "prior" and prior is not None:
+        return InputError(f"{prior}: {key}: {what}", error.subject)
+    parameter, _, attribute = key.partition("[")
+    if parameter not in options:
+        return error
+    of = f"{attribute.rstrip(']')}: " if attribute else ""
+    return InputError(f"{options[parameter]}: {of}{what}", error.subject)
 
 
 def read_both(codebook: Path, design: Path) -> tuple[pp.Codebook, pp.Design]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import ppdm_dask as pp
-from ppdm_dask.cli.options import Json
+from ppdm_dask.cli.options import Json, in_options
 from ppdm_dask.cli.output import print_json, print_rows, say
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.lock import own
@@ -144,11 +144,7 @@ def plan(
         )
         chosen = found.choose(design)
     except InputError as error:
-        # The function names its parameter; the user typed an option.
-        key, _, what = str(error).partition(": ")
-        if key not in OPTIONS:
-            raise
-        raise InputError(f"{OPTIONS[key]}: {what}", error.subject) from None
+        raise in_options(error, OPTIONS) from None
     written: dict[str, str] = {}
     if out is not None:
         own(out)
