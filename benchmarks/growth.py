@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,19 @@ def records(n: int, sizes: list[int]) -> pp.Records:
     return pp.Records(np.column_stack(columns), book(sizes))
 
 
+@lru_cache(maxsize=1)
+def made(n: int) -> pp.Records:
+    """Records of one size, made once: to make them is not what is timed."""
+    return records(n, FEW)
+
+
+def texts(n: int) -> pd.DataFrame:
+    """The same with labels, as a file or a user has them."""
+    labels = [np.array([f"c{v}" for v in range(k)]) for k in FEW]
+    codes = made(n).codes
+    return pd.DataFrame({f"a{i}": labels[i][codes[:, i]] for i in range(len(FEW))})
+
+
 def kary(sizes: list[int]) -> pp.Design:
     blocks = [pp.KaryResponse(f"a{i}", k, p=0.5 + 0.5 / k) for i, k in enumerate(sizes)]
     return pp.Product(blocks) if len(blocks) > 1 else blocks[0]
@@ -113,6 +127,9 @@ def reports(design: pp.Design, n: int, sizes: list[int]) -> pp.Reports:
 
 
 FEW = [2, 3, 4, 2, 3]
+
+FOLDER = tempfile.TemporaryDirectory()
+"""Removed at the end."""
 
 
 def on_records(call: Callable[[pp.Reports, pp.Design], Any], design: Any = kary) -> Make:
@@ -185,18 +202,14 @@ def by_regression(found: pp.Reports, design: pp.Design) -> Any:
 
 def csv(n: int) -> Callable[[], Any]:
     """Reading a CSV of n records."""
-    found, folder = records(n, FEW), Path(tempfile.mkdtemp())
-    names = [[f"c{v}" for v in range(k)] for k in FEW]
-    frame = pd.DataFrame({f"a{i}": np.array(names[i])[found.codes[:, i]] for i in range(len(FEW))})
-    frame.to_csv(folder / "r.csv", index=False)
-    codebook = book(FEW)
-    return lambda: codebook.encode(open_data(folder / "r.csv").read(codebook.names).frame)
+    file, codebook = Path(FOLDER.name) / "r.csv", book(FEW)
+    texts(n).to_csv(file, index=False)
+    return lambda: codebook.encode(open_data(file).read(codebook.names).frame)
 
 
 def encode(n: int) -> Callable[[], Any]:
-    found = records(n, FEW)
-    names = [[f"c{v}" for v in range(k)] for k in FEW]
-    frame = pd.DataFrame({f"a{i}": np.array(names[i])[found.codes[:, i]] for i in range(len(FEW))})
+    """Encoding a frame of n records."""
+    frame = texts(n)
     return lambda: book(FEW).encode(frame)
 
 
@@ -309,14 +322,6 @@ CASES: list[tuple[str, str, list[int], Make]] = [
         lambda k: lambda: pp.joint_design(joint(k), epsilon=1.0),
     ),
 ]
-
-
-def made(n: int, _kept: dict[int, pp.Records] = {}) -> pp.Records:  # noqa: B006
-    """Records of one size, made once: to make them is not what is timed."""
-    if n not in _kept:
-        _kept.clear()
-        _kept[n] = records(n, FEW)
-    return _kept[n]
 
 
 def measure(make: Make, sizes: list[int], limit: float) -> Iterator[tuple[int, float]]:
