@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Permanent", "WavesEpsilon", "epsilon_of_waves", "lasting", "permanent_blocks"]
+__all__ = [
+    "Permanent",
+    "WavesEpsilon",
+    "epsilon_of_waves",
+    "lasting",
+    "permanent_attributes",
+    "permanent_blocks",
+]
 
 FIRST, AGAIN = 0, 1
 
@@ -340,6 +347,11 @@ def _tells_all(again: npt.NDArray[np.float64]) -> bool:
 def permanent_blocks(design: Design) -> tuple[Permanent, ...]:
     """Blocks of a design with a permanent first stage."""
     return tuple(block for block in design.blocks if isinstance(block, Permanent))
+
+
+def permanent_attributes(design: Design) -> set[str]:
+    """Attributes of the blocks with a permanent first stage."""
+    return {name for block in permanent_blocks(design) for name in block.attributes}
 
 
 def lasting(design: Design) -> Design:
