@@ -103,8 +103,7 @@ def build(
         accept=tuple(accept or ()),
         embed=pp.collect.require_origins(embed or ()),
     )
-    hands = [name for hand in asked.hand for name in hand.attributes]
-    path = pp.collect.Survey.of(page, hands).write(out)
+    path = pp.collect.Survey.of(page, tuple(asked.hands)).write(out)
     pp.collect.remove_embedded(out)
     extra = [] if page.framed is None else pp.collect.write_embedded(out, page.framed)
     size = len(page.html.encode())

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook
     from ppdm_dask.designs.base import Design
 
-__all__ = ["client_blocks", "symbols_of"]
+__all__ = ["block_of", "client_blocks", "symbols_of"]
 
 
 def client_blocks(design: Design, codebook: Codebook) -> list[dict[str, Any]]:
@@ -44,6 +44,11 @@ def client_blocks(design: Design, codebook: Codebook) -> list[dict[str, Any]]:
         }
         for j, block in enumerate(blocks)
     ]
+
+
+def block_of(design: Design, name: str) -> Design | None:
+    """The block of a design that disguises an attribute, if one does."""
+    return next((block for block in design.blocks if name in block.attributes), None)
 
 
 def symbols_of(block: Design, name: str, codebook: Codebook) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ppdm_dask.audit.certainty import bare_attributes, certainties, undisguised_attributes
 from ppdm_dask.audit.measures import epsilon_of
-from ppdm_dask.designs.permanent import lasting, permanent_blocks
+from ppdm_dask.collect.blocks import block_of
+from ppdm_dask.designs.permanent import lasting, permanent_attributes
 from ppdm_dask.errors import InputError
 from ppdm_dask.shown import quoted, shown
 
@@ -60,7 +61,7 @@ def refuse_certain(
 def _refuse_answers(source: str, asked: Codebook, design: Design, accept: Sequence[str]) -> bool:
     """Refuse a design that makes answers certain; whether it does so of some that are accepted."""
     labels = {name: asked[name].categories for name in design.attributes}
-    kept = {name for block in permanent_blocks(design) for name in block.attributes}
+    kept = permanent_attributes(design)
     bare = [name for name in bare_attributes(design) if name not in kept]
     # What waves without end, or anyone who has the device, can tell is what the first stage tells.
     design = lasting(design)
@@ -114,7 +115,7 @@ def _refuse_telling(
 def _tells_put(question: Question, asked: Codebook, design: Design) -> bool:
     """Whether some report has a chance from an answer, and none from those who were not asked."""
     name = question.attribute
-    block = next((each for each in design.blocks if name in each.attributes), None)
+    block = block_of(design, name)
     if block is None or question.unanswered is None:
         return True
     if block.kind == "symbol" and block.attributes == (name,):

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.audit.certainty import undisguised_attributes
-from ppdm_dask.collect.blocks import client_blocks, symbols_of
+from ppdm_dask.collect.blocks import block_of, client_blocks, symbols_of
 from ppdm_dask.collect.questionnaire import Question, Questionnaire, Tested, Texts
 from ppdm_dask.collect.sentences import sentences
 from ppdm_dask.collect.series import keeps_of
-from ppdm_dask.designs.permanent import Permanent, permanent_blocks
+from ppdm_dask.designs.permanent import Permanent, permanent_attributes
 
 if TYPE_CHECKING:
     from ppdm_dask.collect.classify import ModelTest
@@ -84,10 +84,10 @@ def content(
 
 def _blocks(questionnaire: Questionnaire, asked: Codebook, design: Design) -> list[dict[str, Any]]:
     """Blocks as ``draw.js`` and ``series.js`` take them."""
-    hands = {name for hand in questionnaire.hand for name in hand.attributes}
+    hands = questionnaire.hands.keys()
     found = client_blocks(design, asked)
     for client, block in zip(found, design.blocks, strict=True):
-        if hands.issuperset(block.attributes):
+        if hands >= {*block.attributes}:
             client["step"] = {"op": "truth"}  # the device has made the report
         elif isinstance(block, Permanent):
             client["keeps"] = keeps_of(block, asked)
@@ -99,7 +99,7 @@ def _question(
 ) -> dict[str, Any]:
     name = question.attribute
     categories = book[name].categories
-    hand = next((each for each in questionnaire.hand if name in each.attributes), None)
+    hand = questionnaire.hands.get(name)
     shown = _shown(questionnaire, question, book, design)
     labels = shown["reports"] if hand else _labels(questionnaire, question, categories)
     found = {
@@ -119,7 +119,7 @@ def _question(
     }
     if question.private:
         found |= {"private": True, "note": "model_note"}
-    if any(name in block.attributes for block in permanent_blocks(design)):
+    if name in permanent_attributes(design):
         found["note"] = "once"
     if hand is not None:
         found["instruction"] = _texts(questionnaire, hand.instruction)
@@ -133,9 +133,9 @@ def _shown(
     name = asked.attribute
     categories = book[name].categories
     reports = _labels(questionnaire, asked, categories)
-    block = next((each for each in design.blocks if name in each.attributes), None)
+    block = block_of(design, name)
     if block is not None and block.kind == "symbol":
-        hand = next((each for each in questionnaire.hand if name in each.attributes), None)
+        hand = questionnaire.hands.get(name)
         given = {} if hand is None else hand.symbols.get(name, {})
         names = symbols_of(block, name, book)
         if given or names != categories:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppdm_dask.collect.blocks import symbols_of
+from ppdm_dask.collect.blocks import block_of, symbols_of
 from ppdm_dask.collect.questionnaire import ORIGIN, Questionnaire
 from ppdm_dask.collect.templates import asset
 from ppdm_dask.data.words import FieldRules, by_label
@@ -99,7 +99,7 @@ def embedded(
 
 def _symbols(source: str, name: str, asked: Codebook, design: Design) -> dict[str, Any]:
     """Texts of an attribute's reports, by code, and of the set that is empty."""
-    block = next((each for each in design.blocks if name in each.attributes), None)
+    block = block_of(design, name)
     if block is None:
         return {"words": list(asked[name].categories), "none": ""}
     is_set = block.kind == "set"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ppdm_dask.collect.blocks import symbols_of
 from ppdm_dask.collect.questionnaire import Question, Questionnaire, Tested, Texts
 from ppdm_dask.collect.words import needed_words
-from ppdm_dask.designs.permanent import Permanent, permanent_blocks
+from ppdm_dask.designs.permanent import Permanent, permanent_attributes
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.values import Place
 from ppdm_dask.shown import quoted, shown
@@ -196,7 +196,7 @@ def _require_series(
     framed: bool,
 ) -> None:
     """Check what a permanent first stage asks of a questionnaire: answers that never change."""
-    kept = {name for block in permanent_blocks(design) for name in block.attributes}
+    kept = permanent_attributes(design)
     if kept and questionnaire.series is None:
         raise at["series"].wrong(
             None, "devices keep the permanent first stage of the design by this name"

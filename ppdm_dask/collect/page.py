@@ -116,8 +116,10 @@ def build_page(
     _require_both(questionnaire, model, source)
     needed = [] if model is None else attributes_of(model)
     require_fitting(questionnaire, codebook, design, needed, source=source, framed=bool(embed))
-    test = _test_of(questionnaire, codebook, model, source)
     asked = codebook.select([name for name in codebook.names if name in questionnaire.sent])
+    # Those that are sent come first, as in the report.
+    book = codebook.select([*asked.names, *questionnaire.private])
+    test = _test_of(questionnaire, book, model, source)
     certain = refuse_certain(questionnaire, asked, design, accept, source)
     about = {
         "codebook": asked.digest,
@@ -177,11 +179,8 @@ def _test_of(
     found = questionnaire.classifier
     if model is None or found is None:
         return None
-    # Those that are sent come first, as in the report.
-    names = [name for name in codebook.names if name in questionnaire.sent]
-    book = codebook.select([*names, *questionnaire.private])
     try:
-        return ModelTest.of(model, found.attribute, found.right, book)
+        return ModelTest.of(model, found.attribute, found.right, codebook)
     except InputError as error:
         raise Place("classifier.model", source, InputError).told(
             str(error), error.subject

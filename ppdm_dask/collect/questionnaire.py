@@ -305,6 +305,11 @@ class Questionnaire(Declared):
         return asked if self.classifier is None else (*asked, self.classifier.attribute)
 
     @property
+    def hands(self) -> dict[str, Hand]:
+        """Devices in the respondent's hand, by the attributes whose reports they make."""
+        return {name: hand for hand in self.hand for name in hand.attributes}
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """Those of :data:`ppdm_dask.collect.words.PARTS` that are asked for here."""
         there = {"series": self.series is not None, "classifier": self.classifier is not None}

@@ -56,6 +56,7 @@ __all__ = [
     "draw_signed",
     "drawn",
     "families",
+    "inside_of",
     "left_inverse",
     "made_by",
     "register",
@@ -71,6 +72,24 @@ def row_major(codes: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[np.i
         index *= size
         index += codes[:, axis]
     return index
+
+
+def inside_of(design: Design, masks: Mapping[str, npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+    """Which joint categories are in an event, of the shape of the design.
+
+    Parameters
+    ----------
+    design : Design
+    masks : mapping of attribute to bool array
+        The event: attribute a lies in the categories where its mask is true.
+    """
+    inside = np.ones(design.shape, bool)
+    for axis, (name, size) in enumerate(zip(design.attributes, design.shape, strict=True)):
+        if name in masks:
+            along = [1] * len(design.shape)
+            along[axis] = size
+            inside &= masks[name].reshape(along)
+    return inside
 
 
 Thresholds = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
@@ -433,13 +452,8 @@ class Design(Binding, Facing, ABC):
         codes : array, shape (n, attributes of the block)
             Reported codes.
         """
-        event = np.ones(self.shape)
-        for axis, (name, size) in enumerate(zip(self.attributes, self.shape, strict=True)):
-            if name in masks:
-                along = [1] * len(self.shape)
-                along[axis] = size
-                event = event * masks[name].reshape(along)
-        return self.invert_transposed(event.ravel())[self.joint(codes)]
+        event = inside_of(self, masks).ravel().astype(float)
+        return self.invert_transposed(event)[self.joint(codes)]
 
     def sample_inverse(self, codes: Codes, stream: Stream) -> tuple[Codes, Floats]:
         """Draw truths in proportion to ``|B e_y|``, with signs: E[factor f(x)] = <f, B e_y>.

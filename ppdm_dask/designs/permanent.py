@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 
     from ppdm_dask.randomness import Stream
 
-__all__ = ["Permanent", "WavesEpsilon", "epsilon_of_waves", "lasting", "permanent_blocks"]
+__all__ = [
+    "Permanent",
+    "WavesEpsilon",
+    "epsilon_of_waves",
+    "lasting",
+    "permanent_attributes",
+    "permanent_blocks",
+]
 
 FIRST, AGAIN = 0, 1
 
@@ -221,8 +228,7 @@ class Permanent(Design):
     @property
     def _shared(self) -> tuple[str, ...]:
         """Attributes whose permanent symbols are their categories."""
-        sizes = zip(self.attributes, self.shape, self.first.reported_shape, strict=True)
-        return tuple(name for name, k, kept in sizes if k == kept)
+        return _shared(self.first)
 
     @property
     def ordered(self) -> bool:
@@ -230,18 +236,12 @@ class Permanent(Design):
 
     @property
     def categories(self) -> Categories:
-        stages = zip(self.attributes, self.first.categories, self.again.categories, strict=True)
-        shared = self._shared
-        return tuple(
-            one if one is not None or name not in shared else other for name, one, other in stages
-        )
+        return _labels(self.first, self.again)
 
     @property
     def unlabelled(self) -> tuple[str, ...]:
-        lacking = {*self.first.unlabelled, *self.again.unlabelled} & {
-            *self.first.unlabelled,
-            *self._shared,
-        }
+        again = {*self.again.unlabelled} & {*self._shared}
+        lacking = again | {*self.first.unlabelled}
         return tuple(name for name in self.attributes if name in lacking)
 
     @property
@@ -254,8 +254,7 @@ class Permanent(Design):
         return f"in again: {self.again.line_to_add(orders)}"
 
     def in_order(self, orders: Orders) -> Design:
-        first = self.first.in_order(orders)
-        again = self.again.in_order({n: o for n, o in orders.items() if n in self._shared})
+        first, again = _in_order(self.first, self.again, orders)
         if first is self.first and again is self.again:
             return self
         return type(self)(first, again)._worded(self.symbols)
@@ -304,24 +303,39 @@ def _stage(name: str, value: Any) -> Design:
         raise DesignError(f"{name}: {error}", error.subject) from None
 
 
+def _shared(first: Design) -> tuple[str, ...]:
+    """Attributes whose symbols of the first stage are their categories."""
+    sizes = zip(first.attributes, first.shape, first.reported_shape, strict=True)
+    return tuple(name for name, k, kept in sizes if k == kept)
+
+
+def _labels(first: Design, again: Design) -> Categories:
+    """Categories as the first stage labels them, or the second where its own are the same."""
+    shared = _shared(first)
+    stages = zip(first.attributes, first.categories, again.categories, strict=True)
+    return tuple(
+        one if one is not None or name not in shared else other for name, one, other in stages
+    )
+
+
+def _in_order(first: Design, again: Design, orders: Orders) -> tuple[Design, Design]:
+    """Both stages in an order of the categories."""
+    shared = {name: orders[name] for name in _shared(first) if name in orders}
+    return first.in_order(orders), again.in_order(shared)
+
+
 def _aligned(first: Design, again: Design) -> tuple[Design, Design]:
     """Both stages in one order of the categories that either of them labels."""
-    sizes = zip(first.attributes, first.shape, first.reported_shape, strict=True)
-    shared = [name for name, k, kept in sizes if k == kept]
     if (
         isinstance(first, Trait)
         and isinstance(again, Trait)
-        and shared
+        and _shared(first)
         and first.trait != again.trait
         and (first.categories, again.categories) == ((None,), (None,))
     ):
         raise DesignError("categories: missing; two stages with two traits need them", again)
-    orders = {}
-    for name, one, other in zip(first.attributes, first.categories, again.categories, strict=True):
-        labels = one if one is not None or name not in shared else other
-        if labels is not None:
-            orders[name] = labels
-    return first.in_order(orders), again.in_order({n: o for n, o in orders.items() if n in shared})
+    stated = zip(first.attributes, _labels(first, again), strict=True)
+    return _in_order(first, again, {n: labels for n, labels in stated if labels is not None})
 
 
 def _product(again: Floats, first: Floats) -> Floats:
@@ -340,6 +354,11 @@ def _tells_all(again: npt.NDArray[np.float64]) -> bool:
 def permanent_blocks(design: Design) -> tuple[Permanent, ...]:
     """Blocks of a design with a permanent first stage."""
     return tuple(block for block in design.blocks if isinstance(block, Permanent))
+
+
+def permanent_attributes(design: Design) -> set[str]:
+    """Attributes of the blocks with a permanent first stage."""
+    return {name for block in permanent_blocks(design) for name in block.attributes}
 
 
 def lasting(design: Design) -> Design:
@@ -375,10 +394,7 @@ def epsilon_of_waves(design: Design, waves: int | None) -> WavesEpsilon:
     for block in design.blocks:
         if isinstance(block, Permanent):
             found = block.epsilon_of_waves(waves)
-        else:
-            own = block.epsilon()
-            found = WavesEpsilon(
-                own * (math.inf if own and waves is None else (waves or 0)), exact=True
-            )
-        value, exact = value + found.value, exact and found.exact
+            value, exact = value + found.value, exact and found.exact
+        elif own := block.epsilon():
+            value += own * (math.inf if waves is None else waves)
     return WavesEpsilon(value, exact)

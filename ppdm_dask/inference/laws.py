@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.arrays import Bools, Floats
-from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.base import Design, inside_of
 from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.sets import MAX_SET, SetDesign
@@ -427,12 +427,7 @@ def law_of_event(
 
 
 def _law_of_one(part: Design, masks: Mapping[str, Bools]) -> EventLaw | None:
-    inside = np.ones(part.shape, bool)
-    for axis, name in enumerate(part.attributes):
-        if name in masks:
-            along = [1] * len(part.shape)
-            along[axis] = part.shape[axis]
-            inside = inside & masks[name].reshape(along)
+    inside = inside_of(part, masks)
     if isinstance(part, SetDesign) and part.n_true > MAX_SET:
         chosen = np.flatnonzero(inside)
         if len(chosen) != 1:

@@ -22,13 +22,13 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Reports
-from ppdm_dask.designs.base import Design
+from ppdm_dask.designs.base import Design, inside_of
 from ppdm_dask.designs.matching import bound_to, require_design
 from ppdm_dask.designs.permanent import Permanent
 from ppdm_dask.errors import InputError, NotLumpable, RecordsError
 from ppdm_dask.inference.proportions import design_of
 from ppdm_dask.inference.result import Estimate, labels_of
-from ppdm_dask.inference.weights import Masks, mask_weights
+from ppdm_dask.inference.weights import Masks, answers_of, mask_weights
 from ppdm_dask.privacy import check_prior
 from ppdm_dask.ranges import real, whole
 from ppdm_dask.shown import amount, given, listed
@@ -161,8 +161,7 @@ def _weights(reports: Reports, design: Design, masks: Masks) -> tuple[Floats, Fl
         block.require_inverse()
         own = {name: rest.pop(name) for name in touched}
         w, g = _of_symbols(block, own)
-        codes = [reports.codebook.index(name) for name in block.attributes]
-        symbols = block.joint(reports.codes[:, codes])
+        symbols = block.joint(answers_of(reports, block.attributes, block))
         weight *= w[symbols]
         shared *= g[symbols]
     if rest:
@@ -173,13 +172,7 @@ def _weights(reports: Reports, design: Design, masks: Masks) -> tuple[Floats, Fl
 
 def _of_symbols(block: Permanent, masks: Masks) -> tuple[Floats, Floats]:
     """w and its partner for each reported symbol of a block, shape (reported symbols,)."""
-    event = np.ones(block.shape)
-    for axis, (name, size) in enumerate(zip(block.attributes, block.shape, strict=True)):
-        if name in masks:
-            along = [1] * len(block.shape)
-            along[axis] = size
-            event = event * masks[name].reshape(along)
-    w = block.invert_transposed(event.ravel())
+    w = block.invert_transposed(inside_of(block, masks).ravel().astype(float))
     m = block.again.apply_transposed(w)
     return w, block.invert_transposed(block.first.apply_transposed(m**2))
 
