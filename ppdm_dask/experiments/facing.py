@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,8 +36,8 @@ class RunFace(Face):
         @property
         def recipe(self) -> AnyRecipe: ...
 
-    def _state(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _state(self) -> str: ...
 
     def plot(self, ax: Axes | None = None, figure: str | None = None) -> Axes:
         """Show a figure of the recipe on axes of matplotlib, as the report has it.

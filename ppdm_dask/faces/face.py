@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -95,15 +96,15 @@ def names_of(names: Iterable[Any], room: int = 60) -> str:
     return ", ".join(kept) + (f" and {more:,} more" if more else "")
 
 
-class Face:
+class Face(ABC):
     """What has a short ``repr`` and, in a notebook, tables and small pictures.
 
     A result says itself in a line by :meth:`_said`; :meth:`_shown` gives what a notebook has below
     that line.  Neither may hold the answers of a person.
     """
 
-    def _said(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _said(self) -> str: ...
 
     def _shown(self) -> Iterator[Markup]:
         return iter(())

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, table_of
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.faces.dataset import dataset_of
-from ppdm_dask.faces.face import Face, block, brief, html_table, names_of, sparks
+from ppdm_dask.faces.face import Face, block, html_table, names_of, sparks
 from ppdm_dask.faces.learner import LearnerFace
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.cells import disguises
@@ -230,7 +229,7 @@ def margins_of(
     return np.concatenate(values), sample.covariance(np.concatenate(scores, axis=1), lone)
 
 
-class Fitted(LearnerFace, BaseEstimator):  # type: ignore[misc]
+class Fitted(LearnerFace):
     """What a generalized linear model can be asked once it is fitted."""
 
     family: str
@@ -488,9 +487,6 @@ class Fitted(LearnerFace, BaseEstimator):  # type: ignore[misc]
             x=f"coefficient, {100 * level:.4g} % interval",
             always=(0,),
         )
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return brief(super().__repr__(N_CHAR_MAX))
 
     def __str__(self) -> str:
         if not hasattr(self, "coef_"):
