@@ -195,10 +195,12 @@ def test_an_interrupted_run_exits_130_and_says_how_to_resume(
         raise stop
 
     monkeypatch.setattr(pp, "run", interrupted)
-    assert main(["run", str(recipe), "--workers", "0"]) == 130
-    err = capsys.readouterr().err
-    assert err.endswith(f"resume with the same command: ppdm run '{recipe}' --workers 0\n")
-    assert "Traceback" not in err
+    for before in ([], ["-v"]):
+        assert main([*before, "run", str(recipe), "--workers", "0"]) == 130
+        err = capsys.readouterr().err
+        command = " ".join(["ppdm", *before, "run", f"'{recipe}'", "--workers", "0"])
+        assert err.endswith(f"resume with the same command: {command}\n")
+        assert "Traceback" not in err
 
 
 def test_ctrl_c_in_a_real_run_then_show_then_the_same_command(

@@ -123,6 +123,7 @@ print("numba" in sys.modules)
             "mine id3 r.parquet --codebook b.toml --design d.toml --target a --out m",
             'ppdm mine id3 needs scikit-learn: pip install "ppdm-dask[mine]"',
         ),
+        ("-v cluster check local", 'ppdm cluster check needs Dask: pip install "ppdm-dask[dask]"'),
     ],
 )
 def test_what_is_missing_is_one_line(

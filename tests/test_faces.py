@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -407,6 +408,15 @@ def test_a_run_shows_its_figure(run: Any) -> None:
         assert [link[:26] for link in seen.links] == ["data:image/svg+xml;base64,"]
     with pytest.raises(pp.InputError, match="figure: got 'nothing'; the recipe has means"):
         run.plot(figure="nothing")
+
+
+def test_a_run_still_says_what_it_was_without_its_folder(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path / "small.toml")
+    done = pp.run(recipe, repeats=1, workers=0, out=tmp_path, progress=False)
+    before = repr(done)
+    shutil.rmtree(done.folder)
+    assert repr(done) == before
+    assert "data:image/svg+xml" in done._repr_html_()
 
 
 def test_a_run_has_a_bar_in_a_notebook_only(

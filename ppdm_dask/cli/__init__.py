@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import dropwhile
 
 from ppdm_dask.cli import logs
 from ppdm_dask.errors import InputError, MachineError, PPDMError, RunInterrupted
@@ -85,11 +86,16 @@ def _ended(arguments: list[str], threshold: tuple[int, int, int]) -> int:
     return code
 
 
+def _command(arguments: Sequence[str]) -> list[str]:
+    """The command and what follows it; before it there may be options such as ``-v``."""
+    return list(dropwhile(logs.is_option, arguments))
+
+
 def _named(arguments: Sequence[str]) -> str:
     """The command, with that of its group."""
+    words = _command(arguments)
     groups = ("cluster", "mine", "survey")
-    words = arguments[: 2 if arguments[:1] and arguments[0] in groups else 1]
-    return " ".join(["ppdm", *words])
+    return " ".join(["ppdm", *words[: 2 if words and words[0] in groups else 1]])
 
 
 def _forget_output() -> None:
@@ -146,5 +152,5 @@ def _interrupted(arguments: list[str], message: str) -> None:
     command = shlex.join(["ppdm", *arguments])
     logs.tell(" ".join(message.split()))
     # Other commands leave nothing behind that could be resumed.
-    if arguments[:1] in (["run"], ["reproduce"]):
+    if _command(arguments)[:1] in (["run"], ["reproduce"]):
         logs.tell(f"resume with the same command: {command}", bare=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ppdm_dask.shown import printable
 
-__all__ = ["NOTE", "as_json", "choose", "complain", "quiet", "shown_here", "tell"]
+__all__ = ["NOTE", "as_json", "choose", "complain", "is_option", "quiet", "shown_here", "tell"]
 
 NOTE = 25
 """Level of what a command found out, which is not a result: between information and a warning."""
@@ -69,7 +69,7 @@ def shown_here(arguments: Sequence[str]) -> Iterator[None]:
     """Show the package's log while a command runs."""
     before = _PACKAGE.level, _PACKAGE.propagate
     # The parser reads it too, but complains of an unknown command first.
-    choose(json="--log-json" in takewhile(lambda text: text.startswith("-"), arguments))
+    choose(json="--log-json" in takewhile(is_option, arguments))
     _PACKAGE.addHandler(_HANDLER)
     # A server's own set-up of the root would say everything twice.
     _PACKAGE.propagate = False
@@ -80,6 +80,11 @@ def shown_here(arguments: Sequence[str]) -> Iterator[None]:
         _PACKAGE.propagate = before[1]
         _PACKAGE.setLevel(before[0])
         _HANDLER.json = False
+
+
+def is_option(argument: str) -> bool:
+    """Whether an argument is an option; those before a command take no values."""
+    return argument.startswith("-")
 
 
 def choose(more: int = 0, *, only_errors: bool = False, json: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,11 +33,11 @@ class RunFace(Face):
     if TYPE_CHECKING:
         dataset: xr.Dataset
 
-    def _recipe(self) -> AnyRecipe:
-        raise NotImplementedError
+        @property
+        def recipe(self) -> AnyRecipe: ...
 
-    def _state(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _state(self) -> str: ...
 
     def plot(self, ax: Axes | None = None, figure: str | None = None) -> Axes:
         """Show a figure of the recipe on axes of matplotlib, as the report has it.
@@ -57,7 +58,7 @@ class RunFace(Face):
 
         wanted = self._figure(figure)
         with TemporaryDirectory() as folder:
-            drawn = _draw(self.dataset, self._recipe(), wanted, Path(folder))
+            drawn = _draw(self.dataset, self.recipe, wanted, Path(folder))
             pixels = imread(drawn["png"])
         high, wide = pixels.shape[:2]
         ax = axes_for(ax, 7.2, 7.2 * high / wide)
@@ -67,7 +68,7 @@ class RunFace(Face):
         return ax
 
     def _figure(self, wanted: str | None) -> Any:
-        figures = {figure.id: figure for figure in self._recipe().figures}
+        figures = {figure.id: figure for figure in self.recipe.figures}
         if not figures or (wanted is not None and wanted not in figures):
             raise InputError(
                 f"figure: got {given(wanted)}; the recipe has {listed(figures) or 'none'}", wanted
@@ -75,12 +76,11 @@ class RunFace(Face):
         return figures[wanted] if wanted is not None else next(iter(figures.values()))
 
     def _said(self) -> str:
-        recipe = self._recipe()
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.dataset.sizes.items())
-        return f"{type(self).__name__} of {recipe.name}, {self._state()}\n{sizes}"
+        return f"{type(self).__name__} of {self.recipe.name}, {self._state()}\n{sizes}"
 
     def _shown(self) -> Iterator[Markup]:
-        recipe, kind = self._recipe(), kind_of(self._recipe())
+        recipe, kind = self.recipe, kind_of(self.recipe)
         for figure in recipe.figures[:1]:
             with TemporaryDirectory() as folder:
                 drawn = _draw(self.dataset, recipe, figure, Path(folder))

@@ -320,7 +320,9 @@ class StoredRun(RunFace):
     manifest: dict[str, Any]
     dataset: xr.Dataset
 
-    def _recipe(self) -> AnyRecipe:
+    @property
+    def recipe(self) -> AnyRecipe:
+        """What is computed."""
         return self.folder.recipe
 
     def _state(self) -> str:

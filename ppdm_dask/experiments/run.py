@@ -56,6 +56,8 @@ class RunResult(RunFace):
         What a reader of the numbers must know.
     outcome : Outcome
         How the computation went.
+    recipe : Recipe
+        What was computed.
     """
 
     dataset: xr.Dataset
@@ -63,9 +65,7 @@ class RunResult(RunFace):
     digest: str | None
     findings: list[str]
     outcome: Outcome
-
-    def _recipe(self) -> AnyRecipe:
-        return RunFolder.open(self.folder).recipe
+    recipe: AnyRecipe
 
     def _state(self) -> str:
         done = f"{self.outcome.total_repeats:,} repeats"
@@ -183,7 +183,7 @@ def run(
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
     done = outcome.computed_repeats
     _say("run %s has a result", folder.id, digest=total or "", computed_repeats=done)
-    return RunResult(dataset, folder.path, total, found, outcome)
+    return RunResult(dataset, folder.path, total, found, outcome, recipe)
 
 
 def _bar(name: str) -> Callable[[Progress], None] | None:

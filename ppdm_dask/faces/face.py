@@ -9,9 +9,12 @@ from __future__ import annotations
 import base64
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup, escape
 
 from ppdm_dask.drawing.style import styled
@@ -28,6 +31,7 @@ __all__ = [
     "block",
     "brief",
     "html_table",
+    "interval_table",
     "names_of",
     "picture",
     "sparks",
@@ -95,15 +99,15 @@ def names_of(names: Iterable[Any], room: int = 60) -> str:
     return ", ".join(kept) + (f" and {more:,} more" if more else "")
 
 
-class Face:
+class Face(ABC):
     """What has a short ``repr`` and, in a notebook, tables and small pictures.
 
     A result says itself in a line by :meth:`_said`; :meth:`_shown` gives what a notebook has below
     that line.  Neither may hold the answers of a person.
     """
 
-    def _said(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _said(self) -> str: ...
 
     def _shown(self) -> Iterator[Markup]:
         return iter(())
@@ -141,8 +145,10 @@ def html_table(
     index : bool
         Whether its index is a column too.
     drawn : sequence of Markup, optional
-        A picture for each row, as a last column.
+        A picture for each row that is shown, as a last column.
     """
+    more = len(frame) - MOST_ROWS
+    frame = frame.iloc[:MOST_ROWS]
     if index:
         # Names of an index may be those of columns, or None.
         levels = [frame.index.get_level_values(i) for i in range(frame.index.nlevels)]
@@ -159,7 +165,7 @@ def html_table(
         for kind, (name, _) in zip(kinds, columns, strict=True)
     )
     rows = []
-    for i in range(min(len(frame), MOST_ROWS)):
+    for i in range(len(frame)):
         cells = Markup("").join(
             Markup("<td{}>{}</td>").format(kind, _cell(values[i]))
             for kind, (_, values) in zip(kinds, columns, strict=True)
@@ -168,7 +174,6 @@ def html_table(
         rows.append(Markup("<tr>{}{}</tr>").format(cells, last))
     if drawn is not None:
         head += Markup("<th></th>")
-    more = len(frame) - len(rows)
     left = Markup("<p>{:,} more rows</p>").format(more) if more > 0 else ""
     return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}").format(
         head, Markup("").join(rows), left
@@ -202,23 +207,25 @@ SPARK = 150, 14
 
 
 def sparks(
-    values: Sequence[float],
-    low: Sequence[float],
-    high: Sequence[float],
+    values: npt.ArrayLike,
+    low: npt.ArrayLike,
+    high: npt.ArrayLike,
     *,
     marks: Sequence[float] = (),
 ) -> list[Markup]:
-    """A small picture for each interval, all on one scale; `marks` are places that are marked.
+    """A small picture for each interval that a table shows, on one scale for all intervals.
 
-    Lines have the colour of the text around them.
+    Lines have the colour of the text around them; `marks` are places that are marked.
     """
     wide, tall = SPARK
-    known = [x for x in (*values, *low, *high) if math.isfinite(x)]
-    if not known:
-        return [Markup("") for _ in values]
+    numbers = np.array([values, low, high], float)
+    shown = numbers[:, :MOST_ROWS].T.tolist()
+    known = numbers[np.isfinite(numbers)]
+    if not known.size:
+        return [Markup("") for _ in shown]
     # What a mark is for should be seen, but not squeeze the intervals.
-    known += [x for x in marks if abs(x) <= 1]
-    least, most = min(known), max(known)
+    seen = [float(known.min()), float(known.max()), *(x for x in marks if abs(x) <= 1)]
+    least, most = min(seen), max(seen)
     scale = (wide - 8) / (most - least or 1.0)
 
     def at(x: float) -> str:
@@ -231,7 +238,7 @@ def sparks(
         if least <= x <= most
     )
     found = []
-    for value, start, stop in zip(values, low, high, strict=True):
+    for value, start, stop in shown:
         inner = lines
         if math.isfinite(start) or math.isfinite(stop):
             first = start if math.isfinite(start) else least
@@ -246,6 +253,14 @@ def sparks(
             Markup(f'<svg width="{wide}" height="{tall}" aria-hidden="true">{inner}</svg>')
         )
     return found
+
+
+def interval_table(
+    frame: pd.DataFrame, value: str, *, index: bool = False, marks: Sequence[float] = ()
+) -> Markup:
+    """HTML of a table with a picture of each interval: a column's values, ``lower``, ``upper``."""
+    drawn = sparks(frame[value], frame["lower"], frame["upper"], marks=marks)
+    return html_table(frame, index=index, drawn=drawn)
 
 
 def picture(

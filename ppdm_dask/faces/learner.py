@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
+
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
+
+from ppdm_dask.faces.face import brief
 
 __all__ = ["LearnerFace"]
 
 
-class LearnerFace:
-    """Stands before BaseEstimator, whose releases ask for HTML in different ways."""
+class LearnerFace(BaseEstimator, ABC):  # type: ignore[misc]
+    """An estimator, by whichever release of scikit-learn, which ask for HTML in different ways."""
 
+    @abstractmethod
     def _fitted_html(self) -> str | None:
         """What a fitted estimator shows; None before."""
-        raise NotImplementedError
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return brief(super().__repr__(N_CHAR_MAX))
 
     def _html_repr(self) -> str:
-        from sklearn.utils import estimator_html_repr
-
         found = self._fitted_html()
         return str(estimator_html_repr(self)) if found is None else found
 
@@ -24,8 +32,6 @@ class LearnerFace:
         return self._html_repr()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        from sklearn import get_config
-
         bundle = {"text/plain": repr(self)}
         if get_config()["display"] == "diagram":
             bundle["text/html"] = self._html_repr()

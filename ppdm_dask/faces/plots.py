@@ -83,9 +83,9 @@ def height(rows: int) -> float:
 def intervals(
     ax: Axes | None,
     labels: Sequence[object],
-    values: Sequence[float],
-    low: Sequence[float],
-    high: Sequence[float],
+    values: npt.ArrayLike,
+    low: npt.ArrayLike,
+    high: npt.ArrayLike,
     *,
     x: str,
     y: str = "",
@@ -109,7 +109,7 @@ def intervals(
     start, stop = np.array(low, float), np.array(high, float)
     known = np.isfinite(start) & np.isfinite(stop)
     ax.hlines(at[known], start[known], stop[known], color=COLOURS[0], linewidth=1.5)
-    ax.plot(values, at, "o", color=COLOURS[0])
+    ax.plot(np.array(values, float), at, "o", color=COLOURS[0])
     _name_rows(ax, names)
     ax.set_ylabel(label_of(y), **PLAIN)
     ax.set_xlabel(x, **PLAIN)
@@ -119,7 +119,7 @@ def intervals(
     return ax
 
 
-def bars(ax: Axes | None, labels: Sequence[object], values: Sequence[float], *, x: str) -> Axes:
+def bars(ax: Axes | None, labels: Sequence[object], values: npt.ArrayLike, *, x: str) -> Axes:
     """A bar for each number, from the top down; none where the number is not known."""
     names = _rows(labels)
     ax = axes_for(ax, 6, height(len(names)))

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, table_of
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.faces.dataset import dataset_of
-from ppdm_dask.faces.face import Face, block, brief, html_table, names_of, sparks
+from ppdm_dask.faces.face import Face, block, interval_table, names_of
 from ppdm_dask.faces.learner import LearnerFace
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.cells import disguises
@@ -123,9 +122,9 @@ class Margins(Face):
         return intervals(
             ax,
             self._texts(),
-            found["value"].tolist(),
-            found["lower"].tolist(),
-            found["upper"].tolist(),
+            found["value"],
+            found["lower"],
+            found["upper"],
             x=f"expected outcome, {100 * level:.4g} % interval",
             y=", ".join(self.columns),
             marks=(0,),
@@ -141,9 +140,7 @@ class Margins(Face):
         return f"Margins of {of}: {', '.join(f'{x:.4f}' for x in first)}{more}"
 
     def _shown(self) -> Iterator[Markup]:
-        found = self.to_frame()
-        value, low, high = (found[name].tolist() for name in ("value", "lower", "upper"))
-        yield html_table(found, drawn=sparks(value, low, high, marks=(0,)))
+        yield interval_table(self.to_frame(), "value", marks=(0,))
 
 
 Parts = list[tuple[float, Any]]
@@ -230,7 +227,7 @@ def margins_of(
     return np.concatenate(values), sample.covariance(np.concatenate(scores, axis=1), lone)
 
 
-class Fitted(LearnerFace, BaseEstimator):  # type: ignore[misc]
+class Fitted(LearnerFace):
     """What a generalized linear model can be asked once it is fitted."""
 
     family: str
@@ -482,15 +479,12 @@ class Fitted(LearnerFace, BaseEstimator):  # type: ignore[misc]
         return intervals(
             ax,
             self._texts(),
-            found["estimate"].tolist(),
-            found["lower"].tolist(),
-            found["upper"].tolist(),
+            found["estimate"],
+            found["lower"],
+            found["upper"],
             x=f"coefficient, {100 * level:.4g} % interval",
             always=(0,),
         )
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return brief(super().__repr__(N_CHAR_MAX))
 
     def __str__(self) -> str:
         if not hasattr(self, "coef_"):
@@ -508,9 +502,5 @@ class Fitted(LearnerFace, BaseEstimator):  # type: ignore[misc]
     def _fitted_html(self) -> str | None:
         if not hasattr(self, "coef_"):
             return None
-        found = self.to_frame()
-        value, low, high = (found[name].tolist() for name in ("estimate", "lower", "upper"))
         said = f"{self.family} model, {self.n_reports_:,} reports\n{self.method_}; {self.errors_}"
-        return block(
-            said, html_table(found, index=True, drawn=sparks(value, low, high, marks=(0,)))
-        )
+        return block(said, interval_table(self.to_frame(), "estimate", index=True, marks=(0,)))

@@ -19,7 +19,7 @@ from ppdm_dask.data.codebook import Records
 from ppdm_dask.distributions import chi2_tail, x_log1p_y, x_log_y
 from ppdm_dask.errors import InputError
 from ppdm_dask.faces.dataset import dataset_of
-from ppdm_dask.faces.face import Face, html_table, sparks
+from ppdm_dask.faces.face import Face, interval_table
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.uncertainty import normal_quantile
 from ppdm_dask.ranges import real, whole
@@ -116,9 +116,9 @@ class NonCompliance(Face):
         return intervals(
             ax,
             self.names,
-            found["estimate"].tolist(),
-            found["lower"].tolist(),
-            found["upper"].tolist(),
+            found["estimate"],
+            found["lower"],
+            found["upper"],
             x=f"proportion, {100 * level:.4g} % interval",
             marks=(1,),
             always=(0,),
@@ -137,9 +137,7 @@ class NonCompliance(Face):
         return f"NonCompliance: {found}\n{test}"
 
     def _shown(self) -> Iterator[Markup]:
-        found = self.to_frame()
-        value, low, high = (found[name].tolist() for name in ("estimate", "lower", "upper"))
-        yield html_table(found, index=True, drawn=sparks(value, low, high, marks=(0, 1)))
+        yield interval_table(self.to_frame(), "estimate", index=True, marks=(0, 1))
 
 
 def noncompliance(

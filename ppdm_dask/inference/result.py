@@ -482,7 +482,7 @@ class Estimate(Face):
 
     def _shown(self) -> Iterator[Markup]:
         found = self.to_frame()
-        values, _, low, high = (found.iloc[:, i].tolist() for i in range(-4, 0))
+        values, _, low, high = (found.iloc[:, i] for i in range(-4, 0))
         yield html_table(found, drawn=sparks(values, low, high, marks=(0, 1)))
 
     def _title(self) -> str:

@@ -247,7 +247,7 @@ class ContingencyTable(Face):
             )
         what = "reports" if self.design_digest else "records"
         if len(symbols) == 1:
-            return bars(ax, symbols[0], self.counts.tolist(), x=what)
+            return bars(ax, symbols[0], self.counts, x=what)
         rows, columns = self.attributes
         return grid(ax, self.counts, *symbols, x=columns, y=rows, form=",.0f")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
@@ -29,7 +29,7 @@ from ppdm_dask.designs.matching import bound_to, require_countable, require_desi
 from ppdm_dask.designs.parameters import MOST_CELLS
 from ppdm_dask.designs.product import Product
 from ppdm_dask.errors import InputError, RecordsError
-from ppdm_dask.faces.face import block, brief, names_of
+from ppdm_dask.faces.face import block, names_of
 from ppdm_dask.faces.learner import LearnerFace
 from ppdm_dask.inference.laws import undefined
 from ppdm_dask.inference.owners import Owners
@@ -228,7 +228,7 @@ def _sample(
     return weights
 
 
-class Designed(LearnerFace, BaseEstimator):  # type: ignore[misc]
+class Designed(LearnerFace):
     """An estimator with a design: its parameters, its features, and what is asked of it."""
 
     design: Design | Stratified | None
@@ -237,9 +237,6 @@ class Designed(LearnerFace, BaseEstimator):  # type: ignore[misc]
     _columns: Columns | None = None
 
     # -- faces -------------------------------------------------------------------------------------
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return brief(super().__repr__(N_CHAR_MAX))
 
     def _fitted_html(self) -> str | None:
         if not hasattr(self, "features_"):

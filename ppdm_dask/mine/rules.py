@@ -183,7 +183,7 @@ class Rules(Face):
 
     def plot(self, ax: Axes | None = None, *, level: float = 0.95, most: int = 20) -> Axes:
         """Draw the confidences of the first rules with Wald intervals, on axes of matplotlib."""
-        value, _, low, high = (each[:most].tolist() for each in self._confidences(level))
+        value, _, low, high = (each[:most] for each in self._confidences(level))
         return intervals(
             ax,
             [str(rule) for rule in self.rules[:most]],
@@ -200,7 +200,7 @@ class Rules(Face):
         return head if not self.rules else f"{head}\n{self.rules[0]}"
 
     def _shown(self) -> Iterator[Markup]:
-        value, _, low, high = (each.tolist() for each in self._confidences(0.95))
+        value, _, low, high = self._confidences(0.95)
         names = ["antecedent", "consequent", "support", "confidence", "lift", "q"]
         yield html_table(self.to_frame()[names], drawn=sparks(value, low, high, marks=(0, 1)))
 

@@ -21,7 +21,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs import Design, RRMatrix
 from ppdm_dask.errors import InputError
-from ppdm_dask.faces.face import Face, html_table, names_of, sparks
+from ppdm_dask.faces.face import Face, interval_table, names_of
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.frozen import settle
 from ppdm_dask.inference import Estimate, estimate
@@ -285,9 +285,9 @@ class TwoStage(Face):
         return intervals(
             ax,
             list(self.guess),
-            found["guess"].tolist(),
-            found["lower"].tolist(),
-            found["upper"].tolist(),
+            found["guess"],
+            found["lower"],
+            found["upper"],
             x=f"proportion guessed, expected {100 * level:.4g} % interval",
             y=self.attribute,
             always=(0,),
@@ -304,9 +304,7 @@ class TwoStage(Face):
         return f"TwoStage for {self.attribute} ({of}): {first:,} + {second:,} reports, {kept}"
 
     def _shown(self) -> Iterator[Markup]:
-        found = self.to_frame()
-        value, low, high = (found[name].tolist() for name in ("guess", "lower", "upper"))
-        yield html_table(found, index=True, drawn=sparks(value, low, high, marks=(0, 1)))
+        yield interval_table(self.to_frame(), "guess", index=True, marks=(0, 1))
         yield from self.first._shown()
 
     def expected_variance(self, truth: npt.ArrayLike, second: Design | None = None) -> Floats:
