@@ -166,6 +166,7 @@ def test_a_sweep_has_its_digest_on_other_systems(
     assert not [path for path in (tmp_path / "runs").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_a_survey_is_disguised_and_counted_on_other_systems(
     tmp_path: Path, elsewhere: dict[str, str]
 ) -> None:

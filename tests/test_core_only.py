@@ -36,6 +36,7 @@ def python(where: Path, core: dict[str, str], *arguments: str) -> subprocess.Com
     )
 
 
+@pytest.mark.slow
 def test_the_page_on_surveys_runs(
     root: Path, tmp_path: Path, core: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

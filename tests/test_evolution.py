@@ -314,6 +314,7 @@ def test_the_polisher_serves_every_level_that_a_matrix_keeps_to():
     assert polisher.mse.tolist() == [3.0, 2.0, 1.0]
 
 
+@pytest.mark.slow
 def test_memetic_is_repeatable_and_better_than_the_same_evolution():
     problem = Problem(PRIORS["normal"][:6] / PRIORS["normal"][:6].sum(), 1_000, 0.8)
     settings = Settings(generations=100, population=20, archive=20)

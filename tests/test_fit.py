@@ -144,6 +144,7 @@ def test_owners_have_the_worst_of_their_fits():
     assert both.contradicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("design", "law", "n"),
     [
@@ -202,6 +203,7 @@ def counted(draw):
     return design, counts
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(counted(), st.sampled_from(["invert", "mle", "em"]), st.sampled_from([0.5, 0.95]))
 def test_an_estimate_lies_in_its_interval(tmp_path_factory, case, method, level):

@@ -171,6 +171,7 @@ def test_a_python_of_another_version_is_no_candidate(checkout: Path, bare_path: 
     assert (done.returncode, done.stdout) == (2, "")
 
 
+@pytest.mark.slow
 def test_a_failed_install_leaves_no_stamp(
     checkout: Path, bare_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def said(failure: Any) -> str:
     return f"case {failure.case.index}: ppdm {command}: {failure.what}: {failure.detail}"
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_in_one_line_or_read(fuzzing: tuple[Any, ...]) -> None:
     fuzz, seeds, scenes = fuzzing
     cases = itertools.chain.from_iterable(
@@ -262,6 +263,7 @@ def wrong(fuzzing: tuple[Any, ...]) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _, _ in damages()])
 def test_damage_that_once_did_worse(wrong: dict[str, list[str]], name: str) -> None:
     assert wrong[name] == []

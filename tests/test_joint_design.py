@@ -137,6 +137,7 @@ def within(cone, P, prior):
     return low * P + (1 - low) * even
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("aim", ["margins", "pairs", "cells"])
 def test_no_random_design_is_below_the_certificate(shape, aim):

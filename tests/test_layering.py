@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -146,25 +147,33 @@ def house(root: Path) -> Iterator[ModuleType]:
     sys.modules.pop("house", None)
 
 
-def test_imports_go_down(house: ModuleType, root: Path) -> None:
-    modules = house.read_modules(root)
+@pytest.fixture(scope="module")
+def modules(house: ModuleType, root: Path) -> dict[str, Any]:
+    """What each module of the package imports."""
+    found: dict[str, Any] = house.read_modules(root)
+    return found
+
+
+def test_imports_go_down(house: ModuleType, modules: dict[str, Any]) -> None:
     rooms = {house.room(name) for name in modules} - {"", "__main__", "_moved"}
     assert rooms == set(house.ROOMS)
     assert house.upward(modules) == []
 
 
-def test_no_modules_import_each_other(house: ModuleType, root: Path) -> None:
+def test_no_modules_import_each_other(house: ModuleType, modules: dict[str, Any]) -> None:
     # Imports for types and inside functions count: they are circles for a reader.
-    assert house.circles(house.edges_of(house.read_modules(root))) == []
+    assert house.circles(house.edges_of(modules)) == []
 
 
-def test_the_registry_alone_knows_the_kinds_of_experiments(house: ModuleType, root: Path) -> None:
+def test_the_registry_alone_knows_the_kinds_of_experiments(
+    house: ModuleType, modules: dict[str, Any]
+) -> None:
     """So that a further one is a folder of its own, and a line there."""
     kinds = {path.parent.name for path in (PACKAGE / "experiments").glob("*/__init__.py")}
     assert kinds == {"fronts", "perturbation", "sweep", "trials"}
     found = {
         (name, other)
-        for name, others in house.edges_of(house.read_modules(root)).items()
+        for name, others in house.edges_of(modules).items()
         for other in others
         if _kind(other) in kinds and _kind(name) not in kinds
     }
@@ -222,10 +231,10 @@ LATE = frozenset(
 )
 
 
-def test_imports_in_functions_are_those_that_save_time(house: ModuleType, root: Path) -> None:
+def test_imports_in_functions_are_those_that_save_time(modules: dict[str, Any]) -> None:
     found = {
         (name.removeprefix("ppdm_dask."), other.removeprefix("ppdm_dask."))
-        for name, module in house.read_modules(root).items()
+        for name, module in modules.items()
         for _, other in module.late
     }
     assert found == LATE

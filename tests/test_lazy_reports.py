@@ -403,6 +403,7 @@ def test_very_many_partitions_share_tasks(
     np.testing.assert_array_equal(simulated.compute().codes, whole.codes)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_partitions_are_a_small_graph() -> None:
     tiny = pd.DataFrame({"used": ["no", "yes"], "region": ["east", "west"]})
     reports = DESIGN.disguise(dd.from_map(partial(_same, tiny), range(100_000), meta=tiny))

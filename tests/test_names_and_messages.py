@@ -292,6 +292,7 @@ def test_a_refusal_tells_no_second_value(capsys: Capture) -> None:
 # -- the machine -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["codebook", "s.csv"], ["list"], ["--help"]])
 def test_a_full_disk_is_one_line(command: list[str]) -> None:
     Path("s.csv").write_text("a\nx\ny\n")
@@ -303,6 +304,7 @@ def test_a_full_disk_is_one_line(command: list[str]) -> None:
     assert done.stderr == b"ppdm: error: a fault of this machine: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_few_files_are_enough_or_one_line() -> None:
     Path("s.csv").write_text("a\nx\ny\n")
     for limit in (6, 12, 20):

@@ -107,7 +107,12 @@ def test_a_real_release_cannot_be_repeated(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["bsvd", "--k", "6"], ["ssvd", "--k", "6", "--e", "0.15"], ["kcg", "--k", "5", "--simulate", "1"]]
+    "options",
+    [
+        ["bsvd", "--k", "6"],
+        ["ssvd", "--k", "6", "--e", "0.15"],
+        ["kcg", "--k", "5", "--simulate", "1"],
+    ],
 )
 def test_other_methods(capsys: Capture, options: list[str]) -> None:
     method, *parameters = options

@@ -147,6 +147,7 @@ def test_many_categories_of_one_frequency_are_erasure(n):
         assert found == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_nothing_is_below_the_limit_of_many_categories():
     problem = Problem(zipf(24), N_RECORDS, 0.75)
     limit = Limit.compute(problem)

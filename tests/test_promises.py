@@ -96,7 +96,9 @@ def test_with_every_answer_known_the_limit_is_that_of_a_count(name):
     assert found.mse[0] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "rare ones" else n for n in PRIORS]
+)
 @pytest.mark.parametrize("delta", [1.0, 0.9999995, 0.75])
 def test_a_front_of_rare_categories_is_right(name, delta):
     p = np.array(PRIORS[name])

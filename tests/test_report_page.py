@@ -67,6 +67,7 @@ def pages(report_pages: dict[str, Path]) -> dict[str, Page]:
     return {name: Page(path) for name, path in report_pages.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_asked_for_beyond_the_file(pages: dict[str, Page], kind: str) -> None:
     page = pages[kind]

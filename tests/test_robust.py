@@ -45,6 +45,7 @@ def keeps_posterior(priors, delta):
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("privacy", ["epsilon", "max_posterior"])
 @pytest.mark.parametrize("n", [3, 4])
 def test_no_random_design_has_a_smaller_worst_regret(privacy, n):

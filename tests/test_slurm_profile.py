@@ -138,6 +138,7 @@ exit 0
 """
 
 
+@pytest.mark.slow
 def test_the_watcher_ends_jobs_when_its_input_ends(tmp_path: Path) -> None:
     """Only commands are pretended here; tests/cluster/test_slurm.py has real ones."""
     log, job, keys = (tmp_path / name for name in ("log", "job", "keys"))

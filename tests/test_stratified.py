@@ -113,6 +113,7 @@ def test_pooling_the_weights_would_overstate_the_error():
     assert np.diff(wider.interval()) > 0.1
 
 
+@pytest.mark.slow
 def test_standard_errors_cover():
     """1,000 times new records of three owners: the errors have the spread that they claim."""
     both = Stratified(DESIGNS)

@@ -119,6 +119,7 @@ def test_a_border_of_keyed_blocks_is_no_border_of_files() -> None:
     np.testing.assert_array_equal(codes("r.parquet"), expected.codes)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_known_truth_at_the_rate_they_say() -> None:
     """120 keyed disguises of one file: the disguise is all that is random about `file`."""
     answers(600)[["smokes", "drug", "age"]].to_csv("s.csv", index=False)

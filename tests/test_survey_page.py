@@ -65,6 +65,7 @@ def test_dice_on_paper_become_prevalences_by_region(root: Path, tmp_path: Path) 
         assert pp.design_from_config(tomllib.loads(text)).symbols
 
 
+@pytest.mark.slow
 def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     page = (root / "docs" / "web.md").read_text()
@@ -90,6 +91,7 @@ def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_pat
     assert float(cells[2]) == pytest.approx(0.0325, abs=0.002)
 
 
+@pytest.mark.slow
 def test_a_platform_s_file_becomes_reports(root: Path, tmp_path: Path) -> None:
     page = (root / "docs" / "embed.md").read_text()
     out, folder = run_lines(shell_lines(page), root, tmp_path)

@@ -131,6 +131,7 @@ def drawn_waves(n: int, t: int, seed: int) -> list[pp.Reports]:
     ]
 
 
+@pytest.mark.slow
 def test_intervals_cover_where_those_of_as_many_people_do_not() -> None:
     repeats, stages = 600, Permanent(pp.Warner("a", 0.75), pp.Warner("a", 0.9))
     covered = {1.0: 0, 0.0: 0}
