@@ -17,6 +17,9 @@ RUN :=
 OUT := runs
 GRADE := small
 
+# Tests that are side by side share no folder and no port. Eight processes take 4 GB.
+ABREAST := --numprocesses logical --maxprocesses 8 --dist worksteal
+
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -57,11 +60,11 @@ figures: $(STAMP) ## Draw the figures of a run again, the newest if none is name
 	[ -n "$$run" ] || { echo "figures: no run in $(OUT)/; 'make sweep' makes one" >&2; exit 2; }; \
 	$(BIN)/ppdm figures "$$run"
 
-test: $(STAMP) ## Run the fast tests
-	$(BIN)/python -m pytest -m "not slow and not cluster"
+test: $(STAMP) ## Run the fast tests, on all processors
+	$(BIN)/python -m pytest $(ABREAST) -m "not slow and not cluster"
 
 test-all: $(STAMP) ## Run the fast tests and the slow, statistical ones
-	$(BIN)/python -m pytest -m "not cluster"
+	$(BIN)/python -m pytest $(ABREAST) -m "not cluster"
 
 test-cluster: $(STAMP) ## Run the tests that start and kill real Dask processes
 	$(BIN)/python -m pytest -m cluster
