@@ -232,6 +232,7 @@ def test_a_grade_changes_values_of_recipes(folder):
             r"grades\.toml: small\.first\.file: .*none\.toml: there is",
         ),
         ("small.first", 'small."a\\u0000"', "got .*; the name of a recipe"),
+        ("small.first", 'small.".."', r"small\.\.\.: got .*; the name of a recipe"),
         ("small.first", 'small."../first"', r"small\.\.\./first: got .*; the name of a recipe"),
         (
             "small.first",

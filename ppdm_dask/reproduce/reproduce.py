@@ -55,6 +55,9 @@ LEFT_OUT = "left_out"
 LONGEST_NAME = 100
 """Characters of a recipe's name, after which folders are called."""
 
+FOLDERS = [".", ".."]
+"""Names that folders have already."""
+
 
 @dataclass(frozen=True)
 class Grade:
@@ -121,7 +124,8 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     recipes, left_out = {}, {}
     for key in table.remaining():
         # It becomes part of a path: nothing that leaves the folder, or that no terminal shows.
-        if Path(key).name != key or not key.isprintable() or not 0 < len(key) <= LONGEST_NAME:
+        named = Path(key).name == key and key not in FOLDERS
+        if not named or not key.isprintable() or not 0 < len(key) <= LONGEST_NAME:
             right = f"the name of a recipe is needed, of {LONGEST_NAME} characters at most"
             raise table.error(key, table.take(key), right)
         entry = table.table(key, "a table with the values that the grade changes is needed")
@@ -154,7 +158,11 @@ def grades_schema() -> Schema:
     grade: Schema = {
         "title": "Recipes of a grade, by name",
         "type": "object",
-        "propertyNames": {"pattern": "^[^/]+$", "maxLength": LONGEST_NAME, "not": {"const": "."}},
+        "propertyNames": {
+            "pattern": "^[^/]+$",
+            "maxLength": LONGEST_NAME,
+            "not": {"enum": FOLDERS},
+        },
         "additionalProperties": recipe,
     }
     whole: Schema = {"type": "object", "additionalProperties": grade}
