@@ -200,8 +200,8 @@ def test_never_above_the_best_known_family():
 
 
 @pytest.mark.slow
-def test_never_above_the_best_known_family_500_times():
-    check_families(np.random.default_rng(2), 500)
+def test_never_above_the_best_known_family_many_times():
+    check_families(np.random.default_rng(2), 150)
 
 
 def test_a_walk_finds_what_a_list_finds():
@@ -299,5 +299,5 @@ def test_nothing_is_infinite_whatever_the_prior():
 
 
 @pytest.mark.slow
-def test_nothing_is_infinite_whatever_the_prior_1000_times():
-    assert check_adversarial(np.random.default_rng(4), 1_000) >= 800
+def test_nothing_is_infinite_whatever_the_prior_many_times():
+    assert check_adversarial(np.random.default_rng(4), 250) >= 200

@@ -222,11 +222,11 @@ def test_no_design_breaks_delta_or_undercuts_the_limit(method, symbols, most):
 @pytest.mark.parametrize(
     ("method", "symbols", "most", "number"),
     [
-        ("bound", None, 6, 1_500),
-        ("bound", 0, 4, 60),
-        ("memetic", None, 4, 500),
-        ("memetic", 2, 3, 200),
-        ("spea2", None, 6, 2_000),
+        ("bound", None, 6, 300),
+        ("bound", 0, 4, 30),
+        ("memetic", None, 4, 100),
+        ("memetic", 2, 3, 60),
+        ("spea2", None, 6, 300),
     ],
 )
 def test_no_design_of_many_breaks_delta_or_undercuts_the_limit(method, symbols, most, number):
