@@ -190,13 +190,14 @@ def _like(h: int, records: Records, first: Records) -> Records:
 def precision_weights(
     designs: Iterable[Design], codebook: Codebook, target: str | None = None
 ) -> tuple[float, ...]:
-    """What a report of each design is worth beside one of the most precise, in (0, 1].
+    r"""What a report of each design is worth beside one of the most precise, in (0, 1].
 
-    ``c_h = V / V_h``: V_h is the variance of a report's weights, added over the categories of the
-    pairs of attributes that a classifier looks at first, if all answers were equally frequent; V
-    is the least of them.  Of estimates ``sum_h n_h c_h p_h / sum_h n_h c_h`` these have the least
-    variance at that guess, whatever the n_h.  Nothing depends on the reports, so no weight is
-    correlated with what it weighs, and the estimate stays unbiased.
+    .. math:: c_h = \frac{V}{V_h}, \qquad \hat p = \frac{\sum_h n_h c_h \hat p_h}{\sum_h n_h c_h}
+
+    V_h is the variance of a report's weights, added over the categories of the pairs of attributes
+    that a classifier looks at first, if all answers were equally frequent; V is the least of them.
+    Of such means these have the least variance at that guess, whatever the n_h.  Nothing depends on
+    the reports, so no weight is correlated with what it weighs, and the estimate stays unbiased.
 
     Parameters
     ----------

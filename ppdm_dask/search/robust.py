@@ -85,7 +85,11 @@ def robust_design(
     attribute: str = "answer",
     categories: Sequence[str] | None = None,
 ) -> Robust:
-    """The design whose variance exceeds the best possible one by the smallest factor, at worst.
+    r"""The design whose variance exceeds the best possible one by the smallest factor, at worst.
+
+    With the sum of the variances and its certified limit L at each prior of the set,
+
+    .. math:: \min_P \max_p \frac{\sum_x V_x(p)}{L(p)}
 
     Parameters
     ----------
