@@ -27,11 +27,16 @@ __all__ = ["Owners", "pair_strata", "precision_weights", "scored", "weights_of"]
 
 
 class Owners(Face, Sequence[Records]):
-    """Records of several owners, some disguised and some not: evidence that adds.
+    r"""Records of several owners, some disguised and some not: evidence that adds.
 
     Learners and :func:`ppdm_dask.estimate` take them like the reports of one owner; what they find
-    is about all records together.  Owners are strata in the standard errors.  [ZhanDu]_,
-    sections 2 and 4.8.
+    is about all records together.  Owners are strata in the standard errors: with the share s of
+    each owner h,
+
+    .. math:: \hat p = \sum_h s_h \hat p_h, \qquad \text{SE}^2 = \sum_h s_h^2 \text{SE}_h^2, \qquad
+        s_h = \frac{n_h c_h}{\sum_g n_g c_g}
+
+    [ZhanDu]_, sections 2 and 4.8; c is what a record counts for.
 
     Parameters
     ----------
