@@ -202,9 +202,9 @@ class WeightSums(Face):
 
         .. math:: \sum_h (1 - f_h) \frac{m_h}{m_h - 1} \sum_c (z_{hc} - \bar z_h)^2
 
-        or the spread of estimates under replicate weights.  Without a remedy it is not a number where a stratum has
-        a single report.  Drawing a larger part of a finite population makes nothing of the disguise
-        less random, so f times the next variance is added.
+        or the spread of estimates under replicate weights.  Without a remedy it is not a number
+        where a stratum has a single report.  Drawing a larger part of a finite population makes
+        nothing of the disguise less random, so f times the next variance is added.
 
         *This file*: given the records only the disguise is random, and the variance of a report in
         the cell c and the condition d is, for the ratio r,
