@@ -64,11 +64,11 @@ def estimate(
     r"""Estimate proportions from disguised reports, or from evidence that was added up of them.
 
     By inversion proportions are unbiased and may leave [0, 1]: nothing is clipped.  An event's
-    proportion is the mean of the weights w that :func:`ppdm_dask.inference.weights.event_weights`
-    gives to the reports, with survey weights d if there are some:
+    proportion is the mean of the weights w that :func:`ppdm_dask.event_weights` gives to the
+    reports, with survey weights d if there are some; if all d are 1, the standard error is
 
     .. math:: \hat p = \frac{\sum_i d_i w_i}{\sum_i d_i}, \qquad
-        \text{SE}^2 = \frac{\overline{w^2} - \hat p^2}{n - 1} \text{ if all } d_i = 1
+        \text{SE}^2 = \frac{\sum_i w_i^2 / n - \hat p^2}{n - 1}
 
     Within a condition or a group proportions are ratios of two estimates.  Both, and strata,
     clusters and finite populations, enter the standard errors.
