@@ -263,3 +263,22 @@ for ask in (est.to_dataset, est.plot):
         'to_dataset needs xarray: pip install "ppdm-dask[report]"',
         'plot needs matplotlib: pip install "ppdm-dask[report]"',
     ]
+
+
+def test_the_project_has_one_name_for_pip(root: Path) -> None:
+    """``ppdm-dask`` is installed, with or without extras, and ``ppdm_dask`` imported."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("no checkout of git")
+    wrong = re.compile(r"ppdm_dask\[[a-z]|pip install[^\n`]*\bppdm_dask\b")
+    found, right = [], 0
+    for name in listed.stdout.splitlines():
+        if name.endswith((".py", ".md", ".toml", ".yaml", ".yml", ".ipynb", ".sh", "Makefile")):
+            text = (root / name).read_text(encoding="utf-8")
+            found += [f"{name}: {each}" for each in wrong.findall(text)]
+            right += text.count("ppdm-dask[")
+    assert found == []
+    assert right > 20
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["name"] == "ppdm-dask"
