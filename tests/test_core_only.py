@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import shell_lines
 from scipy import special, stats
-from shell_page import run_lines, shell_lines
+from shell_page import run_lines
 from small_recipe import CONFIG, TREES, write_recipe
 
 import ppdm_dask as pp
@@ -42,7 +43,7 @@ def test_the_page_on_surveys_runs(
 ) -> None:
     """docs/survey.md, every line of it; it says what is slow or left out, and nothing else."""
     monkeypatch.setenv("PYTHONPATH", str(root / "tests" / "support" / "core_only"))
-    lines = shell_lines((root / "docs" / "survey.md").read_text())
+    lines = shell_lines("docs/survey.md")
     # What these commands say aside is not a failure here; the first one may not say anything.
     out, folder = run_lines(f"exec 2>said\n{lines}", root, tmp_path)
     assert len(out) > 100
