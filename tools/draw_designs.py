@@ -94,7 +94,7 @@ FORMULAS = {
     ),
     "kary": (
         r"$p$ on the diagonal, $(1 - p) / (k - 1)$ off it; "
-        r"$p = q + (1 - q) / k = \lambda / (\lambda + k - 1)$",
+        r"$p = q + (1 - q) / k$ or $p = \lambda / (\lambda + k - 1)$",
         r"$\lvert \log (p (k - 1) / (1 - p)) \rvert$",
         "k categories; O(1) weights",
     ),

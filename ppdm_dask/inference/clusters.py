@@ -294,7 +294,7 @@ class Replicates:
 
     With the scale c, the rscales s and the centre as below,
 
-    .. math:: \operatorname{Var} \hat p = c \sum_r s_r (\hat p_r - \hat p_0)^2
+    .. math:: \operatorname{Var}(\hat p) = c \sum_r s_r (\hat p_r - \hat p_0)^2
 
     Each column is a full weight, the survey weight included.
 

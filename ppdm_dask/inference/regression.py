@@ -122,7 +122,7 @@ class GLM(Fitted):
 
     *Sandwich*, [Binder]_, with V the covariance of the summed scores and A their derivative:
 
-    .. math:: \operatorname{Cov} \hat \beta = A^{-1} V A^{-T}
+    .. math:: \operatorname{Cov}(\hat \beta) = A^{-1} V A^{-T}
 
     The corrected score assumes nothing about the law of disguised predictors, and is consistent
     wherever the moments exist; it may have no solution for few reports, which is said.

@@ -54,9 +54,9 @@ def estimate_waves(
     waves.  With W the weight of a report and m its mean given the permanent symbol, for waves of
     n_s reports, N in all, of whom n_sr are in both s and r,
 
-    .. math:: \operatorname{Var} \hat p =
-        \sum_s \frac{n_s}{N^2} \operatorname{Var} W +
-        \sum_{s \ne r} \frac{n_{sr}}{N^2} \operatorname{Var} m
+    .. math:: \operatorname{Var}(\hat p) =
+        \sum_s \frac{n_s}{N^2} \operatorname{Var}(W) +
+        \sum_{s \ne r} \frac{n_{sr}}{N^2} \operatorname{Var}(m)
 
     Only Wald's intervals are made.
 
@@ -218,7 +218,7 @@ def variance_of_waves(design: Permanent, prior: Any, waves: int) -> Floats:
 
     With W the weight of a report and m its mean given the permanent symbol, for each category
 
-    .. math:: \operatorname{Var} m + \frac{\operatorname{Var} W - \operatorname{Var} m}{t}
+    .. math:: \operatorname{Var}(m) + \frac{\operatorname{Var}(W) - \operatorname{Var}(m)}{t}
 
     Divided by n it is the variance of the proportion estimated from n people's reports of t waves.
     At one wave it is :meth:`Design.variance`.

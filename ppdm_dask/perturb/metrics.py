@@ -40,7 +40,7 @@ class Distortion(NamedTuple):
     With ranks R within the columns of the original A and of the release MA, of n records by m, and
     ranks M of the columns by their means, section 3 of [Guo]_:
 
-    .. math:: \text{VD} = \frac{\lVert A - MA \rVert_F}{\lVert A \rVert_F}, \qquad
+    .. math:: \text{VD} = \frac{\lVert A - \text{MA} \rVert_F}{\lVert A \rVert_F}, \qquad
         \text{RP} = \frac{1}{nm} \sum_{ij} |R_{ij} - R'_{ij}|, \qquad
         \text{RK} = \frac{1}{nm} \sum_{ij} 1[R_{ij} = R'_{ij}]
 

@@ -252,7 +252,7 @@ def optimize(
     The certified limit holds at a privacy of 1 - a for any symmetric Y, any nu, and a mu of 0 or
     more with a positive denominator at each r_k, the extremal shapes that a row of P times p has:
 
-    .. math:: \operatorname{tr} J^{-1} \ge \frac{(\operatorname{tr} Y)^2}{\eta (\nu^T p + \mu a)},
+    .. math:: \operatorname{tr} J^{-1} \ge \frac{\operatorname{tr}(Y)^2}{\eta (\nu^T p + \mu a)},
         \qquad \eta = \max_k \frac{|Y u_k|^2}{\nu^T r_k + \mu}, \qquad
         u_k = \frac{r_k / p}{\sqrt{\sum_x r_k(x)}}
 

@@ -57,7 +57,7 @@ class TwoStage(Face):
     unbiased as they are; V are the variances of one report:
 
     .. math:: \hat p = s \hat p_1 + (1 - s) \hat p_2, \qquad
-        \operatorname{Var} \hat p = s^2 \frac{V_1}{n_1} + (1 - s)^2 \frac{V_2}{n_2}
+        \operatorname{Var}(\hat p) = s^2 \frac{V_1}{n_1} + (1 - s)^2 \frac{V_2}{n_2}
 
     Parameters
     ----------
