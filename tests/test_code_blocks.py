@@ -109,6 +109,20 @@ def test_reasons_and_claims_are_about_blocks_that_there_are() -> None:
     assert len(fenced()) > 90
 
 
+SECTIONS = {
+    ("CONTRIBUTING.md", "python"): ["Add a design", "Add a trial"],
+    ("CONTRIBUTING.md", "toml"): ["Add a trial"],
+    ("docs/embed.md", "html"): ["LimeSurvey", "oTree"],
+    ("docs/embed.md", "js"): ["REDCap", "formr", "Qualtrics"],
+}
+"""Sections of each block where tests take blocks by section, and not all of a page."""
+
+
+def test_blocks_that_are_taken_by_section_are_in_those_sections() -> None:
+    for (page, language), sections in SECTIONS.items():
+        assert [x.section for x in blocks(page) if x.language == language] == sections, page
+
+
 def test_a_new_block_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page with a block that nobody takes fails the census."""
     new = Block("docs/index.md", "", 1, "sh", "ppdm list\n")

@@ -20,7 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = tuple(
     sorted(
         path.relative_to(ROOT).as_posix()
-        for pattern in ("*.md", "docs/**/*.md", "pipelines/**/*.md", "cluster/**/*.md")
+        for pattern in (
+            "*.md",
+            "docs/**/*.md",
+            "pipelines/**/*.md",
+            "cluster/**/*.md",
+            "ppdm_dask/**/*.md",
+        )
         for path in ROOT.glob(pattern)
     )
 )
