@@ -143,8 +143,8 @@ class KaryResponse(Mixture):
 class Warner(KaryResponse):
     r"""Warner's design for one binary attribute: the truth with probability theta, else not.
 
-    Of n reports a share of yes is known; its estimate of the true share and its variance are, by
-    [Warner]_,
+    From the share of n reports that name the trait, the true share is estimated by [Warner]_ as
+    follows, with the variance V:
 
     .. math:: \hat \pi = \frac{\hat \lambda - (1 - \theta)}{2 \theta - 1}, \qquad
         V = \frac{\pi (1 - \pi)}{n} + \frac{\theta (1 - \theta)}{n (2 \theta - 1)^2}
