@@ -25,6 +25,7 @@ EXTRAS = {
     "matplotlib": ("matplotlib", "report"),
     "numba": ("numba", "fast"),
     "openpyxl": ("openpyxl", "formats"),
+    "pandas": ("pandas", "pandas"),
     "psycopg": ("psycopg", "postgres"),
     "pyreadstat": ("pyreadstat", "formats"),
     "scipy": ("SciPy", "mine"),

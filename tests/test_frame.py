@@ -34,6 +34,7 @@ RUNNING = (
     "formats",
     "formulas",
     "mine",
+    "pandas",
     "postgres",
     "report",
     "search",

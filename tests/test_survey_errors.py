@@ -14,6 +14,7 @@ import pytest
 
 from ppdm_dask import Attribute, Codebook, Reports, Warner
 from ppdm_dask.cli import main
+from ppdm_dask.files.table import Table
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.disguise import writing
 
@@ -50,7 +51,7 @@ def write(path: str, frame: pd.DataFrame, batch: int = 0) -> None:
     reports = Reports(np.stack(codes, 1).astype(int), BOOK, 0, design.digest, False)
     about = About("reports", BOOK, design, False, ("region", *kept), (f"{batch:032x}",))
     with writing(Path(path), about, kept) as append:
-        append(reports, frame)
+        append(reports, Table.of_frame(frame))
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +122,7 @@ def test_valid_per_cent_and_intervals_that_a_condition_leaves_possible(capsys: C
     reports = Reports(np.repeat([0, 1, 2], counts)[:, None], book, 0, design.digest, False)
     about = About("reports", book, design, False, (), ("0" * 32,))
     with writing(Path("r.parquet"), about, {}) as append:
-        append(reports, pd.DataFrame(index=range(1_000)))
+        append(reports, Table.of({}, 1_000))
     found = answer(capsys, "r.parquet", "--over", "used", "--where", "used=yes,used=no")
     assert [cell["labels"]["used"] for cell in found["cells"]] == ["no", "yes"]
     # p = (share - .1) / .7, and a ratio of two such; its error by the delta method of the counts.

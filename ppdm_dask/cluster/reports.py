@@ -176,7 +176,7 @@ class LazyReports(Face, _Collection):
         return f"LazyReports({kind}{names}, npartitions={self.npartitions})"
 
     def _shown(self) -> Iterator[Markup]:
-        yield html_table(self.codebook.to_frame())
+        yield html_table(self.codebook._listing())
 
     def compute(self, *, client: Client | None = None, **options: Any) -> Reports:
         """Reports of all partitions, in order.

@@ -19,8 +19,7 @@ from ppdm_dask.files.documents import Form
 from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from ppdm_dask.files.table import Table
     from ppdm_dask.mine.classifier import Classifier
 
 __all__ = ["FORM", "ModelTest", "attributes_of"]
@@ -132,7 +131,7 @@ class ModelTest:
         wrong, right = config["outcomes"]
         return cls(config["attribute"], book, config["target"], (wrong, right), config["step"])
 
-    def encode(self, frame: pd.DataFrame) -> Records:
+    def encode(self, table: Table) -> Records:
         """Records of answers, with what is found out of them.
 
         Raises
@@ -141,7 +140,7 @@ class ModelTest:
             As :meth:`ppdm_dask.Codebook.encode`.
         """
         names = self.asked
-        answers = self.codebook.select(names).encode(frame)
+        answers = self.codebook.select(names).encode(table)
         codes = np.zeros((len(answers), len(self.codebook.names)), answers.codes.dtype, order="F")
         codes[:, [self.codebook.index(name) for name in names]] = answers.codes
         codes[:, self.codebook.index(self.attribute)] = self.found(codes)

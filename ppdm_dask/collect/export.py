@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from ppdm_dask.audit.certainty import undisguised_attributes
 from ppdm_dask.collect.survey import Survey
 from ppdm_dask.data.words import Imported
 from ppdm_dask.errors import DataError
+from ppdm_dask.files.table import Table
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.disguise import writing
 from ppdm_dask.survey.reports import about_file
@@ -84,6 +83,6 @@ def _write(survey: Survey, store: Store, path: Path, number: int, batch: str) ->
             reports = survey.reports(texts, n)
             if survey.hands:
                 reports = replace(reports, imported=Imported(rows=len(texts)))
-            append(reports, pd.DataFrame(index=range(len(texts))))
+            append(reports, Table.of({}, len(texts)))
             n += len(texts)
     return n

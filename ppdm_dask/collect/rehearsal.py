@@ -118,8 +118,8 @@ def rehearse(
 def _records(survey: Survey, data: Path) -> Records:
     """What pages disguise: answers of a file, and what a model finds out of them."""
     if survey.test is None:
-        return survey.codebook.encode(open_data(data).read(survey.codebook.names).frame)
-    answers = survey.test.encode(open_data(data).read(survey.test.asked).frame)
+        return survey.codebook.encode(open_data(data).read(survey.codebook.names).table)
+    answers = survey.test.encode(open_data(data).read(survey.test.asked).table)
     return answers.select(survey.codebook.names)
 
 

@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError
 from ppdm_dask.faces.face import Face, html_table, names_of
+from ppdm_dask.faces.listing import Listing
+from ppdm_dask.files.column import as_column
 from ppdm_dask.files.columns import (
     MissingCodes,
     at_least,
     at_most,
-    canonical_text,
     coded,
     float_kind,
     look_up,
@@ -27,12 +28,12 @@ from ppdm_dask.files.columns import (
     read_numbers,
 )
 from ppdm_dask.files.declared import Declared, fields_of
+from ppdm_dask.files.texts import canonical_text
 from ppdm_dask.files.values import Either, Many, Number, Place, Text
 from ppdm_dask.frozen import settle
 from ppdm_dask.shown import cut, given, quoted, shown
 
 if TYPE_CHECKING:
-    import pandas as pd
     from markupsafe import Markup
 
 
@@ -196,10 +197,8 @@ class Attribute(Face, Declared):
         return f"Attribute {name}, {kind}: {n:,} categor{'y' if n == 1 else 'ies'}, {labels}"
 
     def _shown(self) -> Iterator[Markup]:
-        import pandas as pd
-
-        rows = enumerate(self.categories)
-        yield html_table(pd.DataFrame(rows, columns=["code", "category"]))
+        columns = {"code": range(len(self.categories)), "category": self.categories}
+        yield html_table(Listing.of(columns))
 
     @property
     def numeric(self) -> bool:
@@ -247,12 +246,12 @@ class Attribute(Face, Declared):
         groups = self.groups or tuple((label,) for label in self.categories)
         return {label: code for code, group in enumerate(groups) for label in group}
 
-    def encode(self, values: pd.Series, offset: int = 0) -> npt.NDArray[np.intp]:
+    def encode(self, values: Any, offset: int = 0) -> npt.NDArray[np.intp]:
         """Codes of a column, shape (n,).
 
         Parameters
         ----------
-        values : Series
+        values : Series, or array
             Labels or numbers, of any dtype.
         offset : int
             Position of the first value in the whole data set, for messages.
@@ -264,8 +263,9 @@ class Attribute(Face, Declared):
         """
         return self.small_codes(values, offset).astype(np.intp)
 
-    def small_codes(self, values: pd.Series, offset: int = 0) -> npt.NDArray[Any]:
+    def small_codes(self, values: Any, offset: int = 0) -> npt.NDArray[Any]:
         """As :meth:`encode`, in whatever integers are at hand, and perhaps not to be written to."""
+        values = as_column(values)
         if self.cuts is not None:
             numbers = self.read_numbers(values, offset)
             kind = float_kind(values)
@@ -295,7 +295,7 @@ class Attribute(Face, Declared):
             )
         return codes
 
-    def read_numbers(self, values: pd.Series, offset: int = 0) -> npt.NDArray[np.float64]:
+    def read_numbers(self, values: Any, offset: int = 0) -> npt.NDArray[np.float64]:
         """Values of a numeric attribute, NaN where missing, shape (n,).
 
         Raises
@@ -303,14 +303,14 @@ class Attribute(Face, Declared):
         CodebookError
             On a value that is not a finite number, out of range, or missing with no place to go.
         """
-        codes = self.codes_of_missing
+        values, codes = as_column(values), self.codes_of_missing
         apart = np.zeros(len(values), bool)
         for held in self.kinds.values():
             codes, apart = codes.united(held), apart | held.among(values)
         numbers, wrong = read_numbers(values, codes)
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise self._undeclared(row + offset, values.iloc[row], "is not a finite number")
+            raise self._undeclared(row + offset, values.value(row), "is not a finite number")
         if self.missing is None and (bare := np.isnan(numbers) & ~apart).any():
             raise self._missing(int(np.argmax(bare)) + offset)
         if self.range is not None:

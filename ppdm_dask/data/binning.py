@@ -7,28 +7,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.errors import CodebookError, InputError
+from ppdm_dask.files.column import as_column
 from ppdm_dask.files.columns import (
     MissingCodes,
-    canonical_text,
     factorise,
     float_kind,
     number_text,
     plain_number,
     read_numbers,
 )
+from ppdm_dask.files.texts import canonical_text
 from ppdm_dask.ranges import reals
 from ppdm_dask.shown import given, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 __all__ = ["EMPTY_GROUP", "binarise_attribute", "cut_labels", "fit_attribute", "group_labels"]
 
@@ -41,7 +38,7 @@ BINARY_RULES = ("midrange", "median")
 
 def fit_attribute(
     name: str,
-    values: pd.Series,
+    values: Any,
     rule: str | Sequence[float],
     *,
     missing: str | None = None,
@@ -55,7 +52,7 @@ def fit_attribute(
     ----------
     name : str
         Name of the attribute.
-    values : Series
+    values : Series, or array
         What was observed; missing values are passed over.
     rule : {"labels", "midrange", "median", "quantiles(k)"} or sequence of float
         ``"labels"`` makes a nominal attribute of the labels that occur, in alphabetical order.
@@ -104,7 +101,7 @@ def fit_attribute(
     )
 
 
-def binarise_attribute(attribute: Attribute, values: pd.Series, rule: str) -> Attribute:
+def binarise_attribute(attribute: Attribute, values: Any, rule: str) -> Attribute:
     """Give an attribute two categories, split by a rule fitted on the values.
 
     A numeric attribute is cut at ``(min + max) / 2`` ("midrange") or at the median ("median") of
@@ -192,10 +189,10 @@ def group_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _find_cuts(name: str, values: pd.Series, rule: str, missing: MissingCodes) -> tuple[float, ...]:
+def _find_cuts(name: str, values: Any, rule: str, missing: MissingCodes) -> tuple[float, ...]:
     numbers, wrong = read_numbers(values, missing)
     if wrong.any():
-        value = canonical_text(values.iloc[int(np.argmax(wrong))])
+        value = canonical_text(as_column(values).value(int(np.argmax(wrong))))
         what = f"attribute {shown(name)}: {shown(value)} is not a finite number to cut at"
         raise CodebookError(what, value)
     numbers = numbers[~np.isnan(numbers)]

@@ -25,12 +25,16 @@ from ppdm_dask.data.field import field_codes
 from ppdm_dask.data.plugins import plugin
 from ppdm_dask.data.words import FieldRules, Imported
 from ppdm_dask.errors import CodebookError, ColumnsLeftOut, InputError, RecordsError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.face import Face, html_table, names_of
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import bars
-from ppdm_dask.files.arrow import as_frame
+from ppdm_dask.files.arrow import as_table
+from ppdm_dask.files.column import Column
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.documents import read_toml
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import Table as TomlTable
+from ppdm_dask.files.table import Table
 from ppdm_dask.frozen import settle
 from ppdm_dask.ranges import whole
 from ppdm_dask.shown import cut, listed, printable, shown
@@ -157,7 +161,7 @@ class Records(Face):
         return "records"
 
     def _shown(self) -> Iterator[Markup]:
-        yield html_table(self.codebook.to_frame())
+        yield html_table(self.codebook._listing())
 
     @property
     def survey(self) -> dict[str, Any]:
@@ -429,10 +433,10 @@ class Reports(Records):
         bound = design.bind(book)
         beside = dict.fromkeys([*keep, *([weights] if weights is not None else [])])
         names = dict.fromkeys([*book.names, *beside])
-        given = as_frame(table_of(answers), tuple(names))
-        frame = {name: _column(given, name) for name in names}
+        given = as_table(table_of(answers), tuple(names))
+        columns = {name: _column(given, name) for name in names}
         rules = FieldRules(nonresponse, tuple(no_answer), unweighted, separator)
-        found = field_codes(frame, book.attributes, bound, rules, weights=weights, offset=offset)
+        found = field_codes(columns, book.attributes, bound, rules, weights=weights, offset=offset)
         return cls(
             found.codes,
             book,
@@ -442,7 +446,7 @@ class Reports(Records):
             found.sizes,
             found.sets,
             weights=found.weights,
-            kept={name: frame[name].to_numpy()[found.rows] for name in beside},
+            kept={name: columns[name].to_numpy()[found.rows] for name in beside},
             design=bound,
             imported=found.imported,
         )
@@ -585,14 +589,17 @@ class Codebook(Face, Declared):
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each attribute: name, kind, number of categories, and their labels."""
-        import pandas as pd
+        return self._listing().to_frame()
 
-        columns = ["attribute", "kind", "categories", "labels"]
-        rows = [
-            (each.name, "numeric" if each.numeric else "nominal", len(each), each.categories)
-            for each in self.attributes
-        ]
-        return pd.DataFrame(rows, columns=columns)
+    def _listing(self) -> Listing:
+        return Listing.of(
+            {
+                "attribute": self.names,
+                "kind": ["numeric" if each.numeric else "nominal" for each in self.attributes],
+                "categories": self.shape,
+                "labels": [each.categories for each in self.attributes],
+            }
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw how many categories each attribute has, on axes of matplotlib."""
@@ -605,7 +612,7 @@ class Codebook(Face, Declared):
         return f"Codebook of {n:,} attribute{'s' * (n != 1)}: {names_of(attributes, 80)}{target}"
 
     def _shown(self) -> Iterator[Markup]:
-        yield html_table(self.to_frame())
+        yield html_table(self._listing())
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -655,14 +662,14 @@ class Codebook(Face, Declared):
         target = self.target if self.target in names else None
         return type(self)(tuple(self[name] for name in names), target)
 
-    def encode(self, frame: pd.DataFrame, offset: int = 0, keep: Iterable[str] = ()) -> Records:
+    def encode(self, frame: Any, offset: int = 0, keep: Iterable[str] = ()) -> Records:
         """Codes of the records of a frame.
 
         Parameters
         ----------
-        frame : DataFrame
-            Of pandas, polars or Arrow. Has a column, of any dtype, for each attribute; others are
-            passed over.
+        frame : DataFrame or Table
+            Of pandas, polars or Arrow, or a block of a file. Has a column, of any dtype, for each
+            attribute; others are passed over.
         offset : int
             Position of the frame's first row in the whole data set.
         keep : iterable of str
@@ -675,12 +682,12 @@ class Codebook(Face, Declared):
             the row (counted over the whole data set, from 0), the value and what is declared.
         """
         beside = tuple(keep)
-        frame = as_frame(frame, (*self.names, *beside))
+        table = as_table(frame, (*self.names, *beside))
         dtype = code_dtype(max(self.shape))
-        codes = np.empty((len(frame), len(self.attributes)), dtype=dtype, order="F")
+        codes = np.empty((len(table), len(self.attributes)), dtype=dtype, order="F")
         for position, attribute in enumerate(self.attributes):
-            codes[:, position] = attribute.small_codes(_column(frame, attribute.name), offset)
-        kept = {name: _column(frame, name).to_numpy() for name in beside}
+            codes[:, position] = attribute.small_codes(_column(table, attribute.name), offset)
+        kept = {name: _column(table, name).to_numpy() for name in beside}
         return Records(codes, self, offset, kept=kept)
 
     def decode(self, records: Records) -> pd.DataFrame:
@@ -696,8 +703,8 @@ class Codebook(Face, Declared):
         RecordsError
             For reports that are sets, or symbols that are not the categories.
         """
-        import pandas as pd
-
+        with named("decode"):
+            import pandas as pd
         if records.codebook is not self and records.codebook.digest != self.digest:
             raise CodebookError("the records were encoded with another codebook")
         require_categories(records, self.names, "decode")
@@ -722,7 +729,7 @@ class Codebook(Face, Declared):
         """
         return {name: self[name].mask(labels) for name, labels in event.items()}
 
-    def binarise(self, frame: pd.DataFrame, rule: str) -> Self:
+    def binarise(self, frame: Any, rule: str) -> Self:
         """Give each attribute two categories, split by a rule fitted on the frame.
 
         Parameters
@@ -732,9 +739,9 @@ class Codebook(Face, Declared):
         rule : {"midrange", "median"}
             See :func:`ppdm_dask.data.binning.binarise_attribute`.
         """
-        frame = as_frame(frame, self.names)
+        table = as_table(frame, self.names)
         attributes = tuple(
-            binarise_attribute(attribute, _column(frame, attribute.name), rule)
+            binarise_attribute(attribute, _column(table, attribute.name), rule)
             for attribute in self.attributes
         )
         return type(self)(attributes, self.target)
@@ -754,7 +761,7 @@ class Codebook(Face, Declared):
         CodebookError
             On an unknown key or an impossible value; names `source` and the dotted path.
         """
-        return cls.from_table(Table(config, source, error=CodebookError))
+        return cls.from_table(TomlTable(config, source, error=CodebookError))
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -820,24 +827,17 @@ class Codebook(Face, Declared):
 
 
 def table_of(answers: object) -> Any:
-    """A table that :meth:`Codebook.encode` takes: a mapping of columns becomes a frame."""
-    if not isinstance(answers, Mapping):
-        return answers
-    import pandas as pd
-
-    try:
-        return pd.DataFrame(dict(answers))
-    except (TypeError, ValueError):
-        raise CodebookError("got a mapping that is not a table of equally long columns") from None
+    """A table that :meth:`Codebook.encode` takes, which a mapping of columns becomes."""
+    return Table.of_mapping(answers) if isinstance(answers, Mapping) else answers
 
 
-def _column(frame: pd.DataFrame, name: str) -> pd.Series:
-    found = [position for position, column in enumerate(frame.columns) if column == name]
+def _column(table: Table, name: str) -> Column:
+    found = [position for position, column in enumerate(table.columns) if column == name]
     if len(found) != 1:
         how = "is absent" if not found else f"occurs {len(found)} times"
-        there = listed(frame.columns) or "none"
+        there = listed(table.columns) or "none"
         raise CodebookError(f"column {shown(name)} {how}; the columns are {there}", name)
-    return frame.iloc[:, found[0]]
+    return table.values[found[0]]
 
 
 def _toml(config: Mapping[str, Any]) -> str:

@@ -23,13 +23,13 @@ from ppdm_dask.data.words import (
     word_codes,
 )
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
-from ppdm_dask.files.columns import MissingCodes, coded, look_up, read_numbers
+from ppdm_dask.files.columns import MissingCodes, look_up, read_numbers
 from ppdm_dask.shown import quoted, shown
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ppdm_dask.data.attribute import Attribute
+    from ppdm_dask.files.column import Column
+    from ppdm_dask.files.table import Table
 
 __all__ = ["FieldCodes", "field_codes"]
 
@@ -49,7 +49,7 @@ class Randomised(Protocol):
 
 
 class FieldCodes(NamedTuple):
-    """Codes of a frame, of the rows that are kept."""
+    """Codes of a table, of the rows that are kept."""
 
     codes: npt.NDArray[Any]
     sizes: tuple[int, ...]
@@ -60,7 +60,7 @@ class FieldCodes(NamedTuple):
 
 
 def field_codes(
-    frame: Mapping[str, pd.Series] | pd.DataFrame,
+    columns: Mapping[str, Column] | Table,
     attributes: Sequence[Attribute],
     design: Randomised,
     rules: FieldRules,
@@ -71,7 +71,7 @@ def field_codes(
 
     Parameters
     ----------
-    frame : DataFrame, or mapping of columns
+    columns : Table, or mapping of columns
         Has a column for each attribute, and the one of weights.
     attributes : sequence of Attribute
         Those of the design, in any order, and others, which are read as true answers.
@@ -88,19 +88,19 @@ def field_codes(
     RecordsError, CodebookError
         One line with the attribute, the row and the value that is not a report of the design.
     """
-    n = len(frame[attributes[0].name])
+    n = len(columns[attributes[0].name])
     rows, given_weights = np.ones(n, bool), None
     if weights is not None:
-        given_weights = _weights(weights, frame[weights], offset, rules)
+        given_weights = _weights(weights, columns[weights], offset, rules)
         rows = ~np.isnan(given_weights)
     unweighted = n - int(rows.sum())
-    reported = _reported(frame, attributes, design, rules, rows, offset)
+    reported = _reported(columns, attributes, design, rules, rows, offset)
     codes = np.zeros((n, len(attributes)), np.int64, order="F")
     sizes, sets, missing = [], {}, {}
     for j, attribute in enumerate(attributes):
         name = attribute.name
         if name not in reported:
-            codes[:, j] = attribute.small_codes(frame[name], offset)
+            codes[:, j] = attribute.small_codes(columns[name], offset)
             sizes.append(len(attribute))
             continue
         size, found, missing[name] = reported[name]
@@ -127,7 +127,7 @@ def field_codes(
 
 
 def _reported(
-    frame: Mapping[str, pd.Series] | pd.DataFrame,
+    columns: Mapping[str, Column] | Table,
     attributes: Sequence[Attribute],
     design: Randomised,
     rules: FieldRules,
@@ -139,7 +139,7 @@ def _reported(
     found: dict[str, tuple[int, npt.NDArray[Any], npt.NDArray[np.bool_]]] = {}
     for block in design.blocks:
         for axis, name in enumerate(block.attributes):
-            values, words = frame[name], design.symbols.get(name)
+            values, words = columns[name], design.symbols.get(name)
             if words is None or not by_label(words):
                 column = _Column(there[name], block, axis, words, rules)
                 found[name] = column.size, *column.read(values, rows, offset)
@@ -161,16 +161,14 @@ def _reported(
     return found
 
 
-def _weights(
-    name: str, values: pd.Series, offset: int, rules: FieldRules
-) -> npt.NDArray[np.float64]:
+def _weights(name: str, values: Column, offset: int, rules: FieldRules) -> npt.NDArray[np.float64]:
     """Survey weights, NaN for those of 0 and missing ones."""
     numbers, wrong = read_numbers(values)
     numbers = np.array(numbers)
     if (wrong | (numbers < 0)).any():
         row = int(np.argmax(wrong | (numbers < 0)))
         where = f"column {shown(name)}, row {row + offset}"
-        value = values.iloc[row]
+        value = values.value(row)
         need = "survey weights are positive numbers"
         raise RecordsError.at(
             row + offset, f"{where}: {shown(value)}; {need}", value, told=f"{where}: {need}"
@@ -216,10 +214,10 @@ class _Column:
                 )
 
     def read(
-        self, values: pd.Series, rows: npt.NDArray[np.bool_], offset: int
+        self, values: Column, rows: npt.NDArray[np.bool_], offset: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Codes, or bits of sets, and where no answer is; rows of no weight need none."""
-        positions, texts = coded(values)
+        positions, texts = values.coded()
         silent = [text not in self.words and self._is_silent(text) for text in texts]
         gone = np.array([*silent, True])[positions] & rows
         if gone.any() and self.rules.nonresponse != "drop":

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.errors import DataError
+from ppdm_dask.extras import named
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["DatasetInfo", "describe", "load", "names", "read_text"]
+__all__ = ["DatasetInfo", "describe", "load", "names", "read_text", "table"]
 
 
 def read_text(content: bytes, path: Path, info: DatasetInfo, source: Mapping[str, Any]) -> pa.Table:
@@ -222,8 +223,41 @@ def load(
     >>> load("votes")["party"].value_counts().to_dict()
     {'democrat': 267, 'republican': 168}
     """
-    import pandas as pd
+    with named("datasets.load"):
+        import pandas as pd
 
+    return pd.concat([_to_pandas(each) for each in _tables(name, file)], ignore_index=True)
+
+
+def table(
+    name: str, file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
+) -> pa.Table:
+    """Load a data set as an Arrow table, for which pandas is not needed.
+
+    Parameters
+    ----------
+    name, file
+        As of :func:`load`.
+
+    Raises
+    ------
+    DataError
+        As of :func:`load`.
+
+    Examples
+    --------
+    >>> table("votes").num_rows
+    435
+    """
+    import pyarrow as pa
+
+    return pa.concat_tables(_tables(name, file), promote_options="permissive")
+
+
+def _tables(
+    name: str, file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+) -> list[pa.Table]:
+    """Tables of the bundled file, or of each of some others."""
     info = describe(name)
     if file is None:
         content = _read_bytes(info.path)
@@ -233,11 +267,11 @@ def load(
                 f"{info.path}: damaged: its SHA-256 is {found}, expected is {info.sha256}",
                 info.path,
             )
-        return _from_parquet(content, info, info.path)
+        return [_from_parquet(content, info, info.path)]
     files = [file] if isinstance(file, (str, os.PathLike)) else list(file)
     if not files:
         raise DataError(f"no file is given to read {shown(name)} from", files)
-    return pd.concat([_from_file(Path(path), info) for path in files], ignore_index=True)
+    return [_from_file(Path(path), info) for path in files]
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -247,30 +281,29 @@ def _read_bytes(path: Path) -> bytes:
         raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
 
 
-def _from_file(path: Path, info: DatasetInfo) -> pd.DataFrame:
-
+def _from_file(path: Path, info: DatasetInfo) -> pa.Table:
     content = _read_bytes(path)
     if content[:4] == b"PAR1":
         return _from_parquet(content, info, path)
-    return _to_pandas(read_text(content, path, info, _sources()[info.name]))
+    return read_text(content, path, info, _sources()[info.name])
 
 
-def _from_parquet(content: bytes, info: DatasetInfo, path: Path) -> pd.DataFrame:
+def _from_parquet(content: bytes, info: DatasetInfo, path: Path) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(io.BytesIO(content), use_threads=False)
+        found = pq.read_table(io.BytesIO(content), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: cannot be read as Parquet: {reason}", path) from None
-    if tuple(table.column_names) != info.columns:
+    if tuple(found.column_names) != info.columns:
         raise DataError(
-            f"{path}: its columns are {', '.join(table.column_names)}; "
+            f"{path}: its columns are {', '.join(found.column_names)}; "
             f"{info.name} has {', '.join(info.columns)}",
-            table.column_names,
+            found.column_names,
         )
-    return _to_pandas(table)
+    return found
 
 
 def _to_pandas(table: pa.Table) -> pd.DataFrame:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ppdm_dask.errors import InputError
 from ppdm_dask.faces.face import Face, html_table, picture
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import MOST_CELLS, grid, grid_size
 from ppdm_dask.shown import amount
 
 if TYPE_CHECKING:
-    import pandas as pd
     from markupsafe import Markup
     from matplotlib.axes import Axes
 
@@ -97,10 +97,8 @@ class Facing(Face):
         name = ", ".join(self.attributes)
         return grid(ax, self.matrix(), reported, true, x=f"{name}, true", y=f"{name}, reported")
 
-    def _summary(self) -> pd.DataFrame:
+    def _summary(self) -> Listing:
         """A row for each block."""
-        import pandas as pd
-
         rows = []
         for block in self.blocks:
             small = block.n_true * block.n_reported <= MOST_CELLS**2
@@ -115,8 +113,8 @@ class Facing(Face):
                     "no inverse": block.undefined,
                 }
             )
-        found = pd.DataFrame(rows)
-        return found if any(found["no inverse"]) else found.drop(columns="no inverse")
+        shown = [name for name in rows[0] if name != "no inverse" or any(r[name] for r in rows)]
+        return Listing.of({name: [row[name] for row in rows] for name in shown})
 
     def _said(self) -> str:
         return repr(self)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from markupsafe import Markup, escape
 
 from ppdm_dask.drawing.style import styled
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.shown import cut, printable
 
 if TYPE_CHECKING:
@@ -135,29 +136,21 @@ def _clean(text: str) -> Markup:
 
 
 def html_table(
-    frame: pd.DataFrame, *, index: bool = False, drawn: Sequence[Markup] | None = None
+    table: Listing | pd.DataFrame, *, index: bool = False, drawn: Sequence[Markup] | None = None
 ) -> Markup:
     """HTML of a table, every label escaped; the first 60 rows.
 
     Parameters
     ----------
-    frame : DataFrame
+    table : Listing, or DataFrame of pandas
     index : bool
-        Whether its index is a column too.
+        Whether the index of a frame is a column too.
     drawn : sequence of Markup, optional
         A picture for each row that is shown, as a last column.
     """
-    more = len(frame) - MOST_ROWS
-    frame = frame.iloc[:MOST_ROWS]
-    if index:
-        # Names of an index may be those of columns, or None.
-        levels = [frame.index.get_level_values(i) for i in range(frame.index.nlevels)]
-        columns = [
-            ("" if level.name is None else str(level.name), level.tolist()) for level in levels
-        ]
-    else:
-        columns = []
-    columns += [(str(name), frame.iloc[:, i].tolist()) for i, name in enumerate(frame.columns)]
+    found = table.lists() if isinstance(table, Listing) else _lists_of(table, index)
+    more = len(table) - MOST_ROWS
+    columns = [(name, values[:MOST_ROWS]) for name, values in found]
     numeric = [all(_is_number(value) for value in values) for _, values in columns]
     kinds = [Markup(' class="n"') if right else Markup("") for right in numeric]
     head = Markup("").join(
@@ -165,7 +158,7 @@ def html_table(
         for kind, (name, _) in zip(kinds, columns, strict=True)
     )
     rows = []
-    for i in range(len(frame)):
+    for i in range(min(len(table), MOST_ROWS)):
         cells = Markup("").join(
             Markup("<td{}>{}</td>").format(kind, _cell(values[i]))
             for kind, (_, values) in zip(kinds, columns, strict=True)
@@ -180,16 +173,28 @@ def html_table(
     )
 
 
-def _is_number(value: Any) -> bool:
-    import pandas as pd
+def _lists_of(frame: pd.DataFrame, index: bool) -> list[tuple[str, list[Any]]]:
+    """Columns of a frame; names of its index may be those of columns, or None."""
+    levels = range(frame.index.nlevels) if index else ()
+    named = [
+        (frame.index.get_level_values(i).name, frame.index.get_level_values(i)) for i in levels
+    ]
+    columns = [("" if name is None else str(name), level.tolist()) for name, level in named]
+    return columns + [
+        (str(name), frame.iloc[:, i].tolist()) for i, name in enumerate(frame.columns)
+    ]
 
-    return value is None or value is pd.NA or isinstance(value, int | float)
+
+def _is_absent(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType"  # pandas' own
+
+
+def _is_number(value: Any) -> bool:
+    return _is_absent(value) or isinstance(value, int | float)
 
 
 def _cell(value: Any) -> Markup:
-    import pandas as pd
-
-    if value is None or value is pd.NA:
+    if _is_absent(value):
         return Markup("")
     if isinstance(value, bool):
         return Markup("yes" if value else "no")
@@ -256,11 +261,15 @@ def sparks(
 
 
 def interval_table(
-    frame: pd.DataFrame, value: str, *, index: bool = False, marks: Sequence[float] = ()
+    table: Listing | pd.DataFrame,
+    value: str,
+    *,
+    index: bool = False,
+    marks: Sequence[float] = (),
 ) -> Markup:
     """HTML of a table with a picture of each interval: a column's values, ``lower``, ``upper``."""
-    drawn = sparks(frame[value], frame["lower"], frame["upper"], marks=marks)
-    return html_table(frame, index=index, drawn=drawn)
+    drawn = sparks(table[value], table["lower"], table["upper"], marks=marks)
+    return html_table(table, index=index, drawn=drawn)
 
 
 def picture(

@@ -1,4 +1,4 @@
-"""Arrow columns as frames, by the same rules as those of a CSV, and files that hold them.
+"""Arrow columns as tables, by the same rules as those of a CSV, and files that hold them.
 
 Beside it: tables that are in memory already, of pandas or of whatever hands out Arrow columns.
 """
@@ -17,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.files.columns import canonical_text
+from ppdm_dask.files.column import ArrowColumn, Column, Objects, Texts, numbers_of, small
 from ppdm_dask.files.datafile import Block, DataFile, Levels, block_size
+from ppdm_dask.files.table import Table, is_frame
+from ppdm_dask.files.texts import canonical_text
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrowColumns",
     "Batches",
-    "arrow_frame",
-    "arrow_series",
-    "as_frame",
+    "arrow_table",
+    "as_table",
     "column_types",
     "is_texts",
     "plain_type",
@@ -41,12 +42,12 @@ __all__ = [
 ]
 
 
-def as_frame(data: Any, columns: Collection[str]) -> pd.DataFrame:
-    """Frame of a table; of Arrow's only some columns, by the rules of a Parquet file.
+def as_table(data: Any, columns: Collection[str]) -> Table:
+    """A table by the rules of files; of Arrow's only some columns, as of a Parquet file.
 
     Parameters
     ----------
-    data : DataFrame of pandas, or a table that gives an Arrow stream: pyarrow's, polars'
+    data : Table, DataFrame of pandas, or what gives an Arrow stream: pyarrow's, polars'
     columns : collection of str
         Columns that are wanted; one that is absent is left out.
 
@@ -55,10 +56,10 @@ def as_frame(data: Any, columns: Collection[str]) -> pd.DataFrame:
     CodebookError
         One line, without data, for anything else, and for a column whose values are not read.
     """
-    import pandas as pd
-
-    if isinstance(data, pd.DataFrame):
+    if isinstance(data, Table):
         return data
+    if is_frame(data):
+        return Table.of_frame(data)
     if not hasattr(data, "__arrow_c_stream__"):
         raise CodebookError(
             f"got a {type(data).__name__}; a DataFrame of pandas or polars, or an Arrow table, is "
@@ -73,7 +74,7 @@ def as_frame(data: Any, columns: Collection[str]) -> pd.DataFrame:
             column = table.schema.field(i)
             if why := unreadable(column.type):
                 raise CodebookError(f"column {shown(column.name)} {why}", column.name)
-        return arrow_frame(table.select(places))
+        return arrow_table(table.select(places))
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, CodebookError):
             raise
@@ -109,8 +110,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
             return kind
 
 
-def arrow_frame(batch: pa.RecordBatch | pa.Table, kept: Collection[str] = ()) -> pd.DataFrame:
-    """Frame of Arrow columns; an empty text is a missing value, and whole numbers stay whole.
+def arrow_table(batch: pa.RecordBatch | pa.Table, kept: Collection[str] = ()) -> Table:
+    """Table of Arrow columns; an empty text is a missing value, and whole numbers stay whole.
 
     Parameters
     ----------
@@ -118,25 +119,18 @@ def arrow_frame(batch: pa.RecordBatch | pa.Table, kept: Collection[str] = ()) ->
     kept : sequence of str
         Columns that keep their very values and Arrow type, to be written as they are.
     """
-    import pandas as pd
-
     names = batch.schema.names
-    columns = [
-        arrow_series(c, as_it_is=name in kept) for name, c in zip(names, batch.columns, strict=True)
-    ]
-    frame = pd.DataFrame(dict(enumerate(columns)), index=range(batch.num_rows))
-    frame.columns = pd.Index(names, dtype=object)  # which may occur twice in a table of others
-    return frame
+    pairs = zip(names, batch.columns, strict=True)
+    return Table(names, [_column(c, as_it_is=name in kept) for name, c in pairs], batch.num_rows)
 
 
-def arrow_series(column: Any, *, as_it_is: bool = False) -> pd.Series:
-    """Column of a frame; see :func:`arrow_frame`."""
-    import pandas as pd
+def _column(column: Any, *, as_it_is: bool = False) -> Column:
+    """One of the columns; see :func:`arrow_table`."""
     import pyarrow as pa
 
+    chunks = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     if as_it_is:
-        chunks = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-        return pd.Series(pd.arrays.ArrowExtensionArray(chunks))
+        return ArrowColumn(chunks, kept=True)
     if is_texts(column.type):
         return _categories(column)
     while column.type != plain_type(column.type):
@@ -146,11 +140,16 @@ def arrow_series(column: Any, *, as_it_is: bool = False) -> pd.Series:
             column = column.cast(column.type.value_type)
         else:
             column = column.cast(pa.string())
-    kind = column.type
-    if pa.types.is_null(kind):
-        return pd.Series([None] * len(column), dtype=object)
-    series: pd.Series = column.to_pandas(types_mapper=_nullable().get)
-    return series
+    if pa.types.is_null(column.type):
+        return Objects([None] * len(column))
+    whole = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    one = whole.combine_chunks()
+    if isinstance(one, pa.ChunkedArray):
+        one = pa.concat_arrays(one.chunks)
+    made = numbers_of(one) or ArrowColumn(whole)
+    if pa.types.is_temporal(column.type):
+        made.coded()  # here, since a zone of times may be damaged
+    return made
 
 
 def is_texts(kind: pa.DataType) -> bool:
@@ -160,9 +159,8 @@ def is_texts(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(plain_type(kind)))
 
 
-def _categories(column: Any) -> pd.Series:
+def _categories(column: Any) -> Texts:
     """Texts as categories, so that what reads them looks at each distinct one once."""
-    import pandas as pd
     import pyarrow as pa
 
     while not pa.types.is_dictionary(column.type):
@@ -182,21 +180,8 @@ def _categories(column: Any) -> pd.Series:
         # Most often a dictionary is that of the categories itself.
         same = table == list(range(len(table)))
         codes.append(given if same else np.array([*table, -1])[given])
-    kind = pd.CategoricalDtype(pd.Index(list(places), dtype=object))
     joined = codes[-1] if len(codes) == 2 else np.concatenate(codes)
-    return pd.Series(pd.Categorical.from_codes(joined, dtype=kind))
-
-
-def _nullable() -> dict[pa.DataType, Any]:
-    """Whole numbers and truth values with gaps, which NumPy would make floats or objects."""
-    import pandas as pd
-    import pyarrow as pa
-
-    whole = {
-        getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")()
-        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
-    }
-    return {**whole, pa.bool_(): pd.BooleanDtype()}
+    return Texts(small(joined, len(places)), list(places))
 
 
 class Batches(Protocol):
@@ -251,7 +236,7 @@ class ArrowColumns(DataFile):
         offset = 0
         with self._reading(set(columns) - set(kept)) as file:
             for batch in self._batches(file, columns, size, groups):
-                yield Block(arrow_frame(batch, kept), offset, [])
+                yield Block(arrow_table(batch, kept), offset, [])
                 offset += batch.num_rows
 
     def blocks_of(
@@ -285,7 +270,7 @@ class ArrowColumns(DataFile):
             batches = list(self._batches(file, names, most, groups))
             schema = pa.schema([(name, self.types[name]) for name in names])
             table = pa.Table.from_batches(batches, schema if not batches else None)
-            return arrow_frame(table, kept)
+            return arrow_table(table, kept).to_frame()
 
     def levels(self, name: str) -> Levels | None:
         import pyarrow as pa

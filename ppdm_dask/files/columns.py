@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from ppdm_dask.files.column import Positions, as_column
+from ppdm_dask.files.texts import canonical_text
 
 _PLAIN = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?", re.ASCII)
-
-Positions = npt.NDArray[np.signedinteger[Any]]
-
-
-def canonical_text(value: Any) -> str:
-    """Return the one text of a value, by which it is matched with declared labels.
-
-    Integral floats lose their point, because a missing value turns a whole column of integers
-    into floats: ``3.0`` and ``3`` are both ``"3"``. Strings are taken as they are.
-    """
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        if number.is_integer() and abs(number) < 2**53:
-            return str(int(number))
-    try:
-        return str(value)
-    except ValueError:  # Python writes no whole number of more than some thousand digits
-        return hex(value)
-
-
-def plain_text(value: Any) -> str:
-    """Text of a cell of a spreadsheet or a statistical package, as a person sees it there.
-
-    Examples
-    --------
-    >>> plain_text(34.0), plain_text(True), plain_text(datetime.datetime(2026, 11, 29))
-    ('34', 'TRUE', '2026-11-29')
-    """
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
-        return value.date().isoformat()
-    return canonical_text(value)
 
 
 def number_text(value: float) -> str:
@@ -59,8 +23,12 @@ def number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
-def factorise(values: pd.Series) -> tuple[Positions, list[str]]:
+def factorise(values: Any) -> tuple[Positions, list[str]]:
     """Distinct texts of a column and, for each value, which of them it is.
+
+    Parameters
+    ----------
+    values : Column, or a Series of pandas
 
     Returns
     -------
@@ -69,33 +37,15 @@ def factorise(values: pd.Series) -> tuple[Positions, list[str]]:
     texts : list of str
         In order of first appearance.
     """
-    import pandas as pd
-
-    if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) != "string":
-        # Python holds 1, 1.0 and True for equal, so mixed columns are made text value by value.
-        missing = values.isna().to_numpy()
-        values = pd.Series(
-            [None if m else canonical_text(v) for m, v in zip(missing, values, strict=True)],
-            dtype=object,
-        )
-    positions, distinct = pd.factorize(values)
-    # An array keeps single precision, in which 0.1 is "0.1", where pandas would hand out doubles.
-    singles = np.asarray(distinct) if distinct.dtype.kind == "f" else distinct
-    return positions, [canonical_text(value) for value in singles]
+    return as_column(values).factorised()
 
 
-def coded(values: pd.Series) -> tuple[Positions, list[str]]:
+def coded(values: Any) -> tuple[Positions, list[str]]:
     """As :func:`factorise`, where texts may be in any order and some of them may not occur.
 
     So a column that is stored as categories is not looked at value by value.
     """
-    import pandas as pd
-
-    kind = values.dtype
-    if not isinstance(kind, pd.CategoricalDtype) or len(kind.categories) > len(values):
-        return factorise(values)
-    each = pd.Categorical.from_codes(np.arange(len(kind.categories)), dtype=kind)
-    return values.array.codes, [canonical_text(value) for value in each]
+    return as_column(values).coded()
 
 
 def look_up(
@@ -117,12 +67,9 @@ def look_up(
     return small
 
 
-def float_kind(values: pd.Series) -> np.dtype[Any]:
+def float_kind(values: Any) -> np.dtype[Any]:
     """Floating type in which a column holds numbers: single or half precision, else double."""
-    kind = getattr(values.dtype, "numpy_dtype", values.dtype)
-    if isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < 8:
-        return kind
-    return np.dtype(np.float64)
+    return as_column(values).kind
 
 
 def at_most(limit: float, kind: np.dtype[Any]) -> float:
@@ -185,17 +132,17 @@ class MissingCodes:
         """Codes of both."""
         return MissingCodes(self.texts | other.texts, self.numbers | other.numbers)
 
-    def among(self, values: pd.Series) -> npt.NDArray[np.bool_]:
+    def among(self, values: Any) -> npt.NDArray[np.bool_]:
         """Which values of a column are codes, shape (n,)."""
-        if values.dtype.kind in "iufb":
-            numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-            return np.isin(numbers, self.numbers_in(values))
-        positions, texts = factorise(values)
+        column = as_column(values)
+        if (numbers := column.numbers()) is not None:
+            return np.isin(numbers, self.numbers_in(column))
+        positions, texts = column.factorised()
         held = np.array([*map(self.holds, texts), False])
         found: npt.NDArray[np.bool_] = held[positions]
         return found
 
-    def numbers_in(self, values: pd.Series) -> list[float]:
+    def numbers_in(self, values: Any) -> list[float]:
         """Codes as a column of numbers holds them, which may be in single precision."""
         kind, found = float_kind(values), []
         for code in self.numbers:
@@ -225,13 +172,13 @@ def read_number(text: str) -> float:
 
 
 def read_numbers(
-    values: pd.Series, missing: MissingCodes | None = None
+    values: Any, missing: MissingCodes | None = None
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Read a column as numbers.
 
     Parameters
     ----------
-    values : Series
+    values : Column, or a Series of pandas
         Numbers, booleans, or texts that spell numbers.
     missing : MissingCodes, optional
         Values that stand for a missing one.
@@ -243,12 +190,12 @@ def read_numbers(
     wrong : array of bool, shape (n,)
         Where there is a value that is not a finite number.
     """
-    if values.dtype.kind in "iufb":
-        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        if missing is not None and (codes := missing.numbers_in(values)):
+    column = as_column(values)
+    if (numbers := column.numbers()) is not None:
+        if missing is not None and (codes := missing.numbers_in(column)):
             numbers = np.where(np.isin(numbers, codes), np.nan, numbers)
         return numbers, np.isinf(numbers)
-    positions, texts = factorise(values)
+    positions, texts = column.factorised()
     table = np.array([*map(read_number, texts), math.nan])
     coded = np.zeros(len(table), bool)
     if missing is not None:
@@ -262,23 +209,9 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """Signs at the beginning of a cell that spreadsheets take for that of a formula."""
 
 
-def cell_texts(values: pd.Series) -> list[str]:
+def cell_texts(values: Any) -> list[str]:
     """Texts of a column: exact numbers, and nothing where a value is missing."""
-    import pandas as pd
-    import pyarrow as pa
-
-    if isinstance(values.dtype, pd.ArrowDtype) and pa.types.is_floating(values.dtype.pyarrow_dtype):
-        # Single precision has its own shortest text: 0.1, where a double would have 17 digits.
-        kind = values.dtype.pyarrow_dtype.to_pandas_dtype()
-        return [_text(each) for each in values.to_numpy(kind, na_value=np.nan)]
-    return [_text(each) for each in values]
-
-
-def _text(value: Any) -> str:
-    import pandas as pd
-
-    missing = value is None or value is pd.NA or value is pd.NaT or value != value
-    return "" if missing else str(value)
+    return as_column(values).cells()
 
 
 def spreadsheet_safe(cells: Iterable[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ import csv
 import io
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import DataError
-from ppdm_dask.files.arrow import arrow_frame
+from ppdm_dask.files.arrow import arrow_table
+from ppdm_dask.files.column import Column, Texts
 from ppdm_dask.files.datafile import AS_FOUND, BLOCK, Block, DataFile, Reading
 from ppdm_dask.files.dialect import Dialect, find_dialect, is_packed
+from ppdm_dask.files.table import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 
@@ -75,11 +76,10 @@ class CsvFile(DataFile):
             try:
                 for table in _cut(plain.tables(places), size):
                     lines = _lines(table.column(len(places)))
-                    frame = arrow_frame(table.select(range(len(places))).rename_columns(columns))
-                    for name in kept:
-                        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
-                    yield Block(dialect.numbers(self.path, frame), offset, lines)
-                    offset += len(frame)
+                    read = arrow_table(table.select(range(len(places))).rename_columns(columns))
+                    read = read.replaced({name: _plain(read[name]) for name in kept})
+                    yield Block(dialect.numbers(self.path, read), offset, lines)
+                    offset += len(read)
                 file.seek(plain.read)
             except OSError as error:
                 raise DataError(
@@ -89,8 +89,8 @@ class CsvFile(DataFile):
             # Rows of Python's texts take much memory.
             while part := list(islice(records, min(size, BLOCK))):
                 known = [line for line, _ in part]
-                frame = _frame([row for _, row in part], columns, places)
-                yield Block(dialect.numbers(self.path, frame), offset, known)
+                read = _table([row for _, row in part], columns, places)
+                yield Block(dialect.numbers(self.path, read), offset, known)
                 offset += len(part)
 
 
@@ -282,15 +282,16 @@ def _cut(tables: Iterator[pa.Table], size: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _frame(rows: list[list[str]], columns: list[str], places: list[int]) -> pd.DataFrame:
-    """Texts as they are; an empty cell is a missing value."""
-    import pandas as pd
+def _plain(column: Column) -> Column:
+    """A column of texts that is written as it is, rather than looked up."""
+    assert isinstance(column, Texts)
+    return replace(column, categories=False)
 
-    values = {
-        name: pd.Series([row[place] or None for row in rows], dtype=object)
-        for name, place in zip(columns, places, strict=True)
-    }
-    return pd.DataFrame(values, index=range(len(rows)), columns=columns)
+
+def _table(rows: list[list[str]], columns: list[str], places: list[int]) -> Table:
+    """Texts as they are; an empty cell is a missing value."""
+    values = [Texts.of([row[place] or None for row in rows]) for place in places]
+    return Table(columns, values, len(rows))
 
 
 def read_header(path: Path, open_file: BinaryIO, dialect: Dialect = PLAIN) -> tuple[str, ...]:

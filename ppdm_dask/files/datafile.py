@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from ppdm_dask.errors import DataError, InputError
+from ppdm_dask.files.column import Objects
 from ppdm_dask.files.columns import read_number
+from ppdm_dask.files.table import Table
 from ppdm_dask.frozen import settle
 from ppdm_dask.shown import listed, shown
 
@@ -55,7 +57,7 @@ class Block:
 
     Parameters
     ----------
-    frame : DataFrame
+    table : Table
         The columns asked for.
     offset : int
         Position of the first record in the file.
@@ -63,9 +65,14 @@ class Block:
         Line of the file on which each record begins; empty where a format has no lines.
     """
 
-    frame: pd.DataFrame
+    table: Table
     offset: int
     lines: Sequence[int]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The same as a DataFrame of pandas."""
+        return self.table.to_frame()
 
     def place(self, row: int | None) -> str:
         """Where a record, counted over the whole file from 0, is in a file of lines."""
@@ -266,7 +273,7 @@ class DataFile(ABC):
             Most records of a block; by default some :data:`BLOCK`.
         kept : collection of str
             Columns of whatever type that are passed on as they are; see
-            :func:`ppdm_dask.files.arrow.arrow_frame`.
+            :func:`ppdm_dask.files.arrow.arrow_table`.
         sets : collection of str
             Columns of packed bits, which are read as bytes.
 
@@ -281,16 +288,13 @@ class DataFile(ABC):
 
     def read(self, columns: Sequence[str], *, kept: Collection[str] = ()) -> Block:
         """All records of some columns as one block; see :meth:`blocks`."""
-        import pandas as pd
-
-        frames: list[pd.DataFrame] = []
+        tables: list[Table] = []
         lines: list[int] = []
         for block in self.blocks(columns, kept=kept):
-            frames.append(block.frame)
+            tables.append(block.table)
             lines += block.lines
-        empty = pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
-        frame = pd.concat(frames, ignore_index=True) if frames else empty
-        return Block(frame, 0, lines)
+        empty = Table.of({name: Objects([]) for name in columns}, 0)
+        return Block(Table.joined(tables) if tables else empty, 0, lines)
 
     def row_groups(self) -> list[int]:
         """Records of each group that can be read by itself.

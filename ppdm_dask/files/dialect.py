@@ -17,18 +17,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 
 from ppdm_dask.errors import DataError
-from ppdm_dask.files.columns import coded
+from ppdm_dask.files.column import Column, Texts, small
 from ppdm_dask.files.datafile import Reading, open_bytes
 from ppdm_dask.files.regular import ending
+from ppdm_dask.files.table import Table
 from ppdm_dask.shown import listed, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["SEPARATORS", "Dialect", "find_dialect"]
 
@@ -105,7 +103,7 @@ class Dialect:
         unpacked = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
         return io.BufferedReader(_AsUtf8(path, unpacked, file, encoding), 1 << 18)
 
-    def numbers(self, path: Path, frame: pd.DataFrame) -> pd.DataFrame:
+    def numbers(self, path: Path, table: Table) -> Table:
         """Write decimal commas of a block's texts as points.
 
         Raises
@@ -114,24 +112,18 @@ class Dialect:
             For a text that is a number in another notation than the rest of the file.
         """
         looked_at = self.commas | self.loose | self.unknown
-        for name in looked_at.intersection(frame) if looked_at else ():
-            frame[name] = self._column(path, name, frame[name])
-        return frame
+        names = looked_at.intersection(table.columns) if looked_at else ()
+        return table.replaced({name: self._column(path, name, table[name]) for name in names})
 
-    def _column(self, path: Path, name: str, values: pd.Series) -> pd.Series:
-        import pandas as pd
-
-        positions, given = coded(values)
+    def _column(self, path: Path, name: str, values: Column) -> Column:
+        positions, given = values.coded()
         texts = [self._number(path, name, text) for text in given]
         if texts == given:
             return values
         places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         table = np.array([*(places[text] for text in texts), -1])
-        kind = pd.CategoricalDtype(pd.Index(list(places), dtype=object))
-        read = pd.Series(pd.Categorical.from_codes(table[positions], dtype=kind))
-        if isinstance(values.dtype, pd.CategoricalDtype):
-            return read
-        return read.astype(object).where(read.notna(), None)
+        categories = isinstance(values, Texts) and values.categories
+        return Texts(small(table[positions], len(places)), list(places), categories)
 
     def _number(self, path: Path, name: str, text: str) -> str:
         if name in self.unknown:

@@ -11,15 +11,14 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.files.columns import plain_text
+from ppdm_dask.files.column import Texts
 from ppdm_dask.files.datafile import AS_FOUND, Block, DataFile, Reading, needed_extra, open_bytes
+from ppdm_dask.files.table import Table
+from ppdm_dask.files.texts import plain_text
 from ppdm_dask.shown import listed, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["ExcelFile"]
 
@@ -80,7 +79,7 @@ class ExcelFile(DataFile):
         with self._rows() as rows:
             records = self._records(islice(rows, 1, None))
             while part := list(islice(records, size)):
-                yield Block(self._frame(part, columns, places), offset, [row for row, _ in part])
+                yield Block(self._table(part, columns, places), offset, [row for row, _ in part])
                 offset += len(part)
 
     @contextmanager
@@ -122,19 +121,16 @@ class ExcelFile(DataFile):
     def _wrong(self, what: str) -> DataError:
         return DataError(f"{self.path}: sheet {shown(self.sheet)}: {what}", self.path)
 
-    def _frame(
+    def _table(
         self, part: Sequence[tuple[int, Cells]], columns: list[str], places: list[int]
-    ) -> pd.DataFrame:
-        import pandas as pd
-
-        values = {
-            name: pd.Series(
-                [_text(self.path, self.sheet, row, place, cells[place]) for row, cells in part],
-                dtype=object,
+    ) -> Table:
+        values = [
+            Texts.of(
+                [_text(self.path, self.sheet, row, place, cells[place]) for row, cells in part]
             )
-            for name, place in zip(columns, places, strict=True)
-        }
-        return pd.DataFrame(values, index=range(len(part)), columns=columns)
+            for place in places
+        ]
+        return Table(columns, values, len(part))
 
 
 def _text(path: Path, sheet: str, row: int, place: int, value: Any) -> str | None:

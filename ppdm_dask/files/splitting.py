@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from ppdm_dask.errors import DataError
-from ppdm_dask.files.columns import coded
+from ppdm_dask.files.column import Column, Texts
 from ppdm_dask.files.datafile import AS_FOUND, Block, DataFile, Levels, Reading
+from ppdm_dask.files.table import Table
 from ppdm_dask.shown import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pandas as pd
 
 __all__ = ["NO", "YES", "split"]
 
@@ -52,7 +51,7 @@ def split(file: DataFile, how: Reading) -> DataFile:
     for block in file.blocks(columns):
         for name in columns:
             there = {
-                piece for text in coded(block.frame[name])[1] for piece in _cut(text, how.sign)
+                piece for text in block.table[name].coded()[1] for piece in _cut(text, how.sign)
             }
             found[name] |= dict.fromkeys(sorted(there))
             if len(found[name]) > MOST_ANSWERS:
@@ -115,25 +114,17 @@ class _SplitFile(DataFile):
         read = list(dict.fromkeys(self.parts[n][0] if n in self.parts else n for n in columns))
         there = [name for name in kept if name not in self.parts]
         for block in self.inner.blocks(read, size, kept=there):
-            yield replace(block, frame=self._split(block.frame, columns, kept))
+            yield replace(block, table=self._split(block.table, columns, kept))
 
-    def _split(
-        self, frame: pd.DataFrame, columns: list[str], kept: Collection[str]
-    ) -> pd.DataFrame:
-        import pandas as pd
-
-        kind = pd.CategoricalDtype(pd.Index([NO, YES], dtype=object))
-        made: dict[str, pd.Series] = {}
+    def _split(self, table: Table, columns: list[str], kept: Collection[str]) -> Table:
+        made: list[Column] = []
         for name in columns:
             if name not in self.parts:
-                made[name] = frame[name]
+                made.append(table[name])
                 continue
             column, answer = self.parts[name]
-            positions, texts = coded(frame[column])
-            table = np.array([answer in _cut(text, self.sign) for text in texts] + [False], np.int8)
-            codes = np.where(np.asarray(positions) < 0, np.int8(-1), table[positions])
-            series = pd.Series(pd.Categorical.from_codes(codes, dtype=kind))
-            if name in kept:
-                series = series.astype(object).where(series.notna(), None)
-            made[name] = series
-        return pd.DataFrame(made, index=frame.index, columns=columns)
+            positions, texts = table[column].coded()
+            held = [answer in _cut(text, self.sign) for text in texts]
+            codes = np.array([*held, -1], np.int8)[positions]
+            made.append(Texts(codes, [NO, YES], categories=name not in kept))
+        return Table(columns, made, len(table))

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ppdm_dask.errors import DataError
-from ppdm_dask.files.columns import plain_text
+from ppdm_dask.files.column import Column, Numbers, Objects, Texts
 from ppdm_dask.files.datafile import AS_FOUND, Block, DataFile, Levels, Reading, needed_extra
+from ppdm_dask.files.table import Table
+from ppdm_dask.files.texts import plain_text
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 __all__ = ["SpssFile", "StataFile"]
@@ -128,8 +129,6 @@ class _Statistical(DataFile):
     _reader: ClassVar[str]
 
     def _blocks(self, columns: list[str], size: int, kept: Collection[str]) -> Iterator[Block]:
-        import pandas as pd
-
         wanted = list(dict.fromkeys(columns)) or list(self.columns[:1])
         step = max(1, CELLS // len(wanted) // size) * size
         offset = 0
@@ -143,22 +142,16 @@ class _Statistical(DataFile):
                 row_limit=step,
             )
             n = len(values[wanted[0]]) if wanted[0] in values else 0
-            made = {name: self._series(name, values[name], name in kept) for name in columns if n}
+            made = [self._column(name, values[name], name in kept) for name in columns if n]
             for low in range(0, n, size):
-                part = {name: series.iloc[low : low + size] for name, series in made.items()}
-                rows = range(min(size, n - low))
-                frame = pd.DataFrame(
-                    {name: series.reset_index(drop=True) for name, series in part.items()},
-                    index=rows,
-                    columns=columns,
-                )
-                yield Block(frame, offset + low, [])
+                rows = slice(low, low + size)
+                part = Table(columns, [each.take(rows) for each in made], min(size, n - low))
+                yield Block(part, offset + low, [])
             offset += n
             if n < step:
                 return
 
-    def _series(self, name: str, values: list[Any], as_it_is: bool) -> pd.Series:
-        import pandas as pd
+    def _column(self, name: str, values: list[Any], as_it_is: bool) -> Column:
         import pyarrow as pa
 
         labels, kind = self.labels[name], self.types[name]
@@ -167,10 +160,13 @@ class _Statistical(DataFile):
         if as_it_is:  # numbers, without the kinds of missing ones
             values = [None if isinstance(value, str) else value for value in values]
         elif any(isinstance(value, str) for value in values):
-            return pd.Series([labels.number(value) for value in values], dtype=object)
-        if pa.types.is_integer(kind):
-            return pd.Series(values, dtype="Int64")
-        return pd.Series(np.array(values, np.float64))
+            return Objects([labels.number(value) for value in values])
+        whole = pa.types.is_integer(kind)
+        gone = np.array([value is None for value in values], bool)
+        given = [0 if value is None else value for value in values]
+        if whole:
+            return Numbers(np.array(given, np.int64), gone if gone.any() else None, gaps=True)
+        return Numbers(np.where(gone, np.nan, np.array(given, np.float64)))
 
     def levels(self, name: str) -> Levels | None:
         labels = self.labels[name]
@@ -232,16 +228,14 @@ def _type(about: Any, name: str, shown: bool, first: list[Any]) -> pa.DataType:
     return pa.int64() if stored.startswith("int") else pa.float64()
 
 
-def _texts(values: list[Any], labels: Labels, as_it_is: bool) -> pd.Series:
+def _texts(values: list[Any], labels: Labels, as_it_is: bool) -> Texts:
     """Texts of values; an empty one is missing."""
-    import pandas as pd
-
     known: dict[Any, str | None] = {None: None, "": None}
     for value in values:
         if value not in known:
             known[value] = labels.text(_value(value)) if labels.shown else plain_text(value)
-    texts = pd.Series([known[value] for value in values], dtype=object)
-    return texts if as_it_is else texts.astype("category")
+    found = Texts.of([known[value] for value in values], categories=not as_it_is)
+    return found if as_it_is else found.sorted()
 
 
 class SpssFile(_Statistical):

@@ -15,6 +15,7 @@ from ppdm_dask.distributions import f_tail
 from ppdm_dask.errors import InputError
 from ppdm_dask.faces.dataset import dataset_of
 from ppdm_dask.faces.face import Face, html_table, names_of, sparks
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.uncertainty import Estimand, quantile_of, standard_error_of
 from ppdm_dask.shown import given, listed
@@ -91,14 +92,16 @@ class Comparison(Face):
 
     def to_frame(self) -> pd.DataFrame:
         """Table with a row for each other group and proportion."""
-        import pandas as pd
+        return self._listing().to_frame()
 
+    def _listing(self) -> Listing:
         names = []
         for name in COMPARED:
             while name in self.labels:
                 name += "_"
             names.append(name)
-        return pd.DataFrame(self.rows, columns=[*self.labels, *names])
+        heads = [*self.labels, *names]
+        return Listing.of({head: [row[i] for row in self.rows] for i, head in enumerate(heads)})
 
     def _columns(self) -> tuple[list[str], list[list[float]]]:
         """Text and numbers of each row."""
@@ -148,8 +151,8 @@ class Comparison(Face):
 
     def _shown(self) -> Iterator[Markup]:
         _, (values, _, low, high, *_) = self._columns()
-        shown = self.to_frame().iloc[:, :-2]  # but for the ends of the ratio's interval
-        yield html_table(shown, drawn=sparks(values, low, high, marks=(0,)))
+        shown = self._listing().columns[:-2]  # but for the ends of the ratio's interval
+        yield html_table(Listing(shown), drawn=sparks(values, low, high, marks=(0,)))
 
 
 class Joint(NamedTuple):

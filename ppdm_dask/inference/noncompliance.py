@@ -20,6 +20,7 @@ from ppdm_dask.distributions import chi2_tail, x_log1p_y, x_log_y
 from ppdm_dask.errors import InputError
 from ppdm_dask.faces.dataset import dataset_of
 from ppdm_dask.faces.face import Face, interval_table
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.uncertainty import normal_quantile
 from ppdm_dask.ranges import real, whole
@@ -81,8 +82,9 @@ class NonCompliance(Face):
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """Shares with standard errors and Wald intervals, indexed by name."""
-        import pandas as pd
+        return self._listing(level).to_frame()
 
+    def _listing(self, level: float = 0.95) -> Listing:
         half = normal_quantile(real("level", level, 0, 1, open_ends=True)) * self.standard_errors
         columns = {
             "estimate": self.values,
@@ -91,14 +93,14 @@ class NonCompliance(Face):
             "upper": self.values + half,
             "most_likely": self.most_likely,
         }
-        return pd.DataFrame(columns, index=pd.Index(self.names, name="share"))
+        return Listing.of(columns, ("share", self.names))
 
     def to_dataset(self, level: float = 0.95) -> xr.Dataset:
         """Shares with standard errors and Wald intervals, along ``share``.
 
         ``most_likely`` has the shares within their bounds.
         """
-        found = self.to_frame(level)
+        found = self._listing(level)
         return dataset_of(
             {"share": self.names},
             [found[name] for name in ("estimate", "standard_error", "lower", "upper")],
@@ -112,7 +114,7 @@ class NonCompliance(Face):
 
     def plot(self, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
         """Draw each share with its Wald interval, on axes of matplotlib."""
-        found = self.to_frame(level)
+        found = self._listing(level)
         return intervals(
             ax,
             self.names,
@@ -125,7 +127,7 @@ class NonCompliance(Face):
         )
 
     def __str__(self) -> str:
-        rows = self.to_frame().to_string(float_format=lambda x: f"{x:.4f}")
+        rows = self._listing().to_string("{:.4f}".format)
         test = f"everybody complies: G2 = {self.statistic:.3f}, p = {self.p_value:.4f}"
         return f"{rows}\n{test} ({self.reference})"
 
@@ -137,7 +139,7 @@ class NonCompliance(Face):
         return f"NonCompliance: {found}\n{test}"
 
     def _shown(self) -> Iterator[Markup]:
-        yield interval_table(self.to_frame(), "estimate", index=True, marks=(0, 1))
+        yield interval_table(self._listing(), "estimate", marks=(0, 1))
 
 
 def noncompliance(

@@ -15,6 +15,7 @@ from ppdm_dask.designs.base import Design
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.errors import CodebookError, InputError, RecordsError
 from ppdm_dask.faces.face import Face, html_table
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.inference.stratified import Strata, Stratified
 from ppdm_dask.shown import cut, given, shown
 
@@ -135,9 +136,8 @@ class Owners(Face, Sequence[Records]):
         return f"Owners({'; '.join(f'{n:,} by {by}' for n, by in self._rows())})"
 
     def _shown(self) -> Iterator[Markup]:
-        import pandas as pd
-
-        yield html_table(pd.DataFrame(self._rows(), columns=["records", "design"]))
+        records, designs = zip(*self._rows(), strict=True)
+        yield html_table(Listing.of({"records": records, "design": designs}))
 
     def replaced(self, records: Iterable[Records]) -> Owners:
         """Other records of the same owners, counted alike, such as those of a fold."""

@@ -16,6 +16,7 @@ from ppdm_dask.arrays import EPS, Bools, Floats
 from ppdm_dask.errors import CodebookError, InputError
 from ppdm_dask.faces.dataset import dataset_of
 from ppdm_dask.faces.face import Face, html_table, names_of, sparks
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.inference.fit import Fit, fit_of_parts, fit_of_sums
 from ppdm_dask.inference.uncertainty import (
@@ -398,15 +399,16 @@ class Estimate(Face):
 
     def to_frame(self, level: float = 0.95, method: IntervalMethod = "score") -> pd.DataFrame:
         """Table with a row for each proportion: labels, proportion, standard error and interval."""
-        import pandas as pd
+        return self._listing(level, method).to_frame()
 
+    def _listing(self, level: float = 0.95, method: IntervalMethod = "score") -> Listing:
         rows = self.rows(level, method)
         columns: dict[str, Any] = {
             axis: [row.labels[i] for row in rows] for i, axis in enumerate(self.labels)
         }
         for name, of in zip(NUMBERS, ("value", *NUMBERS[1:]), strict=True):
             columns[self._apart(name)] = [getattr(row, of) for row in rows]
-        return pd.DataFrame(columns)
+        return Listing.of(columns)
 
     def plot(
         self, ax: Axes | None = None, *, level: float = 0.95, method: IntervalMethod = "score"
@@ -467,7 +469,7 @@ class Estimate(Face):
         )
 
     def __str__(self) -> str:
-        return f"{self._title()}\n{self.to_frame().to_string(index=False, max_rows=60)}"
+        return f"{self._title()}\n{self._listing().to_string(most=60)}"
 
     def _said(self) -> str:
         about = "the population" if self.estimand == "population" else "these records"
@@ -481,8 +483,8 @@ class Estimate(Face):
         return f"Estimate: {found}; {head}"
 
     def _shown(self) -> Iterator[Markup]:
-        found = self.to_frame()
-        values, _, low, high = (found.iloc[:, i] for i in range(-4, 0))
+        found = self._listing()
+        values, _, low, high = (of for _, of in found.columns[-4:])
         yield html_table(found, drawn=sparks(values, low, high, marks=(0, 1)))
 
     def _title(self) -> str:

@@ -19,6 +19,7 @@ from ppdm_dask.designs.binding import check_fit
 from ppdm_dask.designs.matching import bound_to, covering, require_design, require_unweighted
 from ppdm_dask.errors import DesignError, InputError, RecordsError
 from ppdm_dask.faces.face import Face, html_table, names_of
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.frozen import settle
 from ppdm_dask.inference.fit import Fit, fit_of_parts
 from ppdm_dask.inference.inversion import unbiased
@@ -73,10 +74,13 @@ class Stratified(Face):
         return f"Stratified({'; '.join(kinds)}{weights})"
 
     def _shown(self) -> Iterator[Markup]:
-        import pandas as pd
-
-        found = pd.DataFrame({"stratum": range(len(self.designs)), "design": list(self.designs)})
-        yield html_table(found if self.weights is None else found.assign(weight=self.weights))
+        found: dict[str, Sequence[Any]] = {
+            "stratum": range(len(self.designs)),
+            "design": self.designs,
+        }
+        if self.weights is not None:
+            found["weight"] = self.weights
+        yield html_table(Listing.of(found))
 
     def __init__(self, designs: Iterable[Design], weights: Sequence[float] | None = None) -> None:
         found = tuple(designs)

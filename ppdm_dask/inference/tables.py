@@ -25,6 +25,7 @@ from ppdm_dask.designs.matching import (
 )
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.faces.face import Face, html_table, names_of
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import bars, grid
 from ppdm_dask.shown import listed, shown
 
@@ -218,8 +219,9 @@ class ContingencyTable(Face):
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each cell: what was reported and how often; only cells that occur if sparse."""
-        import pandas as pd
+        return self._listing().to_frame()
 
+    def _listing(self) -> Listing:
         cells = np.arange(self.counts.size) if self.cells is None else self.cells
         places = np.unravel_index(cells, self.sizes)
         columns: dict[str, Any] = {
@@ -229,7 +231,7 @@ class ContingencyTable(Face):
         last = "count"
         while last in columns:
             last += "_"
-        return pd.DataFrame({**columns, last: self.counts.ravel()})
+        return Listing.of({**columns, last: self.counts.ravel()})
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the counts of one attribute as bars, or those of two as a grid.
@@ -259,7 +261,7 @@ class ContingencyTable(Face):
     def _shown(self) -> Iterator[Markup]:
         # Of true answers, or of many attributes, a cell may be one person.
         if self.design_digest and self.cells is None and len(self.sizes) <= 2:
-            yield html_table(self.to_frame())
+            yield html_table(self._listing())
 
     @cached_property
     def n(self) -> int:

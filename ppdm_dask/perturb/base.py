@@ -24,7 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import DataError, InputError
-from ppdm_dask.files.columns import canonical_text, read_numbers
+from ppdm_dask.files.columns import read_numbers
+from ppdm_dask.files.texts import canonical_text
 from ppdm_dask.randomness import LOGICAL_BLOCK, Stream
 from ppdm_dask.shown import given, listed, shown
 

@@ -22,7 +22,7 @@ from ppdm_dask.cluster.spread import summed
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import DataError, InputError, NotLumpable, RecordsError
-from ppdm_dask.files.arrow import arrow_frame
+from ppdm_dask.files.arrow import arrow_table
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.files.writing import replacing
@@ -342,16 +342,16 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
             raise DataError(f"{where}: has {rows:,} cells; there can be {most:,}", path)
         offset = 0
         for batch in file.iter_batches(BLOCK, use_threads=False):
-            frame = arrow_frame(batch)
-            index = np.zeros(len(frame), np.int64)
+            table = arrow_table(batch)
+            index = np.zeros(len(table), np.int64)
             for name, size in zip(names, sizes, strict=True):
-                codes = reported_codes(where, name, frame[name], labels[name], size, offset)
+                codes = reported_codes(where, name, table[name], labels[name], size, offset)
                 index = index * size + codes
             if batch.column(batch.num_columns - 1).null_count:
                 raise DataError(f"{where}: a count is missing", path)
             cells.append(index)
             counts.append(batch.column(batch.num_columns - 1).to_numpy())
-            offset += len(frame)
+            offset += len(table)
     index, found = np.concatenate(cells), np.concatenate(counts)
     if (found < 0).any():
         raise DataError(f"{where}: a count is below 0", path)

@@ -25,7 +25,6 @@ from ppdm_dask.cluster.spread import HERE, Place, Work, summed
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.errors import CodebookError, DataError, InputError, RecordsError, RunFolderError
 from ppdm_dask.faces.face import Face
-from ppdm_dask.files.columns import cell_texts
 from ppdm_dask.files.reader import (
     AS_FOUND,
     Block,
@@ -46,11 +45,11 @@ from ppdm_dask.survey.pieces import Piece, cut, placed
 from ppdm_dask.survey.reports import beside, is_made, reported_labels, set_sizes
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
     from ppdm_dask.data.codebook import Reports
     from ppdm_dask.designs import Design
+    from ppdm_dask.files.table import Table
     from ppdm_dask.randomness import Stream
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ LOG = logging.getLogger(__name__)
 __all__ = ["Disguised", "disguise_file", "in_file", "write_part", "writing"]
 
 
-Append = Callable[["Reports", "pd.DataFrame"], None]
+Append = Callable[["Reports", "Table"], None]
 
 
 @contextmanager
@@ -89,10 +88,10 @@ def writing(
             writer.writerow([*about.codebook.names, *kept])
             labels = reported_labels(about)
 
-            def append_rows(reports: Reports, others: pd.DataFrame) -> None:
+            def append_rows(reports: Reports, others: Table) -> None:
                 summary.add(reports, others)
                 columns = [_texts(reports, name, labels[name]) for name in about.codebook.names]
-                columns += [cell_texts(others[name]) for name in kept]
+                columns += [others[name].cells() for name in kept]
                 writer.writerows(zip(*columns, strict=True))
 
             yield append_rows
@@ -110,7 +109,7 @@ class _Summary:
         self._imported = about.imported
         self._digests = {name: hashlib.sha256() for name in about.undisguised}
 
-    def add(self, reports: Reports, others: pd.DataFrame) -> None:
+    def add(self, reports: Reports, others: Table) -> None:
         self._n += len(reports)
         if reports.imported is not None:
             before = self._imported
@@ -120,7 +119,7 @@ class _Summary:
                 labels = np.array(self._about.codebook[name].categories, object)
                 values = labels[reports.column(name)].tolist()
             else:
-                values = cell_texts(others[name])
+                values = others[name].cells()
             for value in values:
                 text = value.encode()
                 digest.update(len(text).to_bytes(8, "little") + text)
@@ -159,7 +158,7 @@ def _parquet(
         aside, schema, write_page_checksum=True, write_statistics=False
     ) as writer:
 
-        def append(reports: Reports, others: pd.DataFrame) -> None:
+        def append(reports: Reports, others: Table) -> None:
             summary.add(reports, others)
             columns: list[pa.Array] = []
             for name in about.codebook.names:
@@ -172,9 +171,7 @@ def _parquet(
                     texts = pa.array(labels[name], pa.string())
                     codes = pa.DictionaryArray.from_arrays(codes, texts)
                 columns.append(codes)
-            columns += [
-                pa.array(others[name], kind, from_pandas=True) for name, kind in kept.items()
-            ]
+            columns += [others[name].arrow(kind) for name, kind in kept.items()]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
         yield append
@@ -433,7 +430,7 @@ def write_part(
     n = 0
     with writing(path, named, dict(kept), inputs) as append:
 
-        def counted(reports: Reports, others: pd.DataFrame) -> None:
+        def counted(reports: Reports, others: Table) -> None:
             nonlocal n
             n += len(reports)
             append(reports, others)
@@ -456,14 +453,14 @@ def _appended(
         draws = stream if stream.simulated else stream.child(i, j)
         for part in span.blocks([*book.names, *kept], task.block, kept):
             try:
-                records = book.encode(part.frame, part.offset)
+                records = book.encode(part.table, part.offset)
             except CodebookError as error:
                 raise in_file(error, span.path, part) from None
             start = span.start - span.row + part.offset
             reports = design.disguise(replace(records, offset=start), draws)
-            append(reports, part.frame[kept])
+            append(reports, part.table.select(kept))
             if task.sketchers:
-                sketch = task.sketchers[span.file].sketch(part.frame, part.offset)
+                sketch = task.sketchers[span.file].sketch(part.table, part.offset)
                 before = sketches.get(span.file)
                 sketches[span.file] = sketch if before is None else before + sketch
             total += len(records)

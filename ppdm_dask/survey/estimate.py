@@ -18,7 +18,7 @@ from ppdm_dask.data.codebook import label_codes
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.faces.face import Face
-from ppdm_dask.files.columns import factorise, read_numbers
+from ppdm_dask.files.columns import read_numbers
 from ppdm_dask.inference import (
     Estimate,
     Interval,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ppdm_dask.data.codebook import Codebook, Reports
     from ppdm_dask.data.words import Imported
     from ppdm_dask.designs import Design
+    from ppdm_dask.files.column import Column
     from ppdm_dask.inference import Evidence, GroupedSums, WeightSums
     from ppdm_dask.inference.proportions import Method
     from ppdm_dask.inference.tables import ContingencyTable
@@ -134,7 +135,7 @@ def _surveyed(source: Source, design: Design, question: Question) -> Iterator[Re
     for block in read_reports(source.place, about, names, list(extra)):
         offset, found = block.reports.offset, {}
         for option, columns in question.survey.items():
-            each = [_column(path, option, block.others[name], offset) for name in columns]
+            each = [_column(path, option, name, block.others[name], offset) for name in columns]
             found[option] = np.stack(each, axis=1) if option == "replicates" else each[0]
         reports = block.reports
         if "weights" in found and (found["weights"] == 0).any():
@@ -171,11 +172,11 @@ WHAT = {
 LABELS = ("strata", "clusters")
 
 
-def _column(path: Path, option: str, values: Any, offset: int) -> Any:
+def _column(path: Path, option: str, name: str, values: Column, offset: int) -> Any:
     """A column of a survey: numbers, or codes of labels."""
-    where = f"{path}: column {shown(values.name)}, row"
+    where = f"{path}: column {shown(name)}, row"
     if option in LABELS:
-        positions, texts = factorise(values)
+        positions, texts = values.factorised()
         if (positions < 0).any():
             row = int(np.argmax(positions < 0)) + offset
             what = "stratum" if option == "strata" else "cluster"
@@ -189,7 +190,7 @@ def _column(path: Path, option: str, values: Any, offset: int) -> Any:
         row = int(np.argmax(wrong))
         right = "positive numbers" if option == "fpc" else "numbers of 0 or more"
         raise DataError(
-            f"{where} {row + offset}: {shown(values.iloc[row])}; {WHAT[option]} are {right}", path
+            f"{where} {row + offset}: {shown(values.value(row))}; {WHAT[option]} are {right}", path
         )
     return numbers
 

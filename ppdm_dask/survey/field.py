@@ -140,7 +140,7 @@ def import_files(
             for part in file.blocks([*book.names, *read], block, kept=read):
                 try:
                     found = field_codes(
-                        part.frame, book.attributes, design, rules, weights, part.offset
+                        part.table, book.attributes, design, rules, weights, part.offset
                     )
                 except (CodebookError, RecordsError) as error:
                     raise in_file(error, file.path, part) from None
@@ -156,7 +156,7 @@ def import_files(
                     sets=found.sets,
                     imported=found.imported,
                 )
-                append(reports, part.frame.loc[found.rows, others])
+                append(reports, part.table.select(others).take(found.rows))
                 total += found.imported
                 if done is not None:
                     done(found.imported.rows)
@@ -174,7 +174,7 @@ def _is_marked(file: DataFile, codebook: Codebook) -> bool:
 
 def _require_design(path: Path, part: Block, rows: npt.NDArray[np.bool_], design: Design) -> None:
     """Raise unless all rows that are kept say that they were made by a design."""
-    given = part.frame[DESIGN_COLUMN].to_numpy(object)
+    given = np.array(part.table[DESIGN_COLUMN].objects(), object)
     wrong = np.flatnonzero(rows & (given != design.digest))
     if len(wrong):
         row = int(wrong[0])

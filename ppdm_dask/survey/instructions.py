@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ppdm_dask.designs import RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.faces.face import Face, html_table
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.ranges import reals
 from ppdm_dask.search.lattice import Lattice, lattice_design
 from ppdm_dask.shown import given, listed
@@ -77,10 +78,11 @@ class DeviceDesign(Face):
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each true answer, a column for each report: when to say it."""
-        import pandas as pd
+        return self._listing().to_frame()
 
-        frame = pd.DataFrame(list(self.cases), index=list(self.answers), columns=list(self.symbols))
-        return frame.rename_axis("answer")
+    def _listing(self) -> Listing:
+        columns = zip(self.symbols, zip(*self.cases, strict=True), strict=True)
+        return Listing(tuple(columns), ("answer", self.answers))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the design's matrix on axes of matplotlib."""
@@ -94,7 +96,7 @@ class DeviceDesign(Face):
         )
 
     def _shown(self) -> Iterator[Markup]:
-        yield html_table(self.to_frame(), index=True)
+        yield html_table(self._listing())
         yield from self.design._shown()
 
 

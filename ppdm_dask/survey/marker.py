@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import PPDMError
-from ppdm_dask.files.columns import coded
 from ppdm_dask.files.regular import read_bounded
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.randomness import KeyedStream
@@ -37,7 +36,7 @@ from ppdm_dask.shown import quoted
 from ppdm_dask.system import lock, open_folder
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from ppdm_dask.files.table import Table
 
 __all__ = [
     "NAME",
@@ -159,25 +158,25 @@ class Sketcher:
         # Names of tasks are seen by many.
         return os.urandom(16).hex()
 
-    def sketch(self, frame: pd.DataFrame, row: int) -> Sketch:
+    def sketch(self, table: Table, row: int) -> Sketch:
         """Sketch of the records from a row of a file on."""
         # Loading compiled code takes a while.
         from ppdm_dask.kernels.disguise import sum_by_code
 
-        n = len(frame)
+        n = len(table)
         words = KeyedStream(self._key).source().words(n, row)
         sums: dict[str, tuple[int, int]] = {}
         counts: dict[str, Counter[bytes] | None] = {}
         for name in self.names:
-            positions, texts = coded(frame[name])
+            positions, texts = table[name].coded()
             # The first one, position -1, stands for missing values.
             keyed = [_hash(self._key, text) for text in (None, *texts)]
-            table = np.frombuffer(b"".join(keyed), "<u8").reshape(-1, 2)
+            hashes = np.frombuffer(b"".join(keyed), "<u8").reshape(-1, 2)
             # One sum of words for each answer: its hash is multiplied with that.
             by_answer = np.zeros(len(keyed), np.uint64)
             found = np.zeros(len(keyed), np.int64)
             sum_by_code(positions, words, by_answer, found)
-            first, second = (int(np.dot(by_answer, table[:, j])) for j in (0, 1))
+            first, second = (int(np.dot(by_answer, hashes[:, j])) for j in (0, 1))
             sums[name] = first, second
             by_hash = dict(zip(keyed, found.tolist(), strict=True))
             counts[name] = _unless_rich(Counter({key: c for key, c in by_hash.items() if c}))

@@ -378,10 +378,10 @@ def predict_file(
     with replacing(out, [data]) as aside, _rows(aside, heads, safe) as write:
         for block in file.blocks(list(dict.fromkeys([*features, *keep])), size):
             try:
-                records = book.encode(block.frame[features], block.offset)
+                records = book.encode(block.table, block.offset)
             except CodebookError as error:
                 raise in_file(error, data, block) from None
-            columns: list[Any] = [block.frame[name] for name in keep]
+            columns: list[Any] = [block.table[name].series() for name in keep]
             columns.append(np.array(labels, object)[model.predict_codes(records)])
             if probabilities:
                 columns += list(model.predict_proba(records).T)

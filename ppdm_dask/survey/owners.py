@@ -199,7 +199,7 @@ def _truth(path: Path, codebook: Codebook) -> Records:
     codes = []
     for block in file.blocks(list(codebook.names)):
         try:
-            codes.append(codebook.encode(block.frame, block.offset).codes)
+            codes.append(codebook.encode(block.table, block.offset).codes)
         except CodebookError as error:
             raise in_file(error, path, block) from None
     if not sum(map(len, codes)):

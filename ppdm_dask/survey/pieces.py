@@ -129,7 +129,7 @@ def placed(
 
 
 def _count(_: int, span: Span, __: Callable[[int], None]) -> list[int]:
-    return [sum(len(block.frame) for block in open_data(span.path, how=span.how).blocks([]))]
+    return [sum(len(block.table) for block in open_data(span.path, how=span.how).blocks([]))]
 
 
 def _concatenated(parts: list[list[int]]) -> list[int]:

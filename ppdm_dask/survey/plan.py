@@ -21,6 +21,7 @@ from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.distributions import normal_point
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.faces.face import Face, html_table
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import bars
 from ppdm_dask.files.fields import check_shares
 from ppdm_dask.ranges import real
@@ -198,11 +199,16 @@ class Plan(Face):
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each family."""
-        import pandas as pd
-
-        frame = pd.DataFrame([_flat(row) for row in self.rows]).set_index("design")
         whole = ("n", "complete", "invited", "invited_with_devices")
-        return frame.astype(dict.fromkeys(whole, "Int64") | {"times_best": float})
+        kinds = dict.fromkeys(whole, "Int64") | {"times_best": float}
+        return self._listing().to_frame().astype(kinds)
+
+    def _listing(self) -> Listing:
+        rows = [_flat(row) for row in self.rows]
+        for row in rows:
+            row["times_best"] = math.nan if row["times_best"] is None else row["times_best"]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        return Listing.of(columns, ("design", columns.pop("design")))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as numbers and texts, for JSON; what is infinite or unknown is None."""
@@ -234,7 +240,7 @@ class Plan(Face):
         return f"Plan for {self.attribute}, {len(self.rows)} designs: {first}"
 
     def _shown(self) -> Iterator[Markup]:
-        yield html_table(self.to_frame(), index=True)
+        yield html_table(self._listing())
 
 
 def _preference(row: PlannedDesign) -> tuple[bool, bool, int]:

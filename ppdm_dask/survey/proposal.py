@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,20 +24,17 @@ from ppdm_dask.data.codebook import Codebook, table_of
 from ppdm_dask.data.partitioned import native
 from ppdm_dask.errors import CodebookError, DataError
 from ppdm_dask.faces.face import Face
+from ppdm_dask.files.column import Column as Values
 from ppdm_dask.files.columns import (
     MissingCodes,
-    canonical_text,
-    factorise,
     number_text,
     plain_number,
     read_number,
 )
 from ppdm_dask.files.reader import AS_FOUND, SEPARATORS, DataFile, Levels, Reading, open_data
+from ppdm_dask.files.table import Table
+from ppdm_dask.files.texts import canonical_text
 from ppdm_dask.shown import printable, quoted, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 __all__ = ["Column", "Proposal", "alike", "oddities", "propose_codebook"]
 
@@ -150,9 +147,9 @@ class Column:
     _stride: int = 1
     _seen: int = 0
 
-    def add(self, values: pd.Series) -> None:
+    def add(self, values: Values) -> None:
         """Take in a block of values."""
-        positions, texts = factorise(values)
+        positions, texts = values.factorised()
         there = positions[positions >= 0]
         self.missing += len(positions) - len(there)
         counts = np.bincount(there, minlength=len(texts)).tolist()
@@ -331,14 +328,12 @@ class Column:
     def _fitted(
         self, numbers: Any, bins: int, gap: str | None, codes: Sequence[str | float]
     ) -> Attribute | None:
-        import pandas as pd
-
         kinds = [(self._named(code), code) for code in codes] if self.apart else []
         for rule in (f"quantiles({bins})", "midrange"):  # where most values are the largest one
             try:
                 return fit_attribute(
                     self.name,
-                    pd.Series(numbers),
+                    numbers,
                     rule,
                     missing=gap,
                     missing_codes=None if self.apart or not codes else codes,
@@ -510,7 +505,8 @@ def propose_for_frame(
 
     where = Path("the table.parquet")
     try:
-        whole = pa.table(table_of(native(frame)))
+        table = table_of(native(frame))
+        whole = table.to_arrow() if isinstance(table, Table) else pa.table(table)
         content = pa.BufferOutputStream()
         pq.write_table(whole, content)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -533,8 +529,8 @@ def _proposed(
     n = 0
     for block in file.blocks([column.name for column in readable]):
         for column in readable:
-            column.add(block.frame[column.name])
-        n += len(block.frame)
+            column.add(block.table[column.name])
+        n += len(block.table)
     if not n:
         raise DataError(f"{data}: there are no records; at least one is needed", data)
     for column in readable:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ppdm_dask.data.codebook import Reports
 from ppdm_dask.errors import DataError
-from ppdm_dask.files.columns import coded, look_up
+from ppdm_dask.files.columns import look_up
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import DataFile, open_data
 from ppdm_dask.files.regular import ending, read_bounded, require_file
@@ -19,9 +19,9 @@ from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import KEY, About, file_checksum, sealed
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ppdm_dask.designs import Design
+    from ppdm_dask.files.column import Column
+    from ppdm_dask.files.table import Table
 
 __all__ = [
     "ReportBlock",
@@ -151,7 +151,7 @@ class ReportBlock:
     """Consecutive reports of a file, with the columns asked for that are no attributes."""
 
     reports: Reports
-    others: pd.DataFrame
+    others: Table
 
 
 def read_reports(
@@ -183,12 +183,12 @@ def read_reports(
     total = 0
     # A column may be both an attribute and the strata; it is read once.
     for block in file.blocks(list(dict.fromkeys([*names, *others])), size, sets=sets):
-        n = len(block.frame)
+        n = len(block.table)
         total += n
         codes = np.zeros((n, len(names)), np.int64, order="F")
         packed = {}
         for j, (name, symbols) in enumerate(zip(names, sizes, strict=True)):
-            values = block.frame[name]
+            values = block.table[name]
             if name in sets:
                 packed[name] = _unpack(str(path), name, values, sets[name], block.offset)
             else:
@@ -198,7 +198,7 @@ def read_reports(
         reports = Reports(
             codes, book, block.offset, about.design.digest, about.simulated, sizes, packed
         )
-        yield ReportBlock(reports, block.frame[list(others)])
+        yield ReportBlock(reports, block.table.select(others))
     if about.n is not None and total != about.n:
         raise DataError(f"{path}: holds {total:,} reports; {about.n:,} were written", path)
 
@@ -253,7 +253,7 @@ def all_reports(
 
 
 def reported_codes(
-    where: str, name: str, values: pd.Series, labels: list[str] | None, symbols: int, offset: int
+    where: str, name: str, values: Column, labels: list[str] | None, symbols: int, offset: int
 ) -> Any:
     """Codes of what is written in a column of reports or counts.
 
@@ -263,7 +263,7 @@ def reported_codes(
         If something is not a report of the design; `where` begins the line, which names the row.
     """
     texts = list(map(str, range(symbols))) if labels is None else labels
-    positions, found = coded(values)
+    positions, found = values.coded()
     codes = look_up(positions, found, {text: code for code, text in enumerate(texts)}, -1)
     if codes.size and codes.min() < 0:
         row = int(np.argmax(codes < 0))
@@ -272,9 +272,9 @@ def reported_codes(
     return codes
 
 
-def _unpack(where: str, name: str, values: pd.Series, n_bytes: int, offset: int) -> Any:
+def _unpack(where: str, name: str, values: Column, n_bytes: int, offset: int) -> Any:
     rows = []
-    for row, value in enumerate(values.astype(object).where(values.notna(), None)):
+    for row, value in enumerate(values.objects()):
         try:
             packed = bytes.fromhex(value) if isinstance(value, str) else bytes(value)
         except (TypeError, ValueError):

@@ -22,6 +22,7 @@ from ppdm_dask.data.codebook import Records
 from ppdm_dask.designs import Design, RRMatrix
 from ppdm_dask.errors import InputError
 from ppdm_dask.faces.face import Face, interval_table, names_of
+from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import intervals
 from ppdm_dask.frozen import settle
 from ppdm_dask.inference import Estimate, estimate
@@ -272,8 +273,9 @@ class TwoStage(Face):
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """What the guess makes expect: each proportion with its standard error and interval."""
-        import pandas as pd
+        return self._listing(level).to_frame()
 
+    def _listing(self, level: float = 0.95) -> Listing:
         share = np.array(list(self.guess.values()))
         error = np.sqrt(self.expected_variance(share))
         half = normal_quantile(level) * error
@@ -283,11 +285,11 @@ class TwoStage(Face):
             "lower": share - half,
             "upper": share + half,
         }
-        return pd.DataFrame(columns, index=pd.Index(list(self.guess), name=self.attribute))
+        return Listing.of(columns, (self.attribute, list(self.guess)))
 
     def plot(self, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
         """Draw the guess with the intervals that it makes expect, on axes of matplotlib."""
-        found = self.to_frame(level)
+        found = self._listing(level)
         return intervals(
             ax,
             list(self.guess),
@@ -310,7 +312,7 @@ class TwoStage(Face):
         return f"TwoStage for {self.attribute} ({of}): {first:,} + {second:,} reports, {kept}"
 
     def _shown(self) -> Iterator[Markup]:
-        yield interval_table(self.to_frame(), "guess", index=True, marks=(0, 1))
+        yield interval_table(self._listing(), "guess", marks=(0, 1))
         yield from self.first._shown()
 
     def expected_variance(self, truth: npt.ArrayLike, second: Design | None = None) -> Floats:

@@ -12,14 +12,13 @@ from operator import add as plus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ppdm_dask.audit.certainty import undisguised_attributes
 from ppdm_dask.cluster.active import active_client, on_a_worker
 from ppdm_dask.cluster.spread import summed
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.faces.face import Face, html_table, names_of
 from ppdm_dask.files.regular import ending
+from ppdm_dask.files.table import Table
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import About
 from ppdm_dask.survey.counts import Source, open_sources
@@ -116,7 +115,6 @@ def _write(
     i: int, reports: Reports, *, about: About, inputs: tuple[Path, ...], folder: str
 ) -> Written:
     """One task: write the reports that it has made."""
-    import pandas as pd
     import pyarrow as pa
 
     types: dict[str, Any] = {}
@@ -130,7 +128,7 @@ def _write(
             ) from None
         # What is missing throughout has the type of none.
         types[name] = pa.string() if pa.types.is_null(kind) else kind
-    others = pd.DataFrame(dict(reports.kept), index=range(len(reports)))
+    others = Table.of_arrays(reports.kept, len(reports))
     _, part = write_part(i, about, types, inputs, folder, lambda append: append(reports, others))
     return (part,), (types,)
 
@@ -222,7 +220,7 @@ class StoredReports(Face):
         return f"StoredReports({kind}{names}, npartitions={self.npartitions})"
 
     def _shown(self) -> Iterator[Markup]:
-        yield html_table(self.codebook.to_frame())
+        yield html_table(self.codebook._listing())
 
     def reduce(
         self, part: Callable[[Reports], Any], add: Callable[[list[Any]], Any] | None = None
@@ -272,5 +270,5 @@ def _blocks(source: Source, names: Sequence[str]) -> Iterator[Reports]:
     about = checked(source.place, source.about)
     others = [name for name in about.undisguised if name not in about.codebook.names]
     for block in read_reports(source.place, about, names, others):
-        kept = {name: np.asarray(block.others[name]) for name in others}
+        kept = {name: block.others[name].to_numpy() for name in others}
         yield replace(block.reports, design=about.design, kept=kept)
