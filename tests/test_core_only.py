@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from pages import shell_lines
 from scipy import special, stats
@@ -242,6 +243,106 @@ def test_a_loop_without_a_twin_is_run_as_it_stands(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.count(SLOW) == 1
 
 
+WITHOUT_FRAMES = """
+import re, sys, numpy as np, pyarrow as pa, ppdm_dask as pp
+book = pp.Codebook((
+    pp.Attribute("a", ("x", "<b>"), missing="x", missing_codes=(-9,)),
+    pp.Attribute("age", ("<= 30", "> 30"), cuts=(30,)), pp.Attribute("b", ("u", "v")),
+))
+design = pp.Product([pp.Warner("a", 0.8), pp.KaryResponse("b", n=2, epsilon=1.0)]).bind(book)
+columns = {
+    "a": ["x", "<b>", None, "x", "-9"] * 40, "age": np.arange(200) % 50, "b": ["u", "v"] * 100
+}
+tables = [columns, pa.table({**columns, "age": columns["age"].astype(float)})]
+seed = pp.Stream.from_seed(1)
+reports, other = (design.disguise(t, stream=seed, keep=["age"]) for t in tables)
+assert np.array_equal(reports.codes, other.codes)
+print(reports.kept["age"].tolist() == other.kept["age"].tolist(), reports.codes.tolist())
+est, counts = pp.estimate(reports, ["a", "b"], by="age"), pp.count(reports, over=["a"])
+both = pp.Stratified([pp.Warner("a", 0.8), pp.Warner("a", 0.7)])
+owners = pp.Owners(reports, other)
+plan = pp.plan({"no": 0.8, "yes": 0.2}, half_width=0.05, max_posterior=0.6)
+shown = [book, book["a"], design, reports, est, counts, plan, both, est.compare("<= 30"), owners]
+for each in shown:
+    print(repr(each), re.sub("<img[^>]*>", "", each._repr_html_()))
+print(est, pp.noncompliance([(380, 1000), (430, 1000)], p=[0.25, 0.75]))
+print(pp.Codebook.propose({"a": ["x", "y", "x"], "n": [1, 2, 3]}).as_toml())
+field = pp.Warner("used", theta=0.25).with_symbols({"same": "yes", "different": "no"})
+used = pp.Codebook((pp.Attribute("used", ("no", "yes")),))
+said = {"used": ["same"] * 35 + ["different"] * 65 + [None], "w": [1, 2.5] * 50 + [3]}
+made = pp.Reports.from_field(said, field, used, nonresponse="drop", weights="w")
+print(made.imported, pp.estimate(made, {"used": "yes"}).value, made.weights.sum())
+print("pandas" in sys.modules, file=sys.stderr)
+"""
+
+
+def both_ways(
+    where: Path, core: dict[str, str], code: str
+) -> list[subprocess.CompletedProcess[str]]:
+    """A program's runs, with all extras and with all packages but pandas."""
+    root = core["PYTHONPATH"].rpartition(os.pathsep)[2]
+    runs = []
+    for name, path in (("with", root), ("without", core["PYTHONPATH"])):
+        (where / name).mkdir()
+        for file in where.glob("*.*"):
+            (where / name / file.name).write_bytes(file.read_bytes())
+        done = python(
+            where / name, {**core, "PYTHONPATH": path, "PPDM_LACKING": "pandas"}, "-c", code
+        )
+        assert done.returncode == 0, done.stderr
+        runs.append(done)
+    return runs
+
+
+def test_python_shows_the_same_without_pandas(tmp_path: Path, core: dict[str, str]) -> None:
+    """Codes of every kind of table, texts, HTML: with pandas, and where there is none."""
+    there, lacking = both_ways(tmp_path, core, WITHOUT_FRAMES)
+    assert lacking.stdout == there.stdout
+    assert lacking.stdout.count("<table") == 10
+    # It is not loaded either where nobody hands over or asks for a frame.
+    assert (lacking.stderr.splitlines()[-1], there.stderr.splitlines()[-1]) == ("False", "False")
+
+
+COMMANDS = """
+import sys
+from ppdm_dask.cli import main
+both = ["--codebook", "codebook.toml", "--design", "design.toml"]
+asked = ["estimate", "reports.parquet", *both, "--over", "used"]
+for line in (
+    ["codebook", "field.csv"],
+    ["import", "field.csv", *both, "--keep", "region,w", "--nonresponse", "drop", "--out"]
+    + ["reports.parquet"],
+    ["import", "field.csv", *both, "--keep", "region", "--nonresponse", "drop", "--out", "r.csv"],
+    ["plan", "--prior", "0.2", "--half-width", "0.05", "--max-posterior", "0.6", "--json"],
+    asked,
+    [*asked, "--by", "region", "--weights", "w", "--json"],
+    *([*asked, "--by", "region", "--out", f"e.{form}"] for form in ("csv", "json", "parquet")),
+    ["count", "r.csv", *both, "--over", "used", "--out", "counts.parquet"],
+    ["estimate", "counts.parquet", *both, "--over", "used"],
+):
+    assert main(line) == 0, line
+"""
+
+
+def test_commands_write_the_same_without_pandas(tmp_path: Path, core: dict[str, str]) -> None:
+    """Of answers with decimal commas: codebook, import, count, estimate as each form, plan."""
+    rows = ["north;yes;1,5", "south;no;0,5", "south;no;1", "north;;2", "south;yes;2,25"] * 40
+    (tmp_path / "field.csv").write_text("\n".join(["region;used;w", *rows]) + "\n")
+    (tmp_path / "codebook.toml").write_text(
+        '[[attribute]]\nname = "region"\ncategories = ["north", "south"]\n'
+        '[[attribute]]\nname = "used"\ncategories = ["no", "yes"]\n'
+    )
+    (tmp_path / "design.toml").write_text('id = "warner"\nattribute = "used"\ntheta = 0.8\n')
+    there, lacking = both_ways(tmp_path, core, COMMANDS)
+    assert lacking.stdout == there.stdout
+    assert lacking.stdout.count("used") > 8
+    for name in ("r.csv", "e.csv", "e.json", "e.parquet"):
+        with_pandas, without = (tmp_path / way / name for way in ("with", "without"))
+        assert without.read_bytes() == with_pandas.read_bytes(), name
+    (one, other) = (pq.read_table(tmp_path / w / "reports.parquet") for w in ("with", "without"))
+    assert one.equals(other) and one.num_rows == 160
+
+
 def test_faces_do_without_pictures(tmp_path: Path, core: dict[str, str]) -> None:
     code = """
 import ppdm_dask as pp
@@ -252,7 +353,10 @@ est = pp.estimate(reports, "a")
 for each in (book, design, reports, est):
     html = each._repr_html_()
     assert "<table" in html and "<b>" not in html and len(repr(each)) <= 160
-for ask in (est.to_dataset, est.plot):
+for ask in (
+    est.to_dataset, est.plot, est.to_frame, book.to_frame, pp.count(reports).to_frame,
+    lambda: book.decode(reports), lambda: pp.datasets.load("votes"),
+):
     try:
         ask()
     except pp.InputError as error:
@@ -263,6 +367,9 @@ for ask in (est.to_dataset, est.plot):
     assert done.stdout.splitlines() == [
         'to_dataset needs xarray: pip install "ppdm-dask[report]"',
         'plot needs matplotlib: pip install "ppdm-dask[report]"',
+        *['to_frame needs pandas: pip install "ppdm-dask[pandas]"'] * 3,
+        'decode needs pandas: pip install "ppdm-dask[pandas]"',
+        'datasets.load needs pandas: pip install "ppdm-dask[pandas]"',
     ]
 
 
