@@ -293,6 +293,7 @@ def both_ways(
     return runs
 
 
+@pytest.mark.slow
 def test_python_shows_the_same_without_pandas(tmp_path: Path, core: dict[str, str]) -> None:
     """Codes of every kind of table, texts, HTML: with pandas, and where there is none."""
     there, lacking = both_ways(tmp_path, core, WITHOUT_FRAMES)
@@ -321,6 +322,7 @@ for line in (
 """
 
 
+@pytest.mark.slow
 def test_commands_write_the_same_without_pandas(tmp_path: Path, core: dict[str, str]) -> None:
     """Of answers with decimal commas: codebook, import, count, estimate as each form, plan."""
     rows = ["north;yes;1,5", "south;no;0,5", "south;no;1", "north;;2", "south;yes;2,25"] * 40
