@@ -34,7 +34,7 @@ ARRAYS = {
     "all true": pa.array([True, True]),
     "double": pa.array([0.1, None, 3.0, float("nan"), float("inf"), -0.0, 0.0, 1e300]),
     "float": pa.array([0.1, None, 3.0, 2.7, 16_777_217.0], pa.float32()),
-    "half": pa.array([0.1, None, 3.0, 0.1], pa.float16()),
+    "half": pa.array([np.float16(0.1), None, np.float16(3), np.float16(0.1)], pa.float16()),
     "decimal": pa.array([D("1.50"), None, D("2.00")], pa.decimal128(6, 2)),
     "date": pa.array([datetime.date(2026, 11, 29), None]),
     "time": pa.array([datetime.time(14, 5, 30, 250_000), None], pa.time64("us")),
@@ -81,6 +81,8 @@ def test_arrow_is_read_as_its_frame_is(name: str, kept: bool) -> None:
         assert series.dtype == pd.ArrowDtype(ARRAYS[name].type)
     if kept and name == "unsigned dictionary":  # which pandas does not take apart
         assert texts(table["a"]) == ["y", None, "x"]
+    elif kept and name == "none":  # of which some releases of pandas make a text
+        assert texts(table["a"]) == [None] * 3
     elif kept and name == "double":  # one that is not a number is missing here, and "nan" there
         assert texts(table["a"])[3] is None
     elif kept and name == "half":  # which is single precision in all frames but this one

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "ArrowColumn",
+    "ArrowValues",
     "Column",
     "FrameColumn",
     "Numbers",
@@ -326,7 +326,7 @@ class Objects(Column):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowColumn(Column):
+class ArrowValues(Column):
     """Values as Arrow holds them: times, decimals, or whatever is passed on as it is.
 
     Parameters
@@ -411,7 +411,7 @@ class ArrowColumn(Column):
             return plain
         return Objects(self.objects()).to_numpy()
 
-    def take(self, rows: Rows) -> ArrowColumn:
+    def take(self, rows: Rows) -> ArrowValues:
         if isinstance(rows, slice) and rows.step in (None, 1):
             start, stop, _ = rows.indices(len(self))
             return replace(self, column=self.column.slice(start, max(stop - start, 0)))
@@ -601,7 +601,7 @@ def column_of(values: npt.NDArray[Any] | Sequence[Any]) -> Column:
         if kind in "mM":
             import pyarrow as pa
 
-            return ArrowColumn(pa.chunked_array([pa.array(values)]))
+            return ArrowValues(pa.chunked_array([pa.array(values)]))
         held: list[Any] = values.tolist()
         return _texts(held) or Objects(held)
     values = list(values)
@@ -654,12 +654,12 @@ def joined(columns: Sequence[Column]) -> Column:
             gaps = any(each.gone is not None for each in numbers)
             gone = np.concatenate([each._missing() for each in numbers]) if gaps else None
             return Numbers(np.concatenate([each.values for each in numbers]), gone, first.gaps)
-    if isinstance(first, ArrowColumn):
-        arrows = [each for each in columns if isinstance(each, ArrowColumn)]
+    if isinstance(first, ArrowValues):
+        arrows = [each for each in columns if isinstance(each, ArrowValues)]
         if len(arrows) == len(columns) and len({each.column.type for each in arrows}) == 1:
             pieces = [pa.chunked_array(each.column).chunks for each in arrows]
             whole = pa.chunked_array(list(chain.from_iterable(pieces)), first.column.type)
-            return ArrowColumn(whole, first.kept)
+            return ArrowValues(whole, first.kept)
     return Objects(list(chain.from_iterable(each.to_numpy().tolist() for each in columns)))
 
 
