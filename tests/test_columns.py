@@ -7,6 +7,7 @@ import decimal
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -168,6 +169,10 @@ def test_one_value_stands_for_all_rows_and_lengths_are_equal() -> None:
     assert (len(table), texts(table["b"]), texts(table["c"])) == (2, ["3"] * 2, ["z"] * 2)
     labelled = {"a": pd.Series([1, 2], index=[1, 0]), "b": pd.Series([3, 4])}
     assert Table.of_mapping(labelled).to_frame().equals(pd.DataFrame(labelled))
+    arrays = {"a": pl.Series(["x", None]), "n": pa.array([1, None]), "d": pa.array([MOMENT] * 2)}
+    found = Table.of_mapping(arrays)
+    assert [texts(found[name]) for name in "an"] == [["x", None], ["1", None]]
+    assert texts(found["d"]) == ["2026-11-29 14:05:30"] * 2
     for wrong in ({"a": [1], "b": [1, 2]}, {"a": 1}, {"a": {1, 2}}):
         with pytest.raises(pp.InputError, match="not a table of equally long columns"):
             Table.of_mapping(wrong)

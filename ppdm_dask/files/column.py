@@ -37,6 +37,7 @@ __all__ = [
     "column_of",
     "joined",
     "numbers_of",
+    "one_array",
     "small",
 ]
 
@@ -346,8 +347,7 @@ class ArrowValues(Column):
         """One array, of the values that an extension type stores."""
         import pyarrow as pa
 
-        found = self.column.combine_chunks()
-        found = pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+        found = one_array(self.column)
         while isinstance(found.type, pa.BaseExtensionType):
             found = found.storage
         return found
@@ -428,6 +428,14 @@ class ArrowValues(Column):
             return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array(self.column)))
         series: pd.Series = self.column.to_pandas()
         return series
+
+
+def one_array(column: Any) -> Any:
+    """One array of a chunked one."""
+    import pyarrow as pa
+
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
 
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdm_dask.errors import CodebookError
-from ppdm_dask.files.column import Column, FrameColumn, Rows, column_of, joined
+from ppdm_dask.extras import named
+from ppdm_dask.files.column import (
+    ArrowValues,
+    Column,
+    FrameColumn,
+    Rows,
+    column_of,
+    joined,
+    numbers_of,
+    one_array,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +136,8 @@ class Table:
 
     def to_frame(self) -> pd.DataFrame:
         """The table as a DataFrame of pandas."""
-        import pandas as pd
+        with named("to_frame"):
+            import pandas as pd
 
         series = (each.series() for each in self.values)
         frame = pd.DataFrame(dict(enumerate(series)), index=range(self.n))
@@ -152,7 +163,7 @@ def _listed(given: Any) -> Any:
     if isinstance(given, np.ndarray):
         return given if given.ndim == 1 else list(given) if given.ndim else None
     if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
-        return _arrow_list(given)
+        return _of_arrow(given)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         return None
     if isinstance(given, Collection) and not isinstance(given, Sequence):
@@ -160,17 +171,18 @@ def _listed(given: Any) -> Any:
     return list(given)
 
 
-def _arrow_list(given: Any) -> list[Any]:
+def _of_arrow(given: Any) -> Column:
+    """Column of an array of Arrow's or polars'."""
     import pyarrow as pa
 
-    whole = hasattr(given, "__arrow_c_stream__")
-    found: list[Any] = (pa.chunked_array if whole else pa.array)(given).to_pylist()
-    return found
+    chunked = hasattr(given, "__arrow_c_stream__")
+    found = pa.chunked_array(given if chunked else [pa.array(given)])
+    return numbers_of(one_array(found)) or ArrowValues(found)
 
 
 def _frame_of(columns: Mapping[str, Any], wrong: CodebookError) -> pd.DataFrame:
-    import pandas as pd
-
+    with named("a mapping of columns with labels of their own"):
+        import pandas as pd
     try:
         return pd.DataFrame(dict(columns))
     except (TypeError, ValueError):
