@@ -355,6 +355,7 @@ for each in (book, design, reports, est):
 for ask in (
     est.to_dataset, est.plot, est.to_frame, book.to_frame, pp.count(reports).to_frame,
     lambda: book.decode(reports), lambda: pp.datasets.load("votes"),
+    lambda: pp.plan({"no": 0.8, "yes": 0.2}, half_width=0.05, max_posterior=0.6),
 ):
     try:
         ask()
@@ -369,6 +370,7 @@ for ask in (
         *['to_frame needs pandas: pip install "ppdm-dask[pandas]"'] * 3,
         'decode needs pandas: pip install "ppdm-dask[pandas]"',
         'datasets.load needs pandas: pip install "ppdm-dask[pandas]"',
+        'plan needs SciPy: pip install "ppdm-dask[search]"',
     ]
 
 

@@ -20,6 +20,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design, design_from_config
 from ppdm_dask.distributions import normal_point
 from ppdm_dask.errors import InputError, PPDMError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.face import Face, html_table
 from ppdm_dask.faces.listing import Listing
 from ppdm_dask.faces.plots import bars
@@ -528,7 +529,8 @@ def plan(
     words = Wording(wording)
     asked = f"({attribute}?)" if question is None else question
     values = {"question": asked, "trait": trait, "other": _other(labels, trait)}
-    limit, best, known = _best(floor, attribute, labels)
+    with named("plan"):
+        limit, best, known = _best(floor, attribute, labels)
     rows = []
     for name, members in _families(attribute, labels, trait):
         made = _devices(name, attribute, labels, trait, floor, wanted, words, values, limit)
