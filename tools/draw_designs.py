@@ -95,14 +95,22 @@ FORMULAS = {
     ),
     "forced": ("`t I + (1-t) f 1'`", "largest `log(1 + t / ((1-t) f_v))`", "dice; any k"),
     "mangat": ("`p I + (1-p) (0,1)' 1'`", "infinite", "people with the trait tell the truth"),
-    "triangular": ("`(1-p) I + p (0,1)' 1'`", "infinite", "no device; the statement's probability p is known"),
+    "triangular": (
+        "`(1-p) I + p (0,1)' 1'`",
+        "infinite",
+        "no device; the statement's probability p is known",
+    ),
     "crosswise": ("as Warner with `theta = p`", "`abs(log(p / (1-p)))`", "no device; p not 1/2"),
     "kuk": (
         "binomial of r cards, red share `p1` or `p2`; r + 1 symbols",
         "`r` times that of one card",
         "weighted inverse, or `textbook` by name",
     ),
-    "unrelated": ("`q I + (1-q) p_Y 1'`", "largest `log(1 + q / ((1-q) p_Y))`", "one coin per block"),
+    "unrelated": (
+        "`q I + (1-q) p_Y 1'`",
+        "largest `log(1 + q / ((1-q) p_Y))`",
+        "one coin per block",
+    ),
     "pram": ("`q I + (1-q) p 1'`, so that `P p = p`", "as unrelated", "`two_stage` for any matrix"),
     "flip": (
         "`theta I + (1-theta) R`, R reverses all",
