@@ -121,5 +121,7 @@ def test_symbols_that_are_none_are_refused(odd: list[int], tmp_path: Path) -> No
 def test_devices_of_another_form_are_refused(odd: object, tmp_path: Path) -> None:
     path = tmp_path / "devices.json"
     Devices({'["a"]': odd}).write(path)
-    with pytest.raises(DataError, match=r"devices\.json: blocks\..*: not what this version writes"):
+    with pytest.raises(
+        DataError, match=r"devices\.json: blocks\..*: was not written by this version"
+    ):
         Devices.read(path)

@@ -196,7 +196,7 @@ def _send(pool: Pool, name: str, workers: list[str]) -> list[Result]:
         answer = future.result(timeout=BATCH_SECONDS)
         if not isinstance(answer, Result):
             what = answer.summary if isinstance(answer, Failure) else answer.reason
-            raise ClusterError(f"{pool.source}: a worker cannot do a batch: {what}", answer)
+            raise ClusterError(f"{pool.source}: a worker cannot compute a batch: {what}", answer)
         answers.append(answer)
     return answers
 

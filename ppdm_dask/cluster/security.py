@@ -307,7 +307,9 @@ def _read_certificate(path: Path) -> x509.Certificate:
         raise ClusterError(what, path)
     if now < found.not_valid_before_utc:
         began = found.not_valid_before_utc.isoformat(timespec="minutes")
-        raise ClusterError(f"{path}: is good from {began} on; is this machine's clock right?", path)
+        raise ClusterError(
+            f"{path}: is valid only from {began} on; is this machine's clock right?", path
+        )
     return found
 
 

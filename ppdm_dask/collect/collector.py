@@ -144,7 +144,7 @@ class Keeper:
         try:
             self._queue.put_nowait((given, kept))
         except asyncio.QueueFull:
-            raise Refused(503, "too many reports wait") from None
+            raise Refused(503, "too many reports are waiting") from None
         return await kept
 
     async def run(self) -> None:
@@ -226,7 +226,7 @@ def collector(
         headers = {**HEADERS, **cross, "vary": "origin"}
         try:
             if not allowed:
-                raise Refused(403, "the page is of an origin that may not send")
+                raise Refused(403, "pages of this origin may not send reports")
             if request.method == "OPTIONS":
                 asked = {
                     "access-control-allow-methods": "POST",
@@ -239,7 +239,7 @@ def collector(
                 raise Refused(429, "too many reports from one address")
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
-                raise Refused(415, "the body is not said to be JSON")
+                raise Refused(415, "the body is not declared as JSON")
             given = survey.check(await _body(request, limits))
             outcome = await keeper.keep(given)
             if outcome in WHY:
@@ -290,5 +290,5 @@ async def _body(request: Request, limits: Limits) -> bytes:
                 if len(found) > limits.body:
                     raise Refused(413, f"the body has more than {limits.body:,} bytes")
     except TimeoutError:
-        raise Refused(408, f"the body was not there within {limits.seconds:g} s") from None
+        raise Refused(408, f"the body did not arrive within {limits.seconds:g} s") from None
     return bytes(found)

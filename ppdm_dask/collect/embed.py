@@ -109,8 +109,8 @@ def _symbols(source: str, name: str, asked: Codebook, design: Design) -> dict[st
         texts, none = list(symbols), SEPARATOR
     elif by_label(given):
         raise InputError(
-            f"{source}: question.{name}: the design has words of its reports by device; a page in "
-            "a frame hands over labels: leave symbols out of the design",
+            f"{source}: question.{name}: the design has different words for each device, but a "
+            "page in a frame passes labels on: leave symbols out of the design",
             name,
         )
     else:
@@ -118,8 +118,8 @@ def _symbols(source: str, name: str, asked: Codebook, design: Design) -> dict[st
         texts, none = [first[symbol] for symbol in symbols], first.get("", SEPARATOR)
     if is_set and (bad := [text for text in texts if SEPARATOR in text]):
         raise InputError(
-            f"{source}: question.{name}: {shown(bad[0])} has a {shown(SEPARATOR)}, which stands "
-            "between the categories of a report that is a set; take a name without it",
+            f"{source}: question.{name}: {shown(bad[0])} has a {shown(SEPARATOR)}, which "
+            "separates the categories of a set report; choose a name without it",
             bad[0],
         )
     return {"words": texts, "none": none}

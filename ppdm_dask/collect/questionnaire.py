@@ -224,11 +224,11 @@ class Questionnaire(Declared):
         known = words_of("en", PARTS)
         if (self.series is None) != (self.wave is None):
             absent = "series" if self.series is None else "wave"
-            raise at[absent].wrong(None, "series and wave are needed both, or neither")
+            raise at[absent].wrong(None, "both series and wave are needed, or neither")
         for language, own in self.words.items():
             if language not in self.languages:
                 raise at["words"][language].told(
-                    f"the page is not shown in it; languages are {quoted(self.languages)}"
+                    f"the page does not have this language; languages are {quoted(self.languages)}"
                 )
             for key, text in own.items():
                 if key not in known:

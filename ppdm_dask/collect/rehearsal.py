@@ -107,7 +107,9 @@ def rehearse(
             if told is not None:
                 told(1)
     except http.client.HTTPException:
-        raise InputError(f"{address}: what answers there is no collector", address) from None
+        raise InputError(
+            f"{address}: the server at this address is not a collector", address
+        ) from None
     except OSError as error:
         raise MachineError(f"{address}: no connection: {error}") from None
     finally:

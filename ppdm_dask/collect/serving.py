@@ -114,7 +114,7 @@ def _bind(host: str, port: int) -> socket.socket:
         if made is not None:
             made.close()
         why = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{host}:{port}: cannot be listened on: {why}", port) from None
+        raise InputError(f"{host}:{port}: cannot listen there: {why}", port) from None
     made.set_inheritable(True)
     return made
 
@@ -253,7 +253,7 @@ def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
             time.sleep(EVERY)
             for i, process in enumerate(takers):
                 if not process.is_alive() and not stopping:
-                    LOG.warning("a process that took submissions has ended; another begins")
+                    LOG.warning("a process of the collector ended; a new one is started")
                     takers[i] = _started(context, _take, how, public, numbers)
             if not shower.is_alive() and not stopping:
                 shower = _started(context, _show, how, own, numbers)
@@ -275,7 +275,7 @@ def _tidy(how: Serving, survey: Survey) -> None:
         store.tidy()
         store.close()
     except (InputError, MachineError) as error:
-        LOG.warning("the database keeps its order of arrival for now: %s", error)
+        LOG.warning("the database still shows the order of arrival: %s", error)
 
 
 def _started(context: Any, target: Any, *arguments: Any) -> Any:

@@ -171,7 +171,7 @@ class Store:
             with self._transaction():
                 return self._add(batch, day, tokens)
         except MachineError as error:
-            raise MachineError(f"reports cannot be kept: {error}") from None
+            raise MachineError(f"reports cannot be stored: {error}") from None
 
     def _add(self, batch: Sequence[Submission], day: str, tokens: bool) -> list[Outcome]:
         """Decide on a batch in its order, with one statement of each kind for all of it."""

@@ -161,7 +161,7 @@ class Survey:
         if (where := misfit(found, FORM)) is None and "classifier" in found:
             where = misfit(found["classifier"], TEST, "classifier")
         if where is not None or found["format"] != FORMAT:
-            raise DataError(f"{path}: {where or 'format'}: not what this version writes", path)
+            raise DataError(f"{path}: {where or 'format'}: was not written by this version", path)
         if _sha256(html) != found["page"]:
             raise DataError(
                 f"{Path(folder) / PAGE}: is not the page that was built with {path}; build both "

@@ -421,7 +421,7 @@ class Reports(Records):
         book = codebook if codebook is not None else design.codebook
         if book is None:
             raise InputError(
-                "from_field: a table is read by a codebook; bind the design to it "
+                "from_field: a codebook is needed to read a table; bind the design to one "
                 "(design.bind(book)), or give codebook=",
                 design,
             )

@@ -553,8 +553,8 @@ class Design(Binding, Facing, ABC):
         book = self.codebook if codebook is None else codebook
         if book is None:
             raise InputError(
-                "disguise: a table is read by a codebook; bind the design to it (design.bind(book))"
-                ", or give codebook=",
+                "disguise: a codebook is needed to read a table; bind the design to one "
+                "(design.bind(book)), or give codebook=",
                 self,
             )
         answers = native(answers)
@@ -743,7 +743,8 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
     """Disguise by logical blocks: the result depends on positions, not on partitions."""
     if isinstance(records, Reports):
         raise RecordsError(
-            "these are reports already; disguising a person again adds up, and no estimate knows",
+            "these answers are already disguised; a second disguise reveals more and cannot be "
+            "corrected for",
             records,
         )
     design = _in_order_of(design, records.codebook, stream.simulated)

@@ -138,7 +138,7 @@ class Permanent(Design):
             if reported == k:
                 raise DesignError(
                     f"again: reports of {quoted([name])} have as many symbols as there are "
-                    "categories, and are none, as the permanent symbols are none",
+                    "categories, but are not categories, because the permanent symbols are not",
                     again,
                 )
             if again.by_position() != again:

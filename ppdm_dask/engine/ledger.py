@@ -204,7 +204,7 @@ def close_store(connection: sqlite3.Connection, *, readonly: bool) -> None:
 def _connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file() and not path.is_dir():
         # A pipe would be waited for; a folder SQLite refuses by itself.
-        raise RunFolderError(f"{path}: a device or a pipe, no ledger", path)
+        raise RunFolderError(f"{path}: this is a device or a pipe, not a ledger", path)
     address = path.absolute().as_uri() + ("?mode=ro" if readonly else "")
     # Statements commit by themselves unless a transaction is opened by name.
     return sqlite3.connect(address, uri=True, timeout=10.0, isolation_level=None)

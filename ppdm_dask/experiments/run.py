@@ -167,7 +167,7 @@ def run(
     total = digest(dataset) if not outcome.quarantined else None
     if total and before is not None and before["digest"] not in (None, total):
         # Its numbers had not come from the ledger: they were edited, with their digests.
-        LOG.warning("%s: had another digest than its ledger; it is written again", folder.result)
+        LOG.warning("%s: does not match its ledger; it is written again", folder.result)
     # The result first: a manifest that says "finished" must not stand beside an older one.
     with client_aside():
         written = write_netcdf(dataset, folder.result)

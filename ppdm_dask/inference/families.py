@@ -355,7 +355,7 @@ def climb(problem: Problem, start: Floats, names: Sequence[str], most: int) -> C
     if weak < WEAKEST:
         raise NotIdentified(
             "not identified by these data: the estimated moments of the predictors are not "
-            "positive; more reports, a design that tells more, or fewer predictors are needed",
+            "positive; more reports, a more informative design, or fewer predictors are needed",
             weak,
         )
     theta = X @ beta

@@ -258,8 +258,8 @@ def numbers_of(outcome: Variable, *, counts: bool) -> Floats | None:
     """
     if not outcome.numeric:
         raise InputError(
-            f"{shown(outcome.name)}: the outcome needs numbers; say what its categories count as "
-            "in values=",
+            f"{shown(outcome.name)}: the outcome needs numbers; give one for each category in "
+            "values=",
             outcome.name,
         )
     if outcome.numbers is None:

@@ -174,7 +174,7 @@ class GLM(Fitted):
     def _read(self) -> tuple[str, Any, tuple[str, ...]]:
         if self.formula is not None:
             if self.outcome is not None or self.predictors is not None:
-                raise InputError("formula: it names outcome and predictors; give it or them", self)
+                raise InputError("formula: give either a formula, or outcome and predictors", self)
             return read_formula(self.formula)
         if not isinstance(self.outcome, str):
             raise InputError("outcome: none is given; a formula, or a name is needed", self.outcome)

@@ -159,7 +159,7 @@ class Problem:
         if p.max() > 1 - LEAST_ROOM:
             raise InputError(
                 f"prior: category {_named(int(p.argmax()), p, names)} has proportion "
-                f"{p.max():.9g}; at most {1 - LEAST_ROOM:g} is needed: reports would tell nothing",
+                f"{p.max():.9g}; at most {1 - LEAST_ROOM:g} is needed: reports would say nothing",
                 prior,
             )
         n_records = whole("n_records", n_records, 1)

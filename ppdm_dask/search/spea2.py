@@ -119,7 +119,7 @@ class Omega:
         at = state["omega_at"]
         require_form(state, "omega_at", (len(at),), "i")
         if not (np.diff(at, prepend=-1, append=slots) > 0).all():
-            raise ValueError("its slots are none of this Omega's")
+            raise ValueError("its slots do not belong to this Omega")
         omega = cls(slots, (shape[0], shape[1]))
         for name, wanted in (("P", (len(at), *shape)), *((key, (len(at),)) for key in NUMBERS)):
             require_form(state, f"omega_{name}", wanted)

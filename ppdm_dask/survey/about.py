@@ -87,7 +87,7 @@ def sealed(path: Path) -> bool:
         raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
     if written != found.encode():
         raise DataError(
-            f"{path}: is damaged or was changed: its checksum is another one than was written; "
+            f"{path}: is damaged or was changed: its checksum differs than was written; "
             "ask for the file again",
             path,
         )
@@ -241,8 +241,8 @@ class About:
         """
         if text is None:
             raise DataError(
-                f"{path}: does not say what made it; reports of `ppdm disguise` or counts of "
-                "`ppdm count` are needed",
+                f"{path}: does not say which program made it; reports of `ppdm disguise` or "
+                "counts of `ppdm count` are needed",
                 path,
             )
         try:
@@ -281,7 +281,7 @@ class About:
             raise
         except (ValueError, KeyError, TypeError, RecursionError, InputError):
             raise DataError(
-                f"{path}: what it says of its design is damaged; ask for the file again", path
+                f"{path}: its description of the design is damaged; ask for the file again", path
             ) from None
 
     def require(

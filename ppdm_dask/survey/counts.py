@@ -247,7 +247,8 @@ def _plus(parts: Sequence[Named]) -> Named:
             continue
         if isinstance(total, ContingencyTable) and (n := total.n + part.n) > MAX_REPORTS:
             raise DataError(
-                f"{path}: with it there are {n:,} reports; {MAX_REPORTS:,} are the most", path
+                f"{path}: with it there are {n:,} reports; at most {MAX_REPORTS:,} are possible",
+                path,
             )
         total = part if total is None else total + part
     return parts[-1][0], total
@@ -359,7 +360,11 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
         raise DataError(f"{where}: a cell occurs twice", path)
     total = exact_sum(found)
     if total > MAX_REPORTS or (about.n is not None and total != about.n):
-        right = f"{MAX_REPORTS:,} are the most" if about.n is None else f"{about.n:,} were written"
+        right = (
+            f"at most {MAX_REPORTS:,} are possible"
+            if about.n is None
+            else f"{about.n:,} were written"
+        )
         raise DataError(f"{where}: holds counts of {total:,} reports; {right}", path)
     order = np.argsort(index)
     sparse = replace(zero, counts=found[order], cells=index[order], simulated=about.simulated)

@@ -286,8 +286,8 @@ def disguise_file(
     for file in files:
         if is_made(file):
             raise DataError(
-                f"{file.path}: holds reports already; disguising a person again adds up, and no "
-                "estimate knows",
+                f"{file.path}: holds reports, which are already disguised; a second disguise "
+                "reveals more and cannot be corrected for",
                 file.path,
             )
     names, others = _columns(files[0], codebook, design, keep, drop)
@@ -565,17 +565,16 @@ def _columns(
     for name in bare:
         if name not in keep:
             raise RecordsError(
-                f"{file.path}: column {shown(name)}: the design reports the truth of it; name it "
-                "in --keep-undisguised if that is meant",
+                f"{file.path}: column {shown(name)}: the design does not disguise it; name it "
+                "in --keep-undisguised if that is intended",
                 name,
             )
     known = {*design.attributes, *keep, *drop}
     if surplus := [name for name in file.columns if name not in known]:
         word = "column" if len(surplus) == 1 else "columns"
         raise DataError(
-            f"{file.path}: {word} {quoted(surplus)}: the design does not disguise "
-            "what is there; name it in --keep-undisguised to report the truth, or in --drop to "
-            "leave it out",
+            f"{file.path}: {word} {quoted(surplus)}: not disguised by the design; "
+            "name it in --keep-undisguised to keep its true values, or in --drop to leave it out",
             surplus,
         )
     coded = [

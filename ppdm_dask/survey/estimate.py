@@ -115,8 +115,8 @@ def _surveyed(source: Source, design: Design, question: Question) -> Iterator[Re
         for name in columns if option not in LABELS else ():
             if name in about.codebook.names:
                 raise DataError(
-                    f"{path}: column {shown(name)} holds categories of the codebook, no numbers; "
-                    f"{WHAT[option]} are kept as numbers where the codebook does not name them",
+                    f"{path}: column {shown(name)} holds categories of the codebook, not numbers; "
+                    f"{WHAT[option]} are kept as numbers if the codebook does not name them",
                     path,
                 )
     for name in question.survey.get("clusters", ()):
@@ -312,7 +312,7 @@ class Question:
             for option in ("clusters", "fpc", "replicates"):
                 if option in self.survey:
                     raise InputError(
-                        f"--{option}: errors about these records are only of the disguise; leave "
+                        f"--{option}: for these records only the disguise causes errors; leave "
                         "it out, or ask for the population"
                     )
         for block in design.blocks:

@@ -108,7 +108,7 @@ def import_files(
         raise InputError(f"--keep: {both[0]!r} is reported under the design already", both[0])
     if weights in codebook.names:
         raise InputError(
-            f"--weights: the codebook takes {weights!r} for a question; delete it there", weights
+            f"--weights: the codebook has {weights!r} as an attribute; delete it there", weights
         )
     for file in files:
         if is_made(file):

@@ -226,7 +226,9 @@ def _fitted(learner: Any, reports: Reports | Owners, prune: float | None, seed: 
     kept_back = [round(prune * size) for size in sizes]
     for kept, size in zip(kept_back, sizes, strict=True):
         if not 0 < kept < size:
-            raise InputError(f"prune: got {prune:g}; {size} reports have no such part", prune)
+            raise InputError(
+                f"prune: got {prune:g}; {size} reports are too few for this share", prune
+            )
     draw = np.random.default_rng([seed, 1])
     orders = [draw.permutation(size) for size in sizes]
     both = list(zip(orders, kept_back, strict=True))

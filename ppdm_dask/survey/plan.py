@@ -189,11 +189,11 @@ class Plan(Face):
         if family is not None:
             row = self[family]
             if row.design is None:
-                raise InputError(f"design: {family} cannot be had: {row.reason}", family)
+                raise InputError(f"design: {family} is not possible: {row.reason}", family)
             return row
         rows = [row for row in self.rows if row.design is not None]
         if not rows:
-            raise InputError("plan: no design keeps this floor", self)
+            raise InputError("plan: no design gives this privacy", self)
         return min(rows, key=_preference)
 
     def to_frame(self) -> pd.DataFrame:

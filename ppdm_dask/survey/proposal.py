@@ -515,7 +515,7 @@ def propose_for_frame(
         pq.write_table(whole, content)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
-            f"the table: {type(error).__name__}: no Parquet can be made of it"
+            f"the table: {type(error).__name__}: it cannot be written as Parquet"
         ) from None
     file = open_data(where, content.getvalue().to_pybytes())
     return _proposed(file, "the table", (most, bins, order), missing_codes, apart)

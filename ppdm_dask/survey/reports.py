@@ -95,7 +95,7 @@ def about_file(path: Path) -> About:
         except OSError as error:
             raise DataError(f"{about}: cannot be read: {error.strerror}", about) from None
         except UnicodeDecodeError:
-            raise DataError(f"{about}: what it says of its design is damaged", about) from None
+            raise DataError(f"{about}: its description of the design is damaged", about) from None
         if said.format > 1 and said.data != file_checksum(path):
             raise DataError(
                 f"{path}: is damaged or was changed: its checksum is not that of {about}; ask for "

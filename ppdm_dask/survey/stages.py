@@ -183,7 +183,7 @@ class TwoStage(Face):
             assert self.max_posterior is not None
             found = cheapest_posterior(p, self.max_posterior)
         if found is None or found.P is None:
-            raise InputError(f"guess: got {p.size} categories; up to 10 are taken", p.size)
+            raise InputError(f"guess: got {p.size} categories; at most 10 are possible", p.size)
         return arranged_design(found.P, p, self.attribute, labels)
 
     def _shares(

@@ -74,7 +74,7 @@ def _what(found: Answer) -> Iterator[str]:
     for name in found.cut:
         yield (
             f"strata: {shown(name)} holds the categories that the codebook cuts its numbers into; "
-            "numbers of schools or regions are kept where the codebook does not name them"
+            "numbers of schools or regions are kept if the codebook does not name them"
         )
     if found.unweighted > 0:
         yield f"no weight: {amount_of(found.unweighted, 'report')} of weight 0 left out"

@@ -125,7 +125,8 @@ def _write(
             kind = pa.array(values, from_pandas=True).type
         except pa.ArrowException:
             raise InputError(
-                f"column {shown(name)}: holds values of several types; give it one, with astype",
+                f"column {shown(name)}: holds values of several types; convert it to one "
+                "type with astype",
                 name,
             ) from None
         # What is missing throughout has the type of none.

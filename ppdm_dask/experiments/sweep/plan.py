@@ -133,7 +133,7 @@ def check_recipe(recipe: Recipe) -> None:
             if single_attribute(recipe.design_at(point)) is None:
                 raise RecipeError(
                     f"{recipe.source}: figure[{i}].w_a: got {show(list(figure.w_a))}; leave the "
-                    "figure out: the design says more than what happens to a single attribute",
+                    "figure out: the design does not disguise each attribute by itself",
                     figure,
                 )
 

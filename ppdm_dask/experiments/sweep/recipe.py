@@ -112,7 +112,9 @@ class DesignSpec(Declared):
     def checked(self, at: Place) -> Self:
         for name in ("id", "attributes", "shape"):
             if name in self.parameters:
-                raise at[name].wrong(self.parameters[name], "leave it out: the data say this")
+                raise at[name].wrong(
+                    self.parameters[name], "leave it out: it follows from the data"
+                )
         return self
 
 
