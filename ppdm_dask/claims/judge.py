@@ -199,12 +199,11 @@ def reproduction_page(summary: Summary) -> str:
     lines = [
         "# Reproduction of the papers",
         "",
-        f"{testable} claims of {_word(len(papers) - len(surveys))} papers"
+        f"This page lists {testable} claims of {_word(len(papers) - len(surveys))} papers"
         f"{' and of published surveys' if surveys else ''} that can be tested, and "
         f"{total['not testable']} that cannot. The statuses are computed from results by the rules "
-        "of [pipelines/claims](../pipelines/claims/README.md); nothing on this page is typed in "
-        "but the explanations of what differs. `ppdm report RUN... --claims docs/reproduction.md` "
-        "wrote it.",
+        "of [pipelines/claims](../pipelines/claims/README.md). Only explanations of differences are "
+        "written by hand; `ppdm report RUN... --claims docs/reproduction.md` wrote the rest.",
         "",
         "| paper | " + " | ".join(STATUSES) + " |",
         "|---" * (len(STATUSES) + 1) + "|",
@@ -233,8 +232,8 @@ def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [
         *lines,
         "",
-        "Figures have their standard errors over repeats behind ±; those without one are exact. Of "
-        "several comparisons the one that speaks least for the claim is named.",
+        "The number after ± is the standard error over repeats; numbers without ± are exact. If "
+        "there are several comparisons, the table shows the one that supports the claim least.",
         "",
     ]
 
