@@ -449,7 +449,7 @@ def test_an_export_never_takes_another_one_s_file_for_its_own(store: Store, tmp_
         ("serve PAGE --database none.db --certificate PAGE/index.html --key PAGE/index.html",
          "a certificate and its key are needed, in PEM", 2),
         ("rehearse PAGE rows.csv --to http://127.0.0.1:x/", "an address such as http://", 2),
-        ("rehearse PAGE rows.csv --to http://127.0.0.1:PORT/", "there is no collector", 2),
+        ("rehearse PAGE rows.csv --to http://127.0.0.1:PORT/", "is not a collector", 2),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line_and_leaves_nothing(

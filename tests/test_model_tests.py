@@ -171,7 +171,7 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
     about = json.loads(path.read_text())
     del about["classifier"]["step"]["op"]
     path.write_text(json.dumps(seal(about)))
-    with pytest.raises(DataError, match=r"survey\.json: classifier\.step\.op: not what this"):
+    with pytest.raises(DataError, match=r"survey\.json: classifier\.step\.op: was not written"):
         Survey.read(tmp_path)
 
 

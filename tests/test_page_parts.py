@@ -78,7 +78,7 @@ def test_all_that_goes_together_is_small() -> None:
     [
         ("ill", "question.ill: the model needs the answer in each wave, and one with a permanent "
          "first stage is asked for once"),
-        ("classified", 'classifier.attribute: got "classified"; it is found out in each wave'),
+        ("classified", 'classifier.attribute: got "classified"; it is determined in each wave'),
     ],
 )  # fmt: skip
 def test_a_model_and_permanent_stages_that_do_not_go_together_are_refused(

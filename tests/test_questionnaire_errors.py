@@ -131,7 +131,7 @@ def test_what_a_series_keeps_is_put_to_everybody() -> None:
     later = Permanent(pp.KaryResponse("often", 3, 0.7), pp.KaryResponse("often", 3, 0.7))
     design = pp.Product([pp.Warner("used", 0.8), later]).bind(BOOK)
     often = {"only_if": {"used": ["yes"]}, "unanswered": "never"}
-    with pytest.raises(InputError, match=r"often\.only_if: its disguise is kept for later"):
+    with pytest.raises(InputError, match=r"often\.only_if: its symbol is stored for later"):
         made(design=design, often=often, **SERIES)
     with pytest.raises(InputError, match=r"series: no block of the design has a permanent first"):
         made(**SERIES)

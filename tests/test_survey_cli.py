@@ -636,7 +636,7 @@ def test_weights_in_categories_are_told_apart(capsys: Capture) -> None:
     said = done(capsys, *disguise("s.csv", "--keep-undisguised", "w"))
     assert "w: undisguised, in 2 categories that the codebook cuts its numbers into; to" in said
     line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--weights", "w")
-    assert line.startswith("r.parquet: column 'w' holds categories of the codebook, no numbers;")
+    assert line.startswith("r.parquet: column 'w' holds categories of the codebook, not numbers;")
     said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--strata", "w")
     assert "survey: strata from 'w'" in said
 

@@ -202,8 +202,8 @@ def reproduction_page(summary: Summary) -> str:
         f"This page lists {testable} claims of {_word(len(papers) - len(surveys))} papers"
         f"{' and of published surveys' if surveys else ''} that can be tested, and "
         f"{total['not testable']} that cannot. The statuses are computed from results by the rules "
-        "of [pipelines/claims](../pipelines/claims/README.md). Only explanations of differences are "
-        "written by hand; `ppdm report RUN... --claims docs/reproduction.md` wrote the rest.",
+        "of [pipelines/claims](../pipelines/claims/README.md). Only the explanations "
+        "are written by hand; `ppdm report RUN... --claims docs/reproduction.md` wrote the rest.",
         "",
         "| paper | " + " | ".join(STATUSES) + " |",
         "|---" * (len(STATUSES) + 1) + "|",
