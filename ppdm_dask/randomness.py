@@ -47,7 +47,7 @@ _MAX_DIGITS = 256
 
 
 def exact(probability: float | str | Fraction) -> Fraction:
-    """The rational number a person means by a decimal: ``0.8`` is 4/5, not the nearest double.
+    """The rational number that a decimal stands for: ``0.8`` is 4/5, not the nearest double.
 
     Raises
     ------
@@ -174,7 +174,7 @@ class Stream(ABC):
 class CryptographicStream(Stream):
     """ChaCha20 keyed afresh by the operating system for each source; the key is thrown away.
 
-    There is no seed: keys that children and sources are asked under make no difference.  So it
+    There is no seed: the keys of children and sources make no difference.  So it
     neither draws inside a task of Dask, which may be computed again, nor goes to another process:
     anyone who sees several disguises of one answer learns the answer.
     """

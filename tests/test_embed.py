@@ -174,7 +174,7 @@ FRENCH = {key: words_of("en")[key] for key in needed_words("fr")}
          "q.toml: question.ppdmdesign: the design's digest is handed over under this name"),
         ({"book": pp.Codebook((pp.Attribute("a", ("x;y", "z", "w")),)),
           "design": UnaryEncoding("a", 3, epsilon=1.0)},
-         "q.toml: question.a: 'x;y' has a ';', which stands between the categories"),
+         "q.toml: question.a: 'x;y' has a ';', which separates the categories"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_handed_over_is_refused_in_one_line(

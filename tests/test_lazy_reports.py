@@ -356,7 +356,7 @@ def test_errors_say_where(frame: pd.DataFrame, tmp_path: Path) -> None:
         DESIGN.disguise([tmp_path / "short.csv"])
     with pytest.raises(DataError, match=r"gone\.parquet: there is no such file"):
         DESIGN.disguise(tmp_path / "gone.parquet")
-    with pytest.raises(InputError, match="a table is read by a codebook"):
+    with pytest.raises(InputError, match="a codebook is needed to read a table"):
         pp.Warner("used", 0.8).disguise(frame)
     with pytest.raises(InputError, match="got a Bag of Dask; a DataFrame"):
         import dask.bag

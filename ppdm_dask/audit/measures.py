@@ -49,7 +49,7 @@ class Subject:
         Attributes, or ``all answers together``.
     kind : {"block", "attribute", "design"}
     prior : str
-        What the adversary is taken to know beforehand.
+        What the adversary is assumed to know beforehand.
     findings : list of Finding
     """
 
@@ -70,7 +70,8 @@ def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
     ----------
     design : Design
     priors : mapping of attribute to array
-        Proportions before a report; of other attributes each category is taken for equally likely.
+        Proportions before a report; for other attributes all categories are assumed to be equally
+        likely.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Judge claims on results, and write the page of all verdicts.
 
-A status is always computed; no file states one.
+A status is always computed and never written in a file.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ Summary = dict[str, Any]
 
 
 def write_reproduction_page(runs: Iterable[str | Path], page: str | Path) -> tuple[Path, Path]:
-    """Judge all claims on runs, and write the page of them with the summary it is written from.
+    """Judge all claims on runs; write the page of the claims and the summary from which it is made.
 
     Parameters
     ----------
     runs : iterable of str or Path
-        Folders of finished runs, one a recipe of the package.
+        Folders of finished runs, one for each recipe of the package.
     page : str or Path
         A Markdown file; the summary goes beside it, as JSON.
 

@@ -1,4 +1,4 @@
-"""Looking a cluster over before a run: one worker, its surroundings, and a batch of a real job."""
+"""Check a cluster before a run: one worker, its environment, and a real batch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Finding:
 
 
 def inspect_cluster(profile: Profile, folder: Path, job: Job) -> list[Finding]:
-    """Start what a profile says with one worker, or reach what is there, and look it over.
+    """Start the cluster of a profile with one worker, or connect to a running one, and check it.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def inspect_cluster(profile: Profile, folder: Path, job: Job) -> list[Finding]:
     folder : Path
         For logs.
     job : callable
-        Gives, for a number of repeats, the work and a cell of a real job, which is then done.
+        Returns, for a number of repeats, the work and a cell of a real job, which is then computed.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The collector: takes reports from pages, acknowledges them once they are kept, tells nothing.
+"""The collector: accepts reports from pages and acknowledges them once they are stored.
 
-It never could know an answer: what arrives is disguised already.  It keeps no address, user agent
-or time of day; addresses are held in memory, salted, as long as their rate is limited.
+It never learns an answer: the reports that arrive are already disguised.  It keeps no address, user
+agent or time of day; addresses are held in memory, salted, as long as their rate is limited.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a collector puts up with.
+    """Limits of what a collector accepts.
 
     Parameters
     ----------
     body : int
         Bytes of a submission.
     seconds : float
-        In which a submission has to be there.
+        Seconds within which a submission must arrive.
     rate : float
         Submissions a minute from one address; 0 for no limit.
     burst : int
@@ -203,7 +203,7 @@ def collector(
     -------
     starlette.applications.Starlette
         ``GET /`` is the page, ``POST /reports`` takes a report: 201 if it is new, 200 if it was
-        there, and otherwise a status that says why not.
+        already stored, and otherwise a status that gives the reason.
     """
     from starlette.applications import Starlette
     from starlette.responses import HTMLResponse, PlainTextResponse, Response

@@ -1,8 +1,8 @@
-"""The page in a frame of another platform: it hands the report to that platform's form.
+"""The page in a frame of another platform: it passes the report to that platform's form.
 
-The frame checks who is around it, asks, disguises, shows, and posts the report to the one origin
-that it was greeted from.  A script for the platform's page, ``embed.js``, writes it into fields in
-the words that ``ppdm import`` reads.
+The frame checks which pages are around it, asks, disguises, shows the report, and sends it only to
+the origin that greeted it.  A script for the platform's page, ``embed.js``, writes it into fields
+in the words that ``ppdm import`` reads.
 """
 
 from __future__ import annotations

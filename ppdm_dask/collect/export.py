@@ -25,10 +25,10 @@ BLOCK = 50_000
 
 
 def export_reports(survey: Survey, store: Store, folder: Path) -> list[tuple[Path, int]]:
-    """Write the exports that a folder lacks, the new reports among them.
+    """Write the exports that are missing in a folder, including the new reports.
 
-    A report is in one export, whatever happens between; an export that was made before, and whose
-    file is gone, is written again.
+    Each report is in exactly one export, even after interruptions. If the file of an earlier export
+    was deleted, it is written again.
 
     Parameters
     ----------

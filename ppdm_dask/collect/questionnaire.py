@@ -81,8 +81,8 @@ class Question(Declared):
         The category of those who leave the question out, or to whom it is not put; it is not
         offered as an answer.  It is disguised as any other, so that nobody can tell who did.
     only_if : table, optional
-        Attributes that were asked before, each with a list of categories: the question is put to
-        those who chose one of them in each.
+        Attributes that were asked before, each with a list of categories: only respondents who
+        chose one of them for each attribute are asked.
     private : bool
         Whether the answer is never sent: a model needs it, which the page applies.
     """
@@ -149,7 +149,7 @@ class Tested(Declared):
 class Hand(Declared):
     """Answers that respondents randomise themselves, by dice, coins, cards or a birthday.
 
-    The page explains the device and asks only for what it gives, never for the truth.
+    The page explains the device and asks only for the disguised answer, never for the truth.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class Questionnaire(Declared):
     hand : list of tables, optional
         Blocks of the design whose device is in the respondent's hand.
     collector : str, optional
-        Origin of the collector, where the page is not served by it.
+        Origin of the collector, if another server serves the page.
     words : table of tables, optional
         By language, words of the page itself; those of English and German are known.
     classifier : table, optional
@@ -316,7 +316,7 @@ class Questionnaire(Declared):
         return tuple(part for part, is_there in there.items() if is_there)
 
     def words_in(self, language: str, *parts: str) -> dict[str, str]:
-        """Words of the page in a language: those that are stated go before those that are known.
+        """Texts of the page in a language: texts in the questionnaire replace the built-in ones.
 
         `parts` are what the page has beyond what the questionnaire asks for.
         """

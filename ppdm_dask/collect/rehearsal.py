@@ -44,8 +44,8 @@ def rehearse(
     ----------
     survey : Survey
     data : Path
-        With a column for each attribute that is asked.  What a model finds out is not read: it is
-        found out here, as the page does.
+        With a column for each attribute that is asked.  The result of a model is not read from the
+        file: it is determined here, as the page does.
     address : str
         Of the page, such as ``http://127.0.0.1:8000/``.
     told : callable, optional

@@ -66,7 +66,7 @@ class Serving:
     certificate, key : Path, optional
         For TLS; without them it belongs on loopback, behind a proxy that has them.
     proxies : tuple of str
-        Addresses of proxies whose word on who asks is taken.
+        Addresses of proxies that are trusted to name the client.
     limits : Limits
     """
 

@@ -1,4 +1,4 @@
-"""A survey as its folder keeps it: the page, and what a collector has to know of it.
+"""A survey as stored in its folder: the page, and what a collector must know about it.
 
 ``index.html`` is what respondents open; ``survey.json``, with a checksum, holds the codebook, the
 design, and how reports are made.  Neither is secret.
@@ -52,7 +52,7 @@ KEYS = {"survey", "design", "id", "report"}
 
 
 class Refused(Exception):
-    """A submission that is not taken: the status of the answer, and a line without its content."""
+    """A submission that is refused: the status of the answer, and a line without its content."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)

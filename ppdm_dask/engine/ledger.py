@@ -352,7 +352,7 @@ class Ledger:
             )
 
     def stored(self, cell: Cell) -> list[tuple[int, int]]:
-        """Half-open ranges of the cell's repeats that are stored, one a batch, in order."""
+        """Half-open ranges of the cell's stored repeats, one per batch, in order."""
         columns = "cell, start, stop, seconds, checksum, mark"
         with reported(self.path):
             rows = self._open.execute(
@@ -474,7 +474,7 @@ class Ledger:
         return float(seconds), int(repeats), int(batches)
 
     def cheapest(self, cell: Cell) -> float | None:
-        """Fewest seconds a repeat among the stored batches of a cell; None without any."""
+        """Smallest time per repeat, in seconds, of the stored batches; None without any."""
         with reported(self.path):
             row = self._open.execute(
                 "SELECT min(seconds / (stop - start)) FROM batches WHERE cell = ?", (_text(cell),)

@@ -157,7 +157,7 @@ class RunFolder(Face):
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of what a run keeps of repeats that it has begun; gone when it is finished."""
+        """The folder with checkpoints of unfinished repeats; removed when the run is finished."""
         return self.path / "checkpoints"
 
     def read(self) -> dict[str, Any] | None:
@@ -350,7 +350,7 @@ def read_run(path: str | Path) -> StoredRun:
     RunFolderError
         If the folder is not a run's, or its ledger or result cannot be read.
     InputError
-        If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
+        If a run is unfinished, and the recipe's codebooks or data have changed.
     """
     path = Path(path)
     manifest = read_manifest(path)

@@ -108,12 +108,12 @@ def run(
     out : str or Path
         Folder in which the run's folder is made, or the run's own folder.
     retry_failed : bool
-        Try again the trials that an earlier run gave up.
+        Compute again the trials that an earlier run quarantined.
     code : path or sequence of path
         Files of Python that a recipe names and that may be executed: no recipe runs code by itself.
     progress : callable, optional
-        Called with a ``Progress`` now and then.  By default a notebook shows a bar, which False
-        keeps away.
+        Called with a ``Progress`` at intervals.  By default a notebook shows a progress bar; False
+        turns it off.
 
     Raises
     ------

@@ -67,7 +67,7 @@ STYLE = Markup(
 
 
 def brief(*lines: str) -> str:
-    r"""One line or two for a ``repr``: at most 160 characters, nothing that drives a terminal.
+    r"""One or two lines for a ``repr``: at most 160 characters, without control characters.
 
     Examples
     --------
@@ -102,8 +102,8 @@ def names_of(names: Iterable[Any], room: int = 60) -> str:
 class Face(ABC):
     """What has a short ``repr`` and, in a notebook, tables and small pictures.
 
-    A result says itself in a line by :meth:`_said`; :meth:`_shown` gives what a notebook has below
-    that line.  Neither may hold the answers of a person.
+    :meth:`_said` returns a line that describes the result; :meth:`_shown` returns what a notebook
+    shows below that line.  Neither may hold the answers of a person.
     """
 
     @abstractmethod

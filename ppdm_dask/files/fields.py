@@ -88,7 +88,7 @@ class Table:
         return self._rest.pop(key, None)
 
     def maybe(self, key: str, value: Value) -> Any:
-        """Return what stands at a key, or None where it is absent."""
+        """Return the value of a key, or None if it is absent."""
         found = self.take(key)
         return None if found is None else value.read(found, self.place[key])
 
@@ -154,7 +154,7 @@ class Table:
         return tuple(self._rest)
 
     def done(self) -> None:
-        """Complain about the first key that nobody asked for."""
+        """Raise an error for the first unknown key."""
         for key in self._rest:
             guess = get_close_matches(key, self._asked, n=1)
             known = f"did you mean {show(guess[0])}?" if guess else f"known: {listed(self._asked)}"

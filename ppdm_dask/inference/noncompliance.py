@@ -59,7 +59,7 @@ class NonCompliance(Face):
     statistic, p_value : float
         Likelihood ratio of the test.
     reference : str
-        Law of the statistic where everybody complies.
+        Distribution of the statistic if everybody complies.
     counts : tuple of pairs of int
         Answers counted and respondents of each sample.
     """
@@ -182,13 +182,13 @@ def noncompliance(
     them lies.  ``P(yes) = pi t + (1 - pi) (1 - p)``.  These are the equations of *cheating* with
     all cheaters among those who have the trait.
 
-    *crosswise*, [Heck]_: p and 1 - p are the prevalences of the innocuous trait in the two
-    samples.  ``P(same) = pi p + (1 - pi) (1 - p)``, so the second sample is the first with its
-    answers turned round and costs no precision.  The test sees a preference for either answer.  It
-    does not see answers by a fair coin, which pull the estimate to 1/2 in both samples alike.
+    *crosswise*, [Heck]_: p and 1 - p are the prevalences of the innocuous trait in the two samples.
+    ``P(same) = pi p + (1 - pi) (1 - p)``, so the second sample is the first with its answers turned
+    round and costs no precision.  The test detects a preference for one of the answers.  It does
+    not see answers by a fair coin, which pull the estimate to 1/2 in both samples alike.
 
     The tests of the first two are at the boundary, where the statistic is 0 half of the time
-    (a half chi-square); they are for shares that are well inside of theirs.
+    (a half chi-square); they are valid for shares that are well inside their bounds.
 
     References
     ----------

@@ -41,9 +41,9 @@ class Owners(Face, Sequence[Records]):
         first.
     weights : "sum", "precision" or sequence of float, default "sum"
         What a record of each owner counts for.  By *sum* all count alike, which estimates the
-        records of all owners together.  By *precision* they count by :func:`precision_weights`,
-        which are known before the data: the estimate stays unbiased where the owners' records come
-        from one population, and noisy reports cannot drown the clean ones.
+        records of all owners together.  With *precision* the weights are :func:`precision_weights`,
+        which do not depend on the data: the estimate stays unbiased if the owners' records come
+        from one population, and noisy reports get little weight compared with clean records.
 
     Raises
     ------
@@ -193,10 +193,10 @@ def precision_weights(
     """What a report of each design is worth beside one of the most precise, in (0, 1].
 
     ``c_h = V / V_h``: V_h is the variance of a report's weights, added over the categories of the
-    pairs of attributes that a classifier looks at first, if all answers were equally frequent; V
-    is the least of them.  Of estimates ``sum_h n_h c_h p_h / sum_h n_h c_h`` these have the least
-    variance at that guess, whatever the n_h.  Nothing depends on the reports, so no weight is
-    correlated with what it weighs, and the estimate stays unbiased.
+    pairs of attributes that a classifier looks at first, if all answers were equally frequent; V is
+    the least of them.  Of estimates ``sum_h n_h c_h p_h / sum_h n_h c_h`` these have the least
+    variance at that guess, whatever the n_h.  Nothing depends on the reports, so a weight is never
+    correlated with the reports that it multiplies, and the estimate stays unbiased.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Generalized linear models of disguised answers: outcome, predictors, or both.
 
-The one idea of estimation carries over: an estimating function of the truth is estimated from
-reports by its sum over the true cells, each with the unbiased weight that the report gives it.
+The idea is the same as for proportions: an estimating function of the true data is estimated from
+reports by its sum over the true cells, each multiplied by its unbiased weight given the report.
 Where only a categorical outcome is disguised there is a likelihood, and it is maximised.
 """
 
@@ -224,7 +224,7 @@ class GLM(Fitted):
         Raises
         ------
         InputError
-            For parameters that do not go together.
+            For parameters that contradict each other.
         RecordsError
             For reports of another design, a variable that is absent, or a missing value.
         NotIdentified

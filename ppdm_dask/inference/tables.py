@@ -99,7 +99,7 @@ def solve_blocks(
 
 
 def require_table(table: ContingencyTable, design: Design) -> None:
-    """Raise RecordsError or DesignError unless the design made the reports of a table."""
+    """Raise RecordsError or DesignError if another design made the reports of a table."""
     require_order(table, design)
     if table.design_digest and table.design_digest != design.digest:
         raise RecordsError("the table holds reports made by another design", design)

@@ -1,4 +1,4 @@
-"""One page on estimates from reports, for people who run no program: tables, intervals, caveats."""
+"""A page with estimates from reports, for people who do not run the program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_answers_page(
         Ends in ``.html``.
     answers : sequence of Answer
     said : sequence of sequence of str
-        Sentences on what is known of each answer.
+        Sentences on what is known about each answer.
     digest : str
         Of the design.
 

@@ -74,7 +74,7 @@ def release_file(
     method : Perturbation
     stream : Stream
     columns, keep : sequence of str
-        Columns to perturb, by default all that are not kept; and columns to release as they are.
+        Columns to perturb, by default all that are not kept; and columns to release unchanged.
     interval : float
         Half-width of a disclosed interval, a share of the range.
     how : Reading

@@ -153,7 +153,7 @@ class Notice:
     event : {"drift", "closed"} or None
         What the hook was called for, if at all.
     since : str
-        When the oldest open drift was first seen; empty without one.
+        When the oldest open drift was first seen; empty if none is open.
     problem : str
         Why the hook failed; empty if it did not.
     """
@@ -183,16 +183,16 @@ def check_hook(hook: str) -> list[str]:
 def notify(
     state: Path, grade: str, keys: Mapping[str, str | None], document: Path, hook: str | None = None
 ) -> Notice:
-    """Remember the drifts of a reproduction, and call the hook where something is new.
+    """Record the drifts of a reproduction, and call the hook if something is new.
 
     Parameters
     ----------
     state : Path
-        File that remembers which drifts are open, and of which somebody was told.
+        File that records which drifts are open, and which of them were notified.
     grade : str
     keys : mapping of str to str or None
-        Of each recipe that was compared, the key of its drift or None. What is remembered of other
-        recipes and grades stays.
+        Of each recipe that was compared, the key of its drift or None. The records of other recipes
+        and grades are kept.
     document : Path
         ``drift.json``.
     hook : str, optional

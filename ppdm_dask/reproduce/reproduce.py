@@ -106,8 +106,8 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     Parameters
     ----------
     folder : Path
-        It holds ``grades.toml``: a table a grade, in it a table a recipe with the values that the
-        grade changes, or with ``left_out`` and the reason.
+        It holds ``grades.toml``: one table per grade, with one table per recipe in it: the values
+        that the grade changes, or ``left_out`` with the reason.
     name : str
         The grade.
     only : iterable of str

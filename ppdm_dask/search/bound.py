@@ -557,7 +557,7 @@ class Designer:
         Raises
         ------
         PPDMError
-            If the solver gives nothing that can be certified.
+            If no result of the solver can be certified.
         """
         before = self._active, self._scale
         try:

@@ -68,7 +68,7 @@ class Cheapest(Face):
 
 
 def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:
-    """Where no posterior P(x | y) is above a bound, for any category x.
+    """Designs for which no posterior P(x | y) exceeds a bound, for any category x.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:
 
 
 def cheapest_trait(share: float, most: float) -> Cheapest:
-    """Where no posterior of the second of two categories is above a bound; exact.
+    """Designs for which no posterior of the second of two categories exceeds a bound; exact.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def cheapest_trait(share: float, most: float) -> Cheapest:
 
 
 def cheapest_epsilon(prior: npt.ArrayLike, epsilon: float) -> Cheapest | None:
-    """Where no report is more than ``e^epsilon`` times likelier for one category than for another.
+    """Designs with likelihood ratios of at most ``e^epsilon`` between two categories.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def cheapest_epsilon(prior: npt.ArrayLike, epsilon: float) -> Cheapest | None:
     Raises
     ------
     PPDMError
-        If the solver gives nothing that can be certified.
+        If no result of the solver can be certified.
     """
     return _known(prior, Epsilon(epsilon))
 
 
 def cheapest_both(prior: npt.ArrayLike, epsilon: float, most: float) -> Cheapest | None:
-    """Within a bound on epsilon and one on every posterior; None where the optimum is not known.
+    """Within a bound on epsilon and one on every posterior; None if the optimum is not known.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def distances(block: Design, priors: Mapping[str, npt.ArrayLike]) -> list[Distan
     block : Design
     priors : mapping
         Proportions of each attribute's categories, equal where none are given; attributes of a
-        block are taken for independent.
+        block are assumed to be independent.
     """
     names = ", ".join(block.attributes)
     noise, cones = None, []

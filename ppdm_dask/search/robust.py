@@ -1,4 +1,4 @@
-"""The design that loses least where the prior is not known: optimal at the least favourable one."""
+"""The design with the smallest worst-case loss over a set of priors, and its certificate."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def robust_design(
     attribute: str = "answer",
     categories: Sequence[str] | None = None,
 ) -> Robust:
-    """The design whose variance exceeds the best possible one by the smallest factor, at worst.
+    """The design whose worst-case ratio to the best possible variance is smallest.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def robust_design(
     InputError
         One line: parameter, value, and what would be right.
     PPDMError
-        If the solver gives nothing that can be certified.
+        If no result of the solver can be certified.
 
     Examples
     --------

@@ -80,8 +80,8 @@ def prior_ball(guess: npt.ArrayLike, worth: float, n_priors: int = 50, seed: int
     ----------
     guess : array_like, shape (n,)
     worth : float
-        Of how many open answers the guess is worth: the sum of the distribution's parameters.  The
-        standard deviation of a proportion g is ``sqrt(g (1 - g) / (worth + 1))``.
+        Number of undisguised answers that the guess is worth: the sum of the distribution's
+        parameters.  The standard deviation of a proportion g is ``sqrt(g (1 - g) / (worth + 1))``.
     n_priors : int
         With the guess, which is the first.
     seed : int

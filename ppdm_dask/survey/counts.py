@@ -1,6 +1,7 @@
-"""Files of counts, which add up; and how reports and counts become one table.
+"""Files of counts, which can be added; and how reports and counts become one table.
 
-Beside it: what files of reports and counts have together, which one by one cannot be seen.
+It also finds problems that can be seen only for several files together, such as reports given
+twice.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def open_sources(
         Files, folders of files or of parts, and patterns; or what
         :func:`ppdm_dask.survey.parts.report_files` found there.
     codebook, design
-        Those that the files have to belong to.
+        Codebook and design of all the files.
     names : mapping of "codebook" and "design" to Path
         Their files, for messages.
 
@@ -377,7 +378,7 @@ def exact_sum(counts: npt.NDArray[np.int64]) -> int:
 
 
 def counted_about(sources: Sources, table: ContingencyTable, design: Design) -> About:
-    """What a file of counts says of itself, with what it has counted from which file."""
+    """The description in a file of counts, with the files that it has counted."""
     kept = {name for _, about in sources for name in about.undisguised}
     shown_names = tuple(name for name in table.attributes if name in kept)
     batches = tuple(batch for _, about in sources for batch in about.batches)
@@ -452,7 +453,7 @@ def _changed(path: Path, counts: Path) -> DataError:
 def remarks(sources: Sources) -> list[str]:
     """Sentences on files that may be of the same people, and on files without a checksum.
 
-    Reports of the same answers under two disguises look like those of different people.  Equally
+    Two disguises of the same answers look like answers of different people.  Equally
     many reports, and the same columns of truth where some were kept, are all that points to them.
     """
     found: list[str] = []

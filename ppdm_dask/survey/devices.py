@@ -1,4 +1,4 @@
-"""Devices of the field: what coins, dice, cards and birthdays can make, and their texts.
+"""Devices of the field: the probabilities of coins, dice, cards and birthdays, and their texts.
 
 A device has outcomes in an order.  Its events are the first k outcomes or the last k, so that one
 device makes many probabilities, each as a ratio, and two events that exclude one another.
@@ -69,7 +69,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A design that devices make, before anybody knows how private it is.
+    """A design that devices can produce, whose privacy is not computed yet.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ Append = Callable[["Reports", "pd.DataFrame"], None]
 def writing(
     path: Path, about: About, kept: dict[str, Any], inputs: Iterable[Path] = ()
 ) -> Iterator[Append]:
-    """Give a function that appends reports; the file is there whole, or not at all.
+    """Return a function that appends reports; the file is complete or does not exist.
 
     Parameters
     ----------
@@ -419,7 +419,7 @@ def write_part(
 ) -> tuple[T, Part]:
     """Write part i of a folder: what `fill` returns, and the part.
 
-    A task that is run again writes the same file; what comes from two at once is whole.
+    A task that is run again writes the same file; if two run at once, the file is still complete.
     """
     path = Path(folder) / part_name(i)
     if not path.parent.is_dir():

@@ -249,7 +249,7 @@ class Question:
 
     @property
     def survey(self) -> dict[str, tuple[str, ...]]:
-        """Names of columns by what they are of a survey, as far as they are given."""
+        """Names of columns by their role in the survey, if given."""
         single = {name: getattr(self, name) for name in ("weights", "strata", "clusters", "fpc")}
         found: dict[str, tuple[str, ...]] = {n: (x,) for n, x in single.items() if x}
         if self.replicates is not None:
@@ -272,7 +272,7 @@ class Question:
         return bool(self.by or self.where or self.weights)
 
     def check(self, codebook: Codebook, design: Design) -> None:
-        """Raise InputError where the question cannot be answered, whatever the files hold."""
+        """Raise InputError if the question cannot be answered for any files."""
         check_estimand(self.estimand)
         check_lone(self.lone)
         normal_quantile(self.level)
@@ -388,7 +388,7 @@ class Answer(Face):
         How they were made; empty where there are none.
     simulated : bool
     whole : tuple of str
-        Attributes that were counted along, as their block is not lumpable.
+        Attributes that were counted too, because their block is not lumpable.
     likelihood : bool
         Whether ``--method mle`` could answer the question.
     imported : Imported, optional

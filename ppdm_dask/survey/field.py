@@ -1,6 +1,6 @@
 """Files of answers that people randomised themselves become files of reports.
 
-Nothing is drawn and nothing is protected here: the device did that, before the answers were typed.
+Nothing is drawn or protected here: the device did that, before the answers were typed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def import_files(
     weights : str, optional
         Column of survey weights, which is kept as it is.
     rules : FieldRules, optional
-        What is done with rows that hold no whole report; by default they are refused.
+        What to do with rows that do not have a complete report; by default they are refused.
     block : int
         Records held at a time.
     how : Reading

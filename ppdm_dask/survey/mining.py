@@ -67,7 +67,7 @@ def load_reports(
     paths : path, or paths
         Files, folders of files or of parts, and patterns.
     codebook, design
-        Those that the files have to belong to.
+        Codebook and design of all the files.
     names : iterable of str, optional
         Attributes, in this order; by default all of the codebook that every file has.
     keep : iterable of str
@@ -166,8 +166,8 @@ def mine_files(
     seed : int
         Of the division into parts.
     prune : float, optional
-        Share of the reports that a tree is not grown on, but pruned by: a branch has to be better
-        than a leaf by a standard error.  Trees of the parts are grown and pruned alike.
+        Share of the reports that are held back to prune the tree: a branch must be better than a
+        leaf by one standard error.  Trees of the parts are grown and pruned alike.
 
     Raises
     ------
@@ -294,7 +294,7 @@ def rules_of_files(
     codebook : Codebook
         That of the files.
     design : Design, optional
-        By default the one that they carry.
+        By default the design stored in the files.
     names : sequence of str, optional
         Attributes; by default all of the codebook that every file has.
     client : distributed.Client, optional
@@ -350,7 +350,7 @@ def predict_file(
     probabilities : bool
         Whether to add a column ``P(label)`` for each class.
     safe : bool
-        Put an apostrophe before texts of a CSV that a spreadsheet takes for formulas.
+        Put an apostrophe before texts of a CSV that a spreadsheet would run as formulas.
     how : Reading
         How to read the data file, as far as is known.
 

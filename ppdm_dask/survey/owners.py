@@ -1,4 +1,4 @@
-"""Files of several owners: reports by the design that each file carries, and true answers."""
+"""Files of several owners: reports, with the design stored in each file, and true answers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def open_owners(
     names: dict[str, Path],
     clean: Iterable[str | Path] = (),
 ) -> OwnerFiles:
-    """What files of several owners say of themselves, checked against a codebook.
+    """The descriptions in files of several owners, checked against a codebook.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Made(Face):
-    """What devices make of a design: the most precise one that keeps the floor.
+    """The most precise design that a device can produce with the required privacy.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class PlannedDesign(Face):
 
 @dataclass(frozen=True, repr=False)
 class Plan(Face):
-    """Designs by the reports that they need; the fewest first.
+    """Designs in the order of the number of reports that they need, smallest first.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Plan(Face):
         What was asked for.
     rows : tuple of PlannedDesign
     limit : str
-        What is known of the best possible design.
+        What is known about the best possible design.
     question : str
     """
 

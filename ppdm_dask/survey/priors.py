@@ -1,4 +1,4 @@
-"""Files of proportions that are known before a survey, in one format for all commands.
+"""Files of proportions known before a survey, in the same format for all commands.
 
 TOML: ``attribute = "..."`` and a table ``[prior]`` of label and proportion; or a table
 ``[prior.ATTRIBUTE]`` for each attribute; or ``attributes = ["...", "..."]`` and a table ``[prior]``
@@ -218,7 +218,7 @@ def check_prior_labels(path: Path, priors: Priors, codebook: Codebook) -> None:
 def prior_arrays(
     path: Path, priors: Priors, design: Design, codebook: Codebook | None
 ) -> tuple[Design, dict[str, npt.NDArray[np.float64]]]:
-    """The design and the proportions in one order of categories.
+    """The design and the proportions, with categories in the same order.
 
     It is that of the codebook, to which the design is bound; without one it is that of the file,
     and the design is brought into it by label.

@@ -1,4 +1,4 @@
-"""What an estimate says, and what it cannot know, in plain sentences."""
+"""Sentences on what an estimate says and what it cannot know."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMED = 8
 
 
 def kept_as(codebook: Codebook, name: str) -> str:
-    """What a file of reports keeps of an undisguised column: values, categories or bins."""
+    """How a file of reports stores an undisguised column: values, categories or bins."""
     if name not in codebook.names:
         return "as it is"
     if codebook[name].cuts is None:

@@ -329,7 +329,7 @@ class Recipe(RecipeBase):
         return tuple(sorted({w for figure in self.figures for w in figure.w_a}))
 
     def points(self) -> tuple[GridPoint[DataEntry], ...]:
-        """All grid points, the last axis running fastest."""
+        """All grid points; the last axis changes fastest."""
         return grid_points(self.data, self.sweep.grid)
 
     def design_at(self, point: GridPoint[DataEntry]) -> dict[str, Any]:

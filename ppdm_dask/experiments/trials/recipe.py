@@ -249,7 +249,7 @@ class TrialRecipe(RecipeBase):
         return {**data, **self.sweep.grid, **variant}
 
     def points(self) -> tuple[GridPoint[DataEntry | None], ...]:
-        """All grid points, the last axis running fastest."""
+        """All grid points; the last axis changes fastest."""
         return grid_points(self.data or (None,), self.sweep.grid)
 
     def setting(self, point: GridPoint[Any]) -> Trial:
