@@ -138,7 +138,7 @@ def test_the_framed_page_has_the_draws_of_the_other_and_no_address() -> None:
     assert len(page.framed.encode()) < 60_000 and len(page.html.encode()) < 60_000
     assert "postMessage" in page.framed and "postMessage" not in page.html
     assert "fetch(" in page.html and "fetch(" not in page.framed
-    assert given["words"]["en"]["send"] == "Hand over"
+    assert given["words"]["en"]["send"] == "Pass on"
     own = values(built(words={"en": {"send": "Go"}}))
     assert own["words"]["en"]["send"] == "Go"
     austrian = values(built(languages=["de-AT"]))
@@ -192,7 +192,9 @@ def test_words_by_device_are_refused() -> None:
         "B": ForcedResponse("used", 0.75, [0.5, 0.5], categories=["no", "yes"]),
     }
     book = pp.Codebook((pp.Attribute("form", ("A", "B")), pp.Attribute("used", ("no", "yes"))))
-    with pytest.raises(InputError, match=r"question\.used: the design has words .* by device"):
+    with pytest.raises(
+        InputError, match=r"question\.used: the design has different words for each device"
+    ):
         built(book, mixed("form", devices, ("no", "yes")))
 
 

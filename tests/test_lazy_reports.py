@@ -282,7 +282,7 @@ def test_the_key_dies_with_what_holds_it(frame: pd.DataFrame) -> None:
     del labels
     assert number not in _held
     # A task that comes too late is told at once.
-    with pytest.raises(ClusterError, match="the key of this disguise is not in this process"):
+    with pytest.raises(ClusterError, match="the key of this disguise is no longer in this process"):
         KeyNumber(number).stream(waiting=3_600)
 
 

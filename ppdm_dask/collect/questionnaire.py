@@ -130,9 +130,9 @@ class Tested(Declared):
     Parameters
     ----------
     attribute : str
-        Of the codebook, with two categories: the model is right, or it is wrong.
+        Attribute of the codebook with two categories: the model is right, or it is wrong.
     text : text or table by language
-        What is found out, as the respondent reads it.
+        Text for the respondent about what the page determines.
     right : str
         The category for a right prediction.
     labels : table by category, optional
@@ -192,9 +192,10 @@ class Questionnaire(Declared):
     words : table of tables, optional
         By language, words of the page itself; those of English and German are known.
     classifier : table, optional
-        Whether a model is right about the respondent, in place of a question.
+        Instead of a question: whether a model is right about the respondent.
     series : str, optional
-        Of the waves that share a permanent first stage: devices keep its symbols by this name.
+        Name of the waves that share a permanent first stage: devices store its symbols under this
+        name.
     wave : int, optional
         Which wave of the series this is, from 1.
     """

@@ -514,7 +514,10 @@ class Parameters(Frozen):
         properties = {
             "id": {"const": cls.id},
             **found["properties"],
-            "symbols": {**WORDS.schema(), "description": "Words of reports, and what each is."},
+            "symbols": {
+                **WORDS.schema(),
+                "description": "Words of reports, and the meaning of each.",
+            },
         }
         return {**found, "properties": properties, "required": ["id", *found.get("required", ())]}
 

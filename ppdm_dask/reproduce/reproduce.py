@@ -147,7 +147,10 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
 def grades_schema() -> Schema:
     """JSON Schema of ``grades.toml``; the recipes decide on the keys that it changes."""
     reason = {"description": "Why this grade leaves the recipe out.", **Text().schema()}
-    file = {"description": "Its file, where the package has no such recipe.", **Text().schema()}
+    file = {
+        "description": "File of the recipe, if the package has no such recipe.",
+        **Text().schema(),
+    }
     recipe: Schema = {
         "title": "Values of a recipe that the grade changes",
         "type": "object",

@@ -179,7 +179,10 @@ def _like(model: Any) -> Schema:
         n = len(model)
         return {"type": "array", "items": {"type": "string"}, "minItems": n, "maxItems": n}
     names = ", ".join(f"{{{name}}}" for name in sorted(_names(model)))
-    return {"type": "string", "description": f"Filled in: {names}." if names else "As it stands."}
+    return {
+        "type": "string",
+        "description": f"Filled in: {names}." if names else "Used without changes.",
+    }
 
 
 def _names(text: str) -> set[str]:

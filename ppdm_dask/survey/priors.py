@@ -92,7 +92,7 @@ def prior_schema() -> Schema:
         "attribute": ({"description": "Its name.", **Text().schema()}, shares),
         "attributes": (
             {
-                "description": "Names, of which the first is that of the outermost table.",
+                "description": "Names of the attributes; the first is that of the outermost table.",
                 **Many(Text(), least=2, distinct=True).schema(),
             },
             {**several, "additionalProperties": {"$ref": "#/$defs/joint"}},

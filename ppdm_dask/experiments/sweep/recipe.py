@@ -82,7 +82,7 @@ class Sweep(Declared):
     train : float
         Share of the records in the training part, in (0, 1).
     split : {"fixed", "redrawn"}
-        Whether the parts are drawn once a data entry or afresh in each repeat.
+        Whether the parts are drawn once per data entry or again in each repeat.
     grid : mapping of str to tuple
         Values of each swept parameter, by axis, in the order of the results' dimensions.
     """
@@ -150,14 +150,14 @@ class Figure(Declared):
     w_a : tuple of float
         Proportions in (0, 1) for which ``privacy`` draws the PSE.
     x : str, optional
-        Axis of the grid, with numbers, that runs across or, for ``tradeoff``, along the lines; the
-        first one by default.
+        Axis of the grid, with numbers, on the horizontal axis or, for ``tradeoff``, along the
+        lines; the first one by default.
     series : str, optional
-        What tells the lines apart, or runs down a ``grid``: "data", the default, or another axis.
+        What each line, or each row of a ``grid``, stands for: "data", the default, or another axis.
     test : {"both", "clean", "disguised"}, optional
         Test parts whose accuracy ``mean`` and ``variance`` show; both by default.
     measure : {"advantage", "guess", "posterior"}, optional
-        What ``tradeoff`` takes for the adversary's knowledge; the advantage by default.
+        What ``tradeoff`` uses as the adversary's knowledge; the advantage by default.
     """
 
     id: Id
