@@ -59,7 +59,7 @@ MOST_ITEMS = 100
         "share": {**PROBABILITY.schema(), "description": "Probability of the long list."},
         "expected": {
             **LAW.schema(),
-            "description": "Distribution of the harmless count for which estimates are most precise.",
+            "description": "Distribution of the harmless count that gives the best precision.",
         },
     },
     optional=("expected",),
