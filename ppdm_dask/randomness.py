@@ -172,7 +172,7 @@ class Stream(ABC):
 
 
 class CryptographicStream(Stream):
-    """ChaCha20 keyed afresh by the operating system for each source; the key is thrown away.
+    """ChaCha20 with a new key from the operating system for each source; the key is deleted.
 
     There is no seed: the keys of children and sources make no difference.  So it
     neither draws inside a task of Dask, which may be computed again, nor goes to another process:

@@ -171,7 +171,7 @@ FRENCH = {key: words_of("en")[key] for key in needed_words("fr")}
         ({"embed": ("*",)}, '--embed: got "*"; an origin such as'),
         ({"book": pp.Codebook((pp.Attribute("ppdmdesign", ("a", "b")),)),
           "design": pp.Warner("ppdmdesign", 0.8)},
-         "q.toml: question.ppdmdesign: the design's digest is handed over under this name"),
+         "q.toml: question.ppdmdesign: the design's digest is passed on under this name"),
         ({"book": pp.Codebook((pp.Attribute("a", ("x;y", "z", "w")),)),
           "design": UnaryEncoding("a", 3, epsilon=1.0)},
          "q.toml: question.a: 'x;y' has a ';', which separates the categories"),

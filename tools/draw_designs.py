@@ -39,8 +39,8 @@ its numbers with the package.
 
 1. **One sensitive yes or no, asked in person or on paper.** With a device (coin, dice, cards): Warner,
    forced response, unrelated question, Kuk. Without one: crosswise or triangular. Mangat's and the
-   triangular design need the fewest reports at an equal posterior of the sensitive answer, but with them a
-   report of no makes no certain: use them only if a no is harmless.
+   triangular design need the fewest reports at an equal posterior of the sensitive answer, but a report of
+   no then proves that the truth is no: use them only if this is harmless.
 2. **One attribute with a moderate number of categories.** k-ary response below about `3 e^epsilon + 2`
    categories; subset selection or unary encoding above.
 3. **Thousands of categories.** k-ary response needs a large epsilon; subset selection is the most precise,

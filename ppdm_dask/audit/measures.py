@@ -207,7 +207,7 @@ def _of_waves(design: Design) -> Iterator[Finding]:
         if math.isinf(value):
             why = "reports of them can rule out an answer"
             if not math.isinf(lasting(design).log_ratio()):
-                why = "answers without a permanent first stage are disguised afresh in each"
+                why = "answers without a permanent first stage are disguised again in each"
             yield Finding(f"epsilon, {said}", value, why)
             continue
         times = f"{math.exp(value):.4g}" if value < 700 else f"e^{value:.4g}"

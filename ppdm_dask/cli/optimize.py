@@ -90,7 +90,7 @@ def optimize(
             min=2,
             metavar="K",
             help="Number of reported symbols.",
-            show_default="one a category, or all",
+            show_default="one for each category, or all",
         ),
     ] = None,
     choose: Annotated[

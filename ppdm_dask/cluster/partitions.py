@@ -223,7 +223,7 @@ def _shipped(parts: Sequence[Partition], names: Collection[str], client: Client)
 def _keys(stream: Stream, n: int) -> list[Stream | SealedStream]:
     """Streams of n tasks: in a real disguise each has draws of its own, the same when it is redone.
 
-    Tasks are run again when a worker dies or is slow; a person whose answer were disguised afresh
+    Tasks are run again when a worker dies or is slow; a person whose answer were disguised again
     each time would give it away.
     """
     if stream.simulated:

@@ -48,7 +48,7 @@ class ReleasedParts:
     method : AIBR
         The fitted method.
     files : tuple of Path
-        One a partition; in this order they are the whole.
+        One for each partition; in this order they are the whole.
     counts : array of int, shape (m, k)
         Originals in each sub-interval of each column.
     """

@@ -1,6 +1,6 @@
 """Dask clusters that accept only connections with a certificate of their own authority.
 
-Each run has an authority, whose key is thrown away, and a pair for each part of the cluster.
+Each run has an authority, whose key is deleted, and a pair for each part of the cluster.
 
 Dask opens an HTTP server beside every scheduler and worker, even without a dashboard. Its folder
 for temporary files is in a folder that all users share, and comes first in the module path.

@@ -79,7 +79,7 @@ def embedded(
     """
     if DESIGN_COLUMN in asked.names:
         raise InputError(
-            f"{source}: question.{DESIGN_COLUMN}: the design's digest is handed over under this "
+            f"{source}: question.{DESIGN_COLUMN}: the design's digest is passed on under this "
             "name; call the attribute otherwise",
             DESIGN_COLUMN,
         )

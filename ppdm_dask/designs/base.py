@@ -5,7 +5,7 @@ block of attributes.  Everything that is estimated follows from a left inverse B
 a true event E, a reported symbol y carries the unbiased weight ``w(E, y) = <1_E, B e_y>``.
 
 A family states its parameters, which are those of its constructor, and its P.  The dense
-statements below serve any family; a family with structure replaces them by its own, which the
+methods below work for any family; a family with structure replaces them by its own, which the
 battery of tests holds to the dense ones.
 
 Beside it: joint categories of several attributes as one number; drawing from a probability vector

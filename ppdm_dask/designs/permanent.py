@@ -69,7 +69,7 @@ class WavesEpsilon(NamedTuple):
 
 @register
 class Permanent(Design):
-    """Two stages: a symbol that the respondent's device keeps, disguised afresh at each wave.
+    """Two stages: a symbol that the respondent's device keeps, disguised again in each wave.
 
     ``P = P_again P_first``.  The first stage is drawn once for a person, the second in each wave:
     that is the permanent and the instantaneous randomized response of [Rappor]_.  However many
@@ -382,7 +382,7 @@ def lasting(design: Design) -> Design:
 def epsilon_of_waves(design: Design, waves: int | None) -> WavesEpsilon:
     """Epsilon of one person's reports of several waves, over all blocks of a design.
 
-    A block without a permanent first stage is disguised afresh in each wave: its epsilon adds up.
+    A block without a permanent first stage is disguised again in each wave: its epsilon adds up.
 
     Parameters
     ----------

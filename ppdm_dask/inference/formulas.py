@@ -179,7 +179,7 @@ def _numbers_of(name: str, labels: tuple[str, ...], values: Any) -> Floats | Non
 
 
 MOST_CLASSES = 50
-"""Different numbers of a kept column that are taken for categories of an outcome."""
+"""Different numbers of a kept column that are treated as categories of an outcome."""
 
 
 def as_categories(outcome: Variable, column: Any) -> Variable:

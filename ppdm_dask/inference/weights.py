@@ -57,7 +57,7 @@ class Symbols(Protocol):
 
 
 def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
-    """Unbiased weights w(E, y), one a report: their mean estimates P(E).
+    """Unbiased weights w(E, y), one per report: their mean estimates P(E).
 
     Parameters
     ----------

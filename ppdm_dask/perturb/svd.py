@@ -22,7 +22,7 @@ class _Truncated(Perturbation):
     ----------
     singular_values_ : array of float, shape (k,)
     components_ : array of float, shape (k, m)
-        Right singular vectors, one a row, the entry of largest absolute value positive.
+        Right singular vectors, one per row, the entry of largest absolute value positive.
     """
 
     k: int

@@ -43,7 +43,7 @@ class Settings:
     rate, scale : float
         Probability of a mutation, and the largest change of an entry by one.
     patience : int, optional
-        Stop after so many generations in a row that leave Omega as it is.
+        Stop after this many generations in a row that do not change Omega.
     symbols : int, optional
         Reported symbols K, as many as categories by default.
     """

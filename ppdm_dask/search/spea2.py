@@ -192,7 +192,7 @@ class Evolution:
         K = settings.symbols or problem.n
         if problem.n > K:
             raise InputError(
-                f"symbols: got {K}; at least {problem.n} are needed, one a category", K
+                f"symbols: got {K}; at least {problem.n} are needed, one for each category", K
             )
         if self.toolbox is None:
             self.toolbox = make_toolbox(

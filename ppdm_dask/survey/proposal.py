@@ -91,7 +91,7 @@ MOST_TEXTS = 5
 """Different texts among numbers, such as "Refused", which may stand for missing values."""
 
 RARE = 5
-"""People below whose number an answer is said to be rare."""
+"""An answer given by fewer people than this is called rare."""
 
 MISSING = "(missing)"
 

@@ -332,5 +332,5 @@ class FrontRecipe(RecipeBase):
 
 
 def _cases(spec: PriorSpec) -> list[str]:
-    """Names of the cases of a prior: one an attribute, or the prior itself."""
+    """Names of the cases of a prior: one for each attribute, or the prior itself."""
     return [f"{spec.id}/{attribute}" for attribute in spec.attributes] or [spec.id]
