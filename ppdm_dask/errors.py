@@ -28,7 +28,7 @@ __all__ = [
 
 
 class PPDMError(Exception):
-    """Base of every exception raised on purpose by this package.
+    """Base class of all exceptions that this package raises itself.
 
     Parameters
     ----------

@@ -338,7 +338,7 @@ class SimulationStream(Stream):
         return Source(draw)
 
     def generator(self, *key: int) -> np.random.Generator:
-        """NumPy's generator under a key, for laws that a source does not draw.
+        """NumPy's generator under a key, for distributions that a source does not draw.
 
         Its words are those of the source under the same key.  What it makes of them may change with
         NumPy's version.

@@ -463,8 +463,8 @@ def certainties(design: Design, labels: Labels | None = None) -> list[Certainty]
     Returns
     -------
     list of Certainty
-        Block by block: what is certain, nearly so, likely, and ruled out.  A block of a family
-        without a closed form that is too large to look through counts as nearly certain.
+        Block by block: what is certain, nearly so, likely, and ruled out.  If a block has no closed
+        form and is too large to enumerate, it counts as nearly certain.
     """
     found: list[Certainty] = []
     for block in design.blocks:

@@ -81,7 +81,7 @@ def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
     Raises
     ------
     InputError
-        If a prior has another number of categories than the design, or no attribute.
+        If a prior has another number of categories than the design, or names no attribute.
     """
     sizes = dict(zip(design.attributes, design.shape, strict=True))
     for name, prior in priors.items():

@@ -43,7 +43,7 @@ Job = Callable[[int], tuple[Work, Cell]]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of what was looked at.
+    """One line about something that was checked.
 
     Parameters
     ----------

@@ -147,12 +147,12 @@ def reduce_tree(
     names : collection of str
         Columns that the work reads: a cluster gets no others of a frame.
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
 
     Raises
     ------
     PPDMError
-        What the work raises; from a cluster without the value at fault.
+        What the work raises; from a cluster without the wrong value.
     """
     keys = _keys(stream, len(parts))
     if client is None:
@@ -404,7 +404,7 @@ def disguise_and_count(
     overs : iterable of iterables of str
         Attributes of each table; see :func:`ppdm_dask.count`.
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
 
     Returns
     -------

@@ -48,7 +48,7 @@ class ReleasedParts:
     method : AIBR
         The fitted method.
     files : tuple of Path
-        One for each partition; in this order they are the whole.
+        One for each partition, in the order of the records.
     counts : array of int, shape (m, k)
         Originals in each sub-interval of each column.
     """
@@ -72,7 +72,7 @@ def summarise_partitions(
     partitions : sequence of Partition
     columns : sequence of str
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def perturb_partitions(
     keep : sequence of str
         Further columns that are released as they are.
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
     inputs : sequence of Path
         Files of the records: people who may not read all of them may not read the release.
 

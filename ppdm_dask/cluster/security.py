@@ -308,7 +308,7 @@ def _read_certificate(path: Path) -> x509.Certificate:
     if now < found.not_valid_before_utc:
         began = found.not_valid_before_utc.isoformat(timespec="minutes")
         raise ClusterError(
-            f"{path}: is valid only from {began} on; is this machine's clock right?", path
+            f"{path}: is valid only from {began}; is this machine's clock right?", path
         )
     return found
 

@@ -150,7 +150,7 @@ def summed(
     Raises
     ------
     PPDMError
-        What the work raises; from a cluster without the value at fault.
+        What the work raises; from a cluster without the wrong value.
     """
     told = _nobody if done is None else done
     if client is None:

@@ -69,7 +69,7 @@ class Limits:
     burst : int
         Submissions that an address may make at once.
     waiting : int
-        Submissions that may wait to be kept; others are asked to come again.
+        Submissions that may wait to be stored; others must be sent again later.
     """
 
     body: int = 65_536

@@ -1,4 +1,4 @@
-"""Reports of a collector as files that everything else takes; each export holds the new ones."""
+"""Reports of a collector as files for all other commands; each export has the new reports."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def export_reports(survey: Survey, store: Store, folder: Path) -> list[tuple[Pat
     Raises
     ------
     DataError
-        If there are no reports at all, or a file stands in the way that is not this export.
+        If there are no reports at all, or a file of that name is not this export.
     """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder}: is a file; a folder is needed", folder)

@@ -74,7 +74,7 @@ class Question(Declared):
     help : text or table by language, optional
         A line below it.
     labels : table by category, optional
-        What is read in place of a category's name.
+        The text that is shown instead of a category's name.
     optional : bool
         Whether it can be left out; then `unanswered` is needed.
     unanswered : str, optional
@@ -136,7 +136,7 @@ class Tested(Declared):
     right : str
         The category for a right prediction.
     labels : table by category, optional
-        What is read in place of a category's name.
+        The text that is shown instead of a category's name.
     """
 
     attribute: Annotated[str, ANY]
@@ -180,7 +180,7 @@ class Questionnaire(Declared):
     question : list of tables
         One for each attribute that is asked, in the order in which they are put.
     languages : list of str
-        That respondents choose from; the first one is the page's own.
+        Languages that respondents can choose; the first is the default of the page.
     welcome : text or table by language, optional
         Paragraphs before the first question, apart by an empty line.
     thanks : text or table by language, optional

@@ -201,7 +201,7 @@ def _require_pair(certificate: Path, key: Path) -> None:
 
 
 def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
-    """Serve until SIGTERM, or an interrupt, which is raised again once all has ended.
+    """Serve until SIGTERM or an interrupt, which is raised again once all processes have ended.
 
     Parameters
     ----------

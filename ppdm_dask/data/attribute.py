@@ -301,7 +301,8 @@ class Attribute(Face, Declared):
         Raises
         ------
         CodebookError
-            On a value that is not a finite number, out of range, or missing with no place to go.
+            If a value is not a finite number, is out of range, or is missing without a category for
+            missing values.
         """
         codes = self.codes_of_missing
         apart = np.zeros(len(values), bool)

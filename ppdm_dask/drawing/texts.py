@@ -65,9 +65,9 @@ def plain_table(
 ) -> Table:
     """Make a table with a rule below its header.
 
-    Columns in `right` are flush right; each is at least as wide as `widths` say.  A heading of two
-    lines whose first ends with a colon is also that of the columns after it whose first line is
-    empty.
+    Columns in `right` are aligned right; each column is at least as wide as `widths` says.  A
+    heading of two lines whose first ends with a colon is also that of the columns after it whose
+    first line is empty.
     """
     # Text and no markup: labels come from data, and may hold brackets.
     from rich import box

@@ -31,7 +31,7 @@ class Progress:
     Parameters
     ----------
     done_repeats : int
-        Repeats in the ledger, those of earlier runs included.
+        Repeats in the ledger, including those of earlier runs.
     total_repeats : int
         Repeats that the cells ask for.
     resumed_repeats : int

@@ -301,7 +301,7 @@ class Ledger:
         arrays : mapping of str to array
             Results, plain numbers; each array's first axis has length ``stop - start``.
         seconds : float
-            What the batch cost, in seconds of work.
+            Seconds of work on the batch.
 
         Raises
         ------

@@ -89,7 +89,7 @@ class RunFolder(Face):
 
     @classmethod
     def plan(cls, recipe: AnyRecipe, out: str | Path = "runs") -> Self:
-        """Where the run of a recipe goes; nothing is written.
+        """The folder for the run of a recipe; nothing is written.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class RunFolder(Face):
         return self.path / "checkpoints"
 
     def read(self) -> dict[str, Any] | None:
-        """Return the manifest, None where there is none yet."""
+        """Return the manifest, or None if there is none yet."""
         return read_manifest(self.path) if self.manifest.is_file() else None
 
     def start(self, inputs: Mapping[str, Any]) -> None:
@@ -175,8 +175,8 @@ class RunFolder(Face):
         Raises
         ------
         RunFolderError
-            If the folder cannot be made or written, in which case nothing is left behind, or if
-            the inputs are no longer those that the run began with.
+            If the folder cannot be made or written (nothing is left behind then), or if the inputs
+            have changed since the run began.
         """
         before = self.read()
         if before is not None and before["inputs"] != dict(inputs):

@@ -63,7 +63,7 @@ def telling_tables() -> list[str]:
 
 
 def is_recipe(config: Mapping[str, Any]) -> bool:
-    """Whether plain tables are meant for a recipe of any kind."""
+    """Whether plain tables are those of a recipe of any kind."""
     known = {"data", "sweep"}.union(*(kind.tells for kind in KINDS.values()))
     return not known.isdisjoint(config)
 

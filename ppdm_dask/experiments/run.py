@@ -118,7 +118,7 @@ def run(
     Raises
     ------
     InputError
-        For anything wrong in the recipe, the data or the folder.
+        If anything in the recipe, the data or the folder is wrong.
     RunInterrupted
         If the run was stopped; the same call resumes it.
     """

@@ -50,7 +50,7 @@ def dataset_of(
     Returns
     -------
     xarray.Dataset
-        ``value``, ``error``, ``low`` and ``high``, and what is further.
+        ``value``, ``error``, ``low``, ``high``, and the further variables.
     """
     with named("to_dataset"):
         import xarray as xr

@@ -1,7 +1,7 @@
 """A result in a line, and the same with tables and pictures in a notebook.
 
 Labels are users' data.  Whatever becomes HTML is escaped here, and nothing in it is loaded from
-elsewhere.  Colours are those of the notebook around it, light or dark; pictures lie on white paper.
+elsewhere.  Tables have the colours of the notebook, light or dark; pictures are on white.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def html_table(
     index : bool
         Whether its index is a column too.
     drawn : sequence of Markup, optional
-        A picture for each row that is shown, as a last column.
+        A picture for each row shown, in the last column.
     """
     more = len(frame) - MOST_ROWS
     frame = frame.iloc[:MOST_ROWS]
@@ -275,7 +275,7 @@ def picture(
     wide, high : float
         Inches.
     words : str
-        For readers who cannot see it.
+        Text for readers who cannot see the picture.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

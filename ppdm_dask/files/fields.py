@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Table:
-    """A table of a configuration that is being read; each key is taken once.
+    """A table of a configuration while it is read; each key is read once.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Table:
             yield Table(item, self.source, self.dotted(f"{key}[{i}]"), self.place.error)
 
     def rest(self) -> dict[str, Any]:
-        """Whatever was not taken: the parameters of a design or a learner, in canonical form."""
+        """All keys that were not read: parameters of a design or a learner, in canonical form."""
         found = {key: canonical(value, self.place[key]) for key, value in self._rest.items()}
         self._rest.clear()
         return found

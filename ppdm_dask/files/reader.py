@@ -80,12 +80,13 @@ def open_data(path: Path, content: bytes | None = None, how: Reading = AS_FOUND)
     content : bytes, optional
         What the file holds, where it was read already.
     how : Reading
-        How to read it, as far as is known.
+        How to read the file, if known.
 
     Raises
     ------
     DataError
-        If there is no such file, it is of no format, or a column has no name or that of another.
+        If there is no such file, its format is unknown, or a column has no name or not a unique
+        one.
     InputError
         If an option is given that files of its format do not have.
     """

@@ -90,7 +90,7 @@ def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> 
 
 
 def write_text(path: Path, text: str, inputs: Iterable[Path] = ()) -> None:
-    """Write a UTF-8 file, whole or not at all; see :func:`replacing`."""
+    """Write a UTF-8 file atomically; see :func:`replacing`."""
     with replacing(path, inputs) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -207,8 +207,8 @@ def _is_stale(part: Path, process: int) -> bool:
 def ending_cleanly() -> Iterator[None]:
     """Context in which SIGTERM and SIGHUP remove parts, and then end the program as they would.
 
-    A signal that is ignored, or that has another handler, is not changed.  Python delivers
-    signals to the main thread; in another this does nothing.
+    A signal that is ignored, or that has another handler, is not changed.  Python delivers signals
+    to the main thread; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

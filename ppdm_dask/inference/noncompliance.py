@@ -61,7 +61,7 @@ class NonCompliance(Face):
     reference : str
         Distribution of the statistic if everybody complies.
     counts : tuple of pairs of int
-        Answers counted and respondents of each sample.
+        Number of counted answers, and number of respondents, of each sample.
     """
 
     model: Model
@@ -172,10 +172,11 @@ def noncompliance(
     Notes
     -----
     *cheating*, [ClarkDesharnais]_: p is the probability of being told to say "yes"; the others
-    answer the question.  ``P(yes) = pi + beta p``: pi have the trait and say so, beta do not and
-    follow the device, and ``gamma = 1 - pi - beta`` say "no" whatever it says.  The trait of the
-    gamma is not known: its share lies between pi and pi + gamma.  It assumes that nobody says "yes"
-    against the instructions, and that the two devices are cheated alike.
+    answer the question.  ``P(yes) = pi + beta p``: pi is the share with the trait who say so, beta
+    the share without it who follow the device, and ``gamma = 1 - pi - beta`` the share who always
+    say "no".  The trait of the gamma is not known: its share lies between pi and pi + gamma.  It
+    assumes that nobody says "yes" against the instructions, and that the two devices are cheated
+    alike.
 
     *lie-detector*, [Moshagen]_: who has the trait is asked to say "yes" and does so with
     probability t (truthful); who does not says "no" with probability p, else "yes", and nobody of
@@ -185,7 +186,7 @@ def noncompliance(
     *crosswise*, [Heck]_: p and 1 - p are the prevalences of the innocuous trait in the two samples.
     ``P(same) = pi p + (1 - pi) (1 - p)``, so the second sample is the first with its answers turned
     round and costs no precision.  The test detects a preference for one of the answers.  It does
-    not see answers by a fair coin, which pull the estimate to 1/2 in both samples alike.
+    not detect answers by a fair coin, which move the estimates of both samples equally towards 1/2.
 
     The tests of the first two are at the boundary, where the statistic is 0 half of the time
     (a half chi-square); they are valid for shares that are well inside their bounds.

@@ -1,4 +1,4 @@
-"""Owners of records, some of which disguise theirs: evidence that adds.  [ZhanDu]_, 2 and 4.8."""
+"""Records of several owners, of whom some disguise theirs.  [ZhanDu]_, 2 and 4.8."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class GLM(Fitted):
     ----------
     design : Design or None
         The design of the reports; None for undisguised records and data frames, and for reports
-        that carry theirs.
+        that know their design.
     formula : str, optional
         ``"used ~ age + C(region)"``, as formulaic reads it; its names are attributes of the
         codebook and columns that were kept.  By default `outcome` and `predictors`.

@@ -416,7 +416,7 @@ class Estimate(Face):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            By default those of a new figure.
+            By default the axes of a new figure.
         level, method
             As of :meth:`interval`.
         """

@@ -1,4 +1,4 @@
-"""Records of several owners, each disguised in its own way, in one estimate.  [ZhanDu]_, 4.8."""
+"""One estimate from records of several owners, each with another design.  [ZhanDu]_, 4.8."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class ContingencyTable(Face):
     Raises
     ------
     RecordsError
-        For counts of another shape or type, below 0, or of 2**63 records or more in all.
+        For counts of another shape or type, counts below 0, or 2**63 or more records in total.
     """
 
     codebook: Codebook
@@ -417,8 +417,8 @@ def count(
     Parameters
     ----------
     records : Reports, or Records for the undisguised truth under a design that covers nothing of it
-        Or reports in partitions, such as lazy ones, which are counted where they are made; or paths
-        of files and folders of reports.
+        Or reports in partitions, such as lazy reports, which are counted in the tasks that make
+        them; or paths of files and folders of reports.
     design : Design, optional
         The design that made the reports; by default the one that they carry.
     over : iterable of str, optional

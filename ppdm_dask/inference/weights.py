@@ -145,7 +145,7 @@ def touched_part(
 
 
 def answers_of(symbols: Symbols, names: Sequence[str], block: Design) -> npt.NDArray[Any]:
-    """What a block's weights are taken of: columns of codes, or packed sets."""
+    """Input for a block's weights: columns of codes, or packed sets."""
     if block.kind == "set":
         sets = getattr(symbols, "sets", {})
         if names[0] not in sets:

@@ -36,7 +36,7 @@ class Row:
 def write_answers_page(
     path: Path, answers: Sequence[Answer], said: Sequence[Sequence[str]], digest: str
 ) -> None:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Parameters
     ----------

@@ -191,8 +191,8 @@ def notify(
         File that records which drifts are open, and which of them were notified.
     grade : str
     keys : mapping of str to str or None
-        Of each recipe that was compared, the key of its drift or None. The records of other recipes
-        and grades are kept.
+        For each recipe that was compared, the key of its drift, or None. The records of other
+        recipes and grades are kept.
     document : Path
         ``drift.json``.
     hook : str, optional

@@ -145,7 +145,7 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
 
 
 def grades_schema() -> Schema:
-    """JSON Schema of ``grades.toml``; the recipes decide on the keys that it changes."""
+    """JSON Schema of ``grades.toml``; the keys that it changes depend on the recipes."""
     reason = {"description": "Why this grade leaves the recipe out.", **Text().schema()}
     file = {
         "description": "File of the recipe, if the package has no such recipe.",

@@ -1,4 +1,4 @@
-"""The least noise of estimates at a privacy, certified, with the design that has it.
+"""The certified smallest noise of estimates at a privacy, with the design that attains it.
 
 The noise is the sum over categories of the variance of one report's estimate, ``tr J^-1 - |p|^2``:
 n times the number of categories times the paper's MSE.
@@ -55,8 +55,8 @@ class Cheapest(Face):
     noise : float
         No design of that privacy has a smaller sum of variances.
     P : array, shape (symbols, categories), or None
-        Columns sum to 1; None where the limit may lie lower than what is possible, or a known
-        family attains it.
+        Columns sum to 1; None if the limit may be lower than possible, or if a known family attains
+        it.
     """
 
     noise: float

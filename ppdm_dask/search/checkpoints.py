@@ -39,7 +39,7 @@ class DamagedCheckpoint(InputError):
 
 
 def write_checkpoint(path: Path, facts: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a checkpoint, whole or not at all.
+    """Write a checkpoint atomically.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def require_file(path: Path) -> bool:
     Raises
     ------
     InputError
-        Where the path is a folder, a device or a pipe, or its folder is not there.
+        If the path is a folder, a device or a pipe, or its folder does not exist.
     """
     try:
         mode = path.stat().st_mode

@@ -282,12 +282,12 @@ def optimize(
     objective : callable, optional
         Only for ``"spea2"``: a measure of privacy and error in place of the paper's.  A function of
         a stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a
-        privacy in [0, 1], the better the larger, and an error, the better the smaller, infinite
-        for a matrix of no use.  The same matrices have to give the same numbers.
+        privacy in [0, 1] (larger is better) and an error (smaller is better, infinite for a useless
+        matrix).  The same matrices have to give the same numbers.
     map : callable, optional
-        Only for ``"spea2"``: how parts of a population are evaluated, in place of the built-in; for
-        an expensive objective :func:`ppdm_dask.cluster.population.population_map`.  The built-in
-        `map` itself keeps them in this process.
+        Only for ``"spea2"``: how parts of a population are evaluated, instead of the built-in
+        ``map``; for an expensive objective :func:`ppdm_dask.cluster.population.population_map`.
+        The built-in `map` itself keeps them in this process.
     client : distributed.Client, optional
         Workers that evaluate an `objective` which costs 50 ms a matrix or more; by default the
         active client of Dask, if there is one.  The same matrices are found.  A cheaper objective

@@ -43,8 +43,8 @@ class Robust(Face):
     regret : Regret
         Of the design over the set.
     limit : float
-        Certified: no design of the privacy has a smaller worst regret over the set, with any left
-        inverse that is fixed beforehand.
+        Certified: no design with this privacy and any fixed left inverse has a smaller worst regret
+        over the set.
     mixture : array, shape (priors,)
         Weights of the priors in the least favourable one; their sum is 1.
     prior : array, shape (n,)

@@ -270,7 +270,7 @@ class Evolution:
         return json.dumps(kept | {"symbols": self.omega.P.shape[1]}, sort_keys=True)
 
     def save(self, path: Path, more: Mapping[str, npt.NDArray[Any]] | None = None) -> None:
-        """Write a checkpoint, whole or not at all.
+        """Write a checkpoint atomically.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ def seal(path: Path) -> None:
 
 
 def sealed(path: Path) -> bool:
-    """Whether a Parquet file carries a checksum, which then is right.
+    """Whether a Parquet file has a checksum; if it has one, it was checked.
 
     Raises
     ------

@@ -84,7 +84,8 @@ def open_sources(
     Raises
     ------
     DataError
-        One line that names the file which does not belong, or whose reports are in another one too.
+        One line that names a file made with another design or codebook, or whose reports are also
+        in another file.
     """
     if not paths:
         raise InputError("no file is given; reports or counts are needed", paths)
@@ -176,7 +177,7 @@ def total_of(
     client: Client | None,
     done: Callable[[int], None] | None,
 ) -> Any:
-    """Evidence of all sources, added up; what is wrong with one names its file.
+    """Evidence of all sources, added up; an error names the file at fault.
 
     Parameters
     ----------
@@ -276,7 +277,7 @@ def _counted(
 def write_counts(
     path: Path, table: ContingencyTable, about: About, inputs: Iterable[Path] = ()
 ) -> None:
-    """Write the cells that occur as Parquet: a column an attribute, the last one counts.
+    """Write the cells that occur as Parquet: one column per attribute, and a last column of counts.
 
     Anyone who may not read all of the inputs may not read it.
 

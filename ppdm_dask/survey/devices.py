@@ -160,7 +160,7 @@ class Wording:
         return self.texts.get(family, self.texts["program"]).format_map(values)
 
     def for_interviewers(self, family: str, values: Mapping[str, Any], device: bool) -> str:
-        """How a report is written down."""
+        """How the interviewer records a report."""
         key = family if family in self.recorded else "other" if device else "program"
         return self.recorded[key].format_map(values)
 

@@ -265,10 +265,11 @@ def disguise_file(
     place : Place
         Worker processes or a cluster, for a folder of parts.
     progress : callable, optional
-        Called with the approximate number of records; returns what is called with the records done.
+        Called with the approximate number of records; returns a function that is called with the
+        number of records done.
     say : callable
-        Called with how files were read where that was found out, and what an earlier command left
-        and is removed.
+        Called with the detected format of files, and with remains of an earlier command that are
+        removed.
 
     Raises
     ------

@@ -229,7 +229,7 @@ class Question:
     interval : {"score", "wald"}
         Of estimates by inversion; those of the likelihood have their own.
     by : tuple of str
-        Attributes whose categories make groups, within each of which proportions are asked for.
+        Attributes whose categories are the groups for which proportions are estimated.
     """
 
     over: tuple[str, ...]
@@ -362,7 +362,7 @@ class Question:
         return self.sets(design) or bool(self.by or self.where or self.survey)
 
     def sets(self, design: Design) -> bool:
-        """Whether reports of what is asked for are sets."""
+        """Whether the reports in question are sets."""
         return any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
 
     def allows(self, method: Method, codebook: Codebook, design: Design) -> bool:
@@ -398,7 +398,7 @@ class Answer(Face):
     unweighted : int
         Reports with a weight of 0, which are left out.
     cut : tuple of str
-        Strata that are numbers cut into categories by the codebook.
+        Columns of strata whose numbers the codebook cuts into categories.
     """
 
     question: Question

@@ -83,7 +83,8 @@ def import_files(
     how : Reading
         How the files are to be read.
     progress : callable, optional
-        Called with the approximate number of records; returns what is called with the records done.
+        Called with the approximate number of records; returns a function that is called with the
+        number of records done.
 
     Returns
     -------

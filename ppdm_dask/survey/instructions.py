@@ -138,8 +138,8 @@ def device_design(
     Raises
     ------
     InputError
-        One line: parameter, value, and what would be right; also where the device makes no design
-        that keeps the privacy.
+        One line: parameter, value, and what would be right; also if the device cannot produce a
+        design with that privacy.
 
     Examples
     --------

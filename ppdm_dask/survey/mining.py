@@ -60,7 +60,7 @@ def load_reports(
     *,
     keep: Iterable[str] = (),
 ) -> Reports:
-    """Read files of reports into memory: a byte or two an answer.
+    """Read files of reports into memory: one or two bytes per answer.
 
     Parameters
     ----------
@@ -76,7 +76,8 @@ def load_reports(
     Raises
     ------
     DataError
-        One line that names the file which does not belong, or whose reports are in another one too.
+        One line that names a file made with another design or codebook, or whose reports are also
+        in another file.
 
     Examples
     --------
@@ -352,7 +353,7 @@ def predict_file(
     safe : bool
         Put an apostrophe before texts of a CSV that a spreadsheet would run as formulas.
     how : Reading
-        How to read the data file, as far as is known.
+        How to read the data file, if known.
 
     Returns
     -------

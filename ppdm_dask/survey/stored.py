@@ -92,7 +92,7 @@ def write_parts(
             if len(found) > 1:
                 raise InputError(
                     f"column {shown(column)}: its partitions hold different types "
-                    f"({listed(found)}); give it one, with astype",
+                    f"({listed(found)}); convert it to one type with astype",
                     column,
                 )
         if not sum(part.reports for part in parts):
