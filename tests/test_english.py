@@ -49,6 +49,8 @@ TICS = {
     "hands over": r"\bhand(?:s|ed)? over\b",
     # `works for`.
     "serves": r"\bserves (?:all|any|both|every)\b",
+    # `complete or not there` is `atomically`, or: it appears only when it is complete.
+    "whole or not": r"\bwhole,? or not (?:at all|there)\b|\bthere whole\b",
     # `this many`.
     "so many": r"\b(?:after|first) so many\b",
     # `cannot be corrected for`: estimates know nothing.
@@ -59,8 +61,6 @@ IN_PAGES = {
     "where there is none": r"\bwhere (?:there (?:is|are) (?:none|one)|it (?:has one|is none))\b",
     # `is not a`.
     "are no": rf"(?<!there )\bare no (?!(?:{COUNTED})\b)",
-    # `complete or not there` is `atomically`, or: it appears only when it is complete.
-    "whole or not": r"\bwhole,? or not\b|\bthere whole\b",
     # `reveals`, `says`.
     "tells of": r"\btells? (?:less|more|nothing|of)\b|\btold apart\b",
     # `it also has`.
@@ -158,13 +158,13 @@ def test_the_patterns_find_what_they_mean() -> None:
         "the page hands over a label",
         "one reader serves all commands",
         "stop after so many generations",
+        "a folder is there whole or not at all",
         "a second disguise, and no estimate knows",
     ):
         assert found(iter([(1, line)])), line
     for line in (
         "None where there is none",
         "labels are no numbers",
-        "a folder is there whole or not at all",
         "what a report tells of an answer",
         "Beside it: the table",
         "what the model finds out",

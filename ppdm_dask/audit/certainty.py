@@ -9,9 +9,8 @@ likely before.
   report is possible.
 - A report *rules out* a label of an attribute with more than two of them if its share is 0.
 - The reports *give away* a function of the block's answers if each report is possible for only one
-value of the function.  The finest such function has the connected components of a graph as its
-values,
-  in which a category hangs on the reports that allow it.
+value of the function.  The finest such function has as its values the connected components of a
+graph that joins each category to the reports that allow it.
 - A single report gives away a *relation* between attributes if it allows at most half of the
   combinations of the labels that it allows.
 
@@ -71,7 +70,7 @@ class Certainty:
     Parameters
     ----------
     degree : {"certain", "nearly", "likely", "ruled out"}
-        The first two are what a disguise must not give away unasked.
+        A disguise must not give away the first two without consent.
     attributes : tuple of str
         One, or several where it is a function of several answers.
     labels : tuple of str

@@ -9,7 +9,7 @@ What a task on raw records may say when it fails: attribute and position, never 
 Dask logs the exception of a task, with the task's arguments, on the worker and on the scheduler,
 and sends it with its traceback.  So these tasks raise nothing: they return a :class:`Refusal`.
 
-Beside it: work on partitions in tasks, of a cluster or in threads, and a tree of sums of its
+Also here: work on partitions in tasks, of a cluster or in threads, and a tree of sums of its
 results.
 """
 

@@ -65,7 +65,7 @@ class Limits:
     seconds : float
         Seconds within which a submission must arrive.
     rate : float
-        Submissions a minute from one address; 0 for no limit.
+        Submissions per minute from one address; 0 for no limit.
     burst : int
         Submissions that an address may make at once.
     waiting : int

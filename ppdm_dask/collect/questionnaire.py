@@ -79,7 +79,8 @@ class Question(Declared):
         Whether it can be left out; then `unanswered` is needed.
     unanswered : str, optional
         The category of those who leave the question out, or to whom it is not put; it is not
-        offered as an answer.  It is disguised as any other, so that nobody can tell who did.
+        offered as an answer.  It is disguised like any other category, so nobody can know who
+        skipped the question.
     only_if : table, optional
         Attributes that were asked before, each with a list of categories: only respondents who
         chose one of them for each attribute are asked.
@@ -186,7 +187,7 @@ class Questionnaire(Declared):
     thanks : text or table by language, optional
         Paragraphs after the report is sent.
     hand : list of tables, optional
-        Blocks of the design whose device is in the respondent's hand.
+        Blocks of the design that respondents disguise themselves with a device.
     collector : str, optional
         Origin of the collector, if another server serves the page.
     words : table of tables, optional

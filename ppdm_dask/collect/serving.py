@@ -64,7 +64,7 @@ class Serving:
     origins : tuple of str
         Other origins whose pages may send.
     certificate, key : Path, optional
-        For TLS; without them it belongs on loopback, behind a proxy that has them.
+        For TLS; without them listen only on loopback, behind a proxy with TLS.
     proxies : tuple of str
         Addresses of proxies that are trusted to name the client.
     limits : Limits

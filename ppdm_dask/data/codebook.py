@@ -1,6 +1,6 @@
 """The codebook: declared attributes and categories, from labels to codes and back.
 
-Beside it: records (true answers) and reports (what leaves the respondent's hands), as codes.
+Also here: records (true answers) and reports (what leaves the respondent's hands), as codes.
 """
 
 from __future__ import annotations

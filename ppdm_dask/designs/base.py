@@ -8,7 +8,7 @@ A family states its parameters, which are those of its constructor, and its P.  
 methods below work for any family; a family with structure replaces them by its own, which the
 battery of tests holds to the dense ones.
 
-Beside it: joint categories of several attributes as one number; drawing from a probability vector
+Also here: joint categories of several attributes as one number; drawing from a probability vector
 by comparing integers; left inverses of a channel matrix: the inverse of a square one, the weighted
 of a tall one.
 """

@@ -1,6 +1,6 @@
 """k-ary randomized response: the truth with probability p, else another category, all alike.
 
-Beside it: the crosswise model: Warner's design without a device.
+Also here: the crosswise model: Warner's design without a device.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The multi-group scheme: attributes in groups, one coin a group.  [ZhanDu]_, section 4.
 
-Beside it: groups that are still to be drawn: what a sweep says in place of a multi-group design.
+Also here: groups that are still to be drawn: what a sweep says in place of a multi-group design.
 """
 
 from __future__ import annotations

@@ -244,8 +244,8 @@ class Ledger:
     """Finished batches of a run, stored so that a killed run resumes where it was.
 
     One process writes, under an exclusive lock; any number may read, with ``readonly=True``, also
-    while a run is on. A committed batch survives the end of the process by any signal; the file
-    has to lie on a local file system, since SQLite's write-ahead log needs shared memory.
+    during a run. A committed batch survives the end of the process by any signal; the file has to
+    lie on a local file system, since SQLite's write-ahead log needs shared memory.
 
     Parameters
     ----------

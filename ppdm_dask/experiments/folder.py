@@ -137,7 +137,7 @@ class RunFolder(Face):
 
     @property
     def manifest(self) -> Path:
-        """The file that says what the run is and how it stands."""
+        """The file that describes the run and its state."""
         return self.path / "manifest.json"
 
     @property

@@ -1,6 +1,6 @@
 """The tables of a recipe, each a frozen dataclass that declares its keys.
 
-Beside it: what recipes of all kinds have in common: where they come from, their digest, their
+Also here: what recipes of all kinds have in common: where they come from, their digest, their
 changes.
 """
 

@@ -1,7 +1,7 @@
 """A result in a line, and the same with tables and pictures in a notebook.
 
-Labels are users' data.  Whatever becomes HTML is escaped here, and nothing in it is loaded from
-elsewhere.  Tables have the colours of the notebook, light or dark; pictures are on white.
+Labels are users' data.  All HTML is escaped here, and it loads nothing else.  Tables have the
+colours of the notebook, light or dark; pictures are on white.
 """
 
 from __future__ import annotations

@@ -206,7 +206,9 @@ class MissingCodes:
 
 
 def plain_number(text: str) -> float:
-    """Return the number that a text writes plainly, NaN if none: "007" is a label, and so is "1e2".
+    """Return the number that a text spells in plain decimals, otherwise NaN.
+
+    "007" is a label, and so is "1e2".
 
     Examples
     --------

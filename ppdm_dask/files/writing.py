@@ -156,7 +156,7 @@ def remove_left_parts(folder: Path, *, once: bool = False) -> bool:
     Returns
     -------
     bool
-        Whether other programs that live are writing there.
+        Whether other running programs are writing there.
     """
     place = folder.absolute()
     if once and place in _cleaned:

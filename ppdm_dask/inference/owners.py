@@ -267,6 +267,6 @@ def scored(design: Design | Stratified, reports: Any) -> Any:
 
 
 def weights_of(design: Design | Stratified, reports: Any) -> tuple[float, ...] | None:
-    """What a record of each stratum counts for; None where all count alike."""
+    """Weight of a record in each stratum; None where all count alike."""
     made = reports.design if isinstance(reports, Owners) else design
     return made.weights if isinstance(made, Stratified) else None

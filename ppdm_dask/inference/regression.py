@@ -70,10 +70,10 @@ class GLM(Fitted):
         With the canonical link: logit, logits against the first category, identity, log.
     outcome : str, optional
     predictors : sequence of str, optional
-        Main effects, beside an intercept.
+        Main effects, in addition to an intercept.
     success : str or sequence of str, optional
-        Categories of the outcome whose probability a binomial model is of; by default the last of
-        two.
+        Categories of the outcome whose probability a binomial model describes; by default the last
+        of two.
     values : mapping of str to numbers, optional
         What the categories of an attribute count as: a sequence in their order, or a mapping of
         label to number.  Categories whose labels all are numbers need none.

@@ -1,6 +1,6 @@
 """Contingency tables of reports: a monoid of integer counts, dense or sparse.
 
-Beside it: a design's operations along the axes of a table.
+Also here: a design's operations along the axes of a table.
 """
 
 from __future__ import annotations

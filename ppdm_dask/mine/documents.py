@@ -48,7 +48,7 @@ FORM = {
 def write_model(
     path: str | os.PathLike[str], model: Classifier, accuracy: Estimate | None = None
 ) -> None:
-    """Write a fitted model, whole or not at all.
+    """Write a fitted model, atomically.
 
     Parameters
     ----------

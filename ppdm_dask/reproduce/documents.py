@@ -99,7 +99,7 @@ def _key(result: Reproduced) -> str | None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a document with a checksum of its content, whole or not at all."""
+    """Write a document with a checksum of its content, atomically."""
     text = json.dumps(seal(value), indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
 
@@ -146,7 +146,7 @@ Event = Literal["drift", "closed"]
 
 @dataclass(frozen=True)
 class Notice:
-    """What became of a notification.
+    """The result of a notification.
 
     Parameters
     ----------

@@ -249,7 +249,7 @@ class Reproduced:
     ----------
     recipe : str
     folder : Path
-        Of its run, which a failed one may lack.
+        Folder of its run; a failed run may have none.
     finished : Finished or None
         None for a run that failed.
     comparison : Comparison

@@ -79,7 +79,7 @@ def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:
     Raises
     ------
     InputError
-        For proportions or a bound that no search takes; see :class:`ppdm_dask.search.Problem`.
+        For proportions or a bound that a search refuses; see :class:`ppdm_dask.search.Problem`.
     """
     problem = Problem(prior, 1, most)
     try:

@@ -1,6 +1,6 @@
 """The client side of a survey: a data file goes in, a file of reports comes out.
 
-Beside it: files of reports, written a block at a time.
+Also here: files of reports, written a block at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Proportions with intervals from files of reports and counts.
 
-Beside it: event weights summed over files of reports and counts, with survey weights and strata.
+Also here: event weights summed over files of reports and counts, with survey weights and strata.
 """
 
 from __future__ import annotations

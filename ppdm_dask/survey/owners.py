@@ -110,7 +110,7 @@ def open_owners(
     paths : paths
         Files of reports, folders of parts, and patterns.
     codebook : Codebook
-        That all files have to belong to.
+        Codebook of all files.
     design : Design, optional
         That all reports have to be of; by default those are taken that the files carry.  Reports of
         one design are one owner's.

@@ -317,7 +317,7 @@ def require_whole(path: Path, about: About, known: dict[Path, frozenset[str]]) -
 
 
 def checked(path: Path, about: About) -> About:
-    """The description in a file; DataError if it is not as its manifest says."""
+    """The description in a file; DataError if it differs from its manifest."""
     if not about.seal:
         return about
     said = about_file(path)

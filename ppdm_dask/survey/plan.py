@@ -184,7 +184,7 @@ class Plan(Face):
         Raises
         ------
         InputError
-            If the plan has no such family, or it cannot keep the floor.
+            If the plan has no such family, or it cannot give the required privacy.
         """
         if family is not None:
             row = self[family]

@@ -220,8 +220,8 @@ def prior_arrays(
 ) -> tuple[Design, dict[str, npt.NDArray[np.float64]]]:
     """The design and the proportions, with categories in the same order.
 
-    It is that of the codebook, to which the design is bound; without one it is that of the file,
-    and the design is brought into it by label.
+    It is the order of the codebook, to which the design is bound; without a codebook it is that of
+    the file, and the design is rearranged by label.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """A codebook proposed from a data file, for a person to edit.
 
-Beside it: a column of a data file: what was seen of it, and the attribute that is proposed for it;
+Also here: a column of a data file: what was seen of it, and the attribute that is proposed for it;
 labels that look alike or hide signs, which a person should see before they are declared.
 """
 
@@ -466,7 +466,7 @@ def propose_codebook(
     bins : int
         Bins of numbers, 2 or more.
     order : {"sorted", "appearance"}
-        Of labels; numbers are sorted as numbers. An order that the file declares goes before.
+        Of labels; numbers are sorted as numbers. If the file declares an order, that order is used.
     how : Reading
         How to read the file, as far as is known.
     missing_codes : sequence of str or float

@@ -54,7 +54,7 @@ def write_parts(
     inputs: Sequence[Path],
     overwrite: bool,
 ) -> None:
-    """Write lazy reports as a folder of parts, whole or not at all.
+    """Write lazy reports as a folder of parts, atomically.
 
     Parameters
     ----------

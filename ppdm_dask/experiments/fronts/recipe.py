@@ -1,6 +1,6 @@
 """Recipes of searches, read from TOML into frozen dataclasses.
 
-Beside it: priors of a search: a distribution cut into bins, or an attribute of a data set.
+Also here: priors of a search: a distribution cut into bins, or an attribute of a data set.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recipes of perturbation experiments, read from TOML into frozen dataclasses.
 
-Beside it: the tables of a perturbation recipe, each a frozen dataclass that reads itself.
+Also here: the tables of a perturbation recipe, each a frozen dataclass that reads itself.
 """
 
 from __future__ import annotations

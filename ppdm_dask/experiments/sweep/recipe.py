@@ -1,6 +1,6 @@
 """Recipes: what an experiment is, read from TOML into frozen dataclasses.
 
-Beside it: the table ``[[figure]]`` of a recipe: what a figure shows, and against what.
+Also here: the table ``[[figure]]`` of a recipe: what a figure shows, and against what.
 """
 
 from __future__ import annotations
