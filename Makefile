@@ -84,7 +84,7 @@ type: $(STAMP) ## Check the types
 DOCS := $(VENV)/.docs-$(KEY)
 
 $(DOCS): $(STAMP)
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --report $(VENV)/docs.json --constraint constraints.txt 'ppdm_dask[docs]'
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --report $(VENV)/docs.json --constraint constraints.txt 'ppdm-dask[docs]'
 	$(BIN)/python -S tools/check_hashes.py hashes.txt $(VENV)/docs.json
 	@touch $@
 

@@ -132,7 +132,10 @@ def check_prior(design: Channel, prior: Prior) -> Floats:
 
 
 def posterior(design: Channel, prior: Prior) -> Floats:
-    """P(x | y), shape (reported symbols, true categories); nan where y cannot occur."""
+    r"""P(x | y), shape (reported symbols, true categories); nan where y cannot occur.
+
+    .. math:: P(x \mid y) = \frac{P_{yx} p_x}{\sum_{x'} P_{yx'} p_{x'}}
+    """
     joint = design.matrix() * check_prior(design, prior)
     total = joint.sum(axis=1, keepdims=True)
     result: Floats = np.divide(joint, total, out=np.full_like(joint, np.nan), where=total > 0)
@@ -140,9 +143,11 @@ def posterior(design: Channel, prior: Prior) -> Floats:
 
 
 def map_privacy(design: Channel, prior: Prior) -> float:
-    """MAP privacy: how often the best guess is wrong, 1 - sum_y max_x P[y, x] p[x].
+    r"""MAP privacy: how often the best guess is wrong, 1 - sum_y max_x P[y, x] p[x].
 
-    In [0, 1 - max p]; section III of [HuangDu]_.
+    In [0, 1 - max p].  Eq. (8) of [HuangDu]_:
+
+    .. math:: 1 - \sum_y \max_x P_{yx} p_x
     """
     largest = design.posterior_summary(check_prior(design, prior)).largest
     # Rounding can leave -1e-16 where the best guess is always right.
@@ -150,12 +155,17 @@ def map_privacy(design: Channel, prior: Prior) -> float:
 
 
 def max_posterior(design: Channel, prior: Prior) -> float:
-    """max over x and possible y of P(x | y), in [max p, 1].  Eq. (9) of [HuangDu]_."""
+    r"""max over x and possible y of P(x | y), in [max p, 1].  Eq. (9) of [HuangDu]_.
+
+    .. math:: \max_{x, y} P(x \mid y) \ge \max_x p_x
+    """
     return design.worst_posterior(check_prior(design, prior))
 
 
 def pse(design: Channel, prior: Prior) -> float:
-    """Expected Gini impurity of the posterior: sum_y sum_x P(x, y) (1 - P(x | y)), in [0, 1 - 1/n].
+    r"""Expected Gini impurity of the posterior, in [0, 1 - 1/n].
+
+    .. math:: \sum_y \sum_x P(x, y) \, (1 - P(x \mid y))
 
     For one binary attribute under the unrelated-question design it is the PSE of [ZhanMatwin]_,
     section 4, in its corrected form (:func:`pse_unrelated`).
@@ -168,7 +178,7 @@ def pse(design: Channel, prior: Prior) -> float:
 
 
 def pse_unrelated(w_a: npt.ArrayLike, w_y: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
-    """PSE of one binary attribute in closed form: Eq. (2) of [ZhanMatwin]_, corrected.
+    r"""PSE of one binary attribute in closed form: Eq. (2) of [ZhanMatwin]_, corrected.
 
     Parameters
     ----------
@@ -184,6 +194,18 @@ def pse_unrelated(w_a: npt.ArrayLike, w_y: npt.ArrayLike, q: npt.ArrayLike) -> F
 
     Notes
     -----
+    A report of 1 has the probability :math:`r_{11}` if the original is 1, :math:`r_{10}` if it is
+    0, and :math:`P_1` in all; so for a report of 0:
+
+    .. math:: r_{11} = q + (1 - q) W_y, \qquad r_{10} = (1 - q) W_y
+
+    .. math:: r_{00} = q + (1 - q)(1 - W_y), \qquad r_{01} = (1 - q)(1 - W_y)
+
+    .. math:: P_1 = W_a r_{11} + (1 - W_a) r_{10}, \qquad P_0 = 1 - P_1
+
+    .. math:: \text{PSE} = 2 W_a (1 - W_a)
+        \left( \frac{r_{11} r_{10}}{P_1} + \frac{r_{00} r_{01}}{P_0} \right)
+
     The printed equation takes ``(1 - q)(1 - W_y)`` for Pr(R = 1 | O = 0); it is ``(1 - q) W_y``.
     """
     given = {"w_a": w_a, "w_y": w_y, "q": q}
@@ -206,7 +228,9 @@ def pse_unrelated(w_a: npt.ArrayLike, w_y: npt.ArrayLike, q: npt.ArrayLike) -> F
 
 
 def epsilon(design: Channel) -> float:
-    """Log of max over y, x, x' of P[y, x] / P[y, x']; inf where a possible report rules x out.
+    r"""Log of max over y, x, x' of P[y, x] / P[y, x']; inf where a possible report rules x out.
+
+    .. math:: \epsilon = \max_{y, x, x'} \log \frac{P_{yx}}{P_{yx'}}
 
     Independent blocks add up.
     """
@@ -214,7 +238,9 @@ def epsilon(design: Channel) -> float:
 
 
 def gamma(design: Channel) -> float:
-    """Amplification: the largest P[y, x] / P[y, x'], or e^epsilon.
+    r"""Amplification: the largest P[y, x] / P[y, x'], or e^epsilon.
+
+    .. math:: \gamma = \max_{y, x, x'} \frac{P_{yx}}{P_{yx'}} = e^\epsilon
 
     Infinite where a possible report rules x' out.  Independent blocks multiply.
     """
@@ -223,10 +249,12 @@ def gamma(design: Channel) -> float:
 
 
 def amplified(gamma: float, before: float) -> float:
-    """Largest probability after the report of a property that had one before it, for any prior.
+    r"""Largest probability after the report of a property that had one before it, for any prior.
 
-    ``gamma rho / (gamma rho + 1 - rho)``: a design of amplification gamma lets no property of a
-    record rise from rho to more, whatever the adversary's prior.
+    .. math:: \frac{\gamma \rho}{\gamma \rho + 1 - \rho}
+
+    A design of amplification gamma lets no property of a record rise from rho to more, whatever the
+    adversary's prior.
 
     Parameters
     ----------

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import shell_lines
 from scipy import special, stats
-from shell_page import run_lines, shell_lines
+from shell_page import run_lines
 from small_recipe import CONFIG, TREES, write_recipe
 
 import ppdm_dask as pp
@@ -42,7 +43,7 @@ def test_the_page_on_surveys_runs(
 ) -> None:
     """docs/survey.md, every line of it; it says what is slow or left out, and nothing else."""
     monkeypatch.setenv("PYTHONPATH", str(root / "tests" / "support" / "core_only"))
-    lines = shell_lines((root / "docs" / "survey.md").read_text())
+    lines = shell_lines("docs/survey.md")
     # What these commands say aside is not a failure here; the first one may not say anything.
     out, folder = run_lines(f"exec 2>said\n{lines}", root, tmp_path)
     assert len(out) > 100
@@ -263,3 +264,22 @@ for ask in (est.to_dataset, est.plot):
         'to_dataset needs xarray: pip install "ppdm-dask[report]"',
         'plot needs matplotlib: pip install "ppdm-dask[report]"',
     ]
+
+
+def test_the_project_has_one_name_for_pip(root: Path) -> None:
+    """``ppdm-dask`` is installed, with or without extras, and ``ppdm_dask`` imported."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("no checkout of git")
+    wrong = re.compile(r"ppdm_dask\[[a-z]|pip install[^\n`]*\bppdm_dask\b")
+    found, right = [], 0
+    for name in listed.stdout.splitlines():
+        if name.endswith((".py", ".md", ".toml", ".yaml", ".yml", ".ipynb", ".sh", "Makefile")):
+            text = (root / name).read_text(encoding="utf-8")
+            found += [f"{name}: {each}" for each in wrong.findall(text)]
+            right += text.count("ppdm-dask[")
+    assert found == []
+    assert right > 20
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["name"] == "ppdm-dask"

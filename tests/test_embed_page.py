@@ -15,6 +15,7 @@ import chromium
 import numpy as np
 import pandas as pd
 import pytest
+from pages import blocks
 from scipy.stats import chi2
 from test_collector import served
 from test_respondent_page import choose, click, heading, wait
@@ -522,14 +523,10 @@ def test_axe_finds_no_violation_inside_and_around(
 NAMES = ("region", "used", "often", "ppdmdesign")
 
 
-def pasted(root: Path, platform: str, kind: str) -> str:
+def pasted(platform: str) -> str:
     """The lines of a platform's section."""
-    section = (root / "docs" / "embed.md").read_text().split(f"\n## {platform}\n")[1]
-    found = re.search(
-        rf"^```{kind}\n(.*?)^```", section.split("\n## ")[0], re.DOTALL | re.MULTILINE
-    )
-    assert found is not None
-    return found[1]
+    (found,) = (x for x in blocks("docs/embed.md", "html", "js") if x.section == platform)
+    return found.text
 
 
 def inputs(kind: str, of: Callable[[str], str]) -> str:
@@ -590,20 +587,19 @@ const Qualtrics = {{ SurveyEngine: {{
 
 
 @pytest.mark.parametrize(
-    ("platform", "kind", "stand_in"),
+    ("platform", "stand_in"),
     [
-        ("LimeSurvey", "html", limesurvey),
-        ("REDCap", "js", redcap),
-        ("formr", "js", formr),
-        ("oTree", "html", otree),
-        ("Qualtrics", "js", lambda lines: qualtrics("setEmbeddedData", lines)),
-        ("Qualtrics", "js", lambda lines: qualtrics("setJSEmbeddedData", lines)),
+        ("LimeSurvey", limesurvey),
+        ("REDCap", redcap),
+        ("formr", formr),
+        ("oTree", otree),
+        ("Qualtrics", lambda lines: qualtrics("setEmbeddedData", lines)),
+        ("Qualtrics", lambda lines: qualtrics("setJSEmbeddedData", lines)),
     ],
 )
 def test_the_lines_to_paste_fill_a_form_with_the_platform_s_names(
-    browser: chromium.Browser, root: Path, platform: str, kind: str,
-    stand_in: Callable[[str], str],
-) -> None:  # fmt: skip
+    browser: chromium.Browser, platform: str, stand_in: Callable[[str], str]
+) -> None:
     asked: dict[str, Any] = {"title": "t", "question": [
         {"attribute": n, "text": n} for n in NAMES if n != "ppdmdesign"]}  # fmt: skip
     book = pp.Codebook(tuple(BOOK[name] for name in ("region", "used", "often")))
@@ -615,7 +611,7 @@ def test_the_lines_to_paste_fill_a_form_with_the_platform_s_names(
         questionnaire = Questionnaire.from_table(Table(asked, "q", error=InputError))
         survey["embed.html"] = build_page(questionnaire, book, laws, embed=[around]).framed
         survey["embed.js"] = asset("embed.js")
-        lines = pasted(root, platform, kind).replace("https://ask.example.org", page)
+        lines = pasted(platform).replace("https://ask.example.org", page)
         host["page"] = "<!doctype html><title>t</title>" + stand_in(lines)
         browser.open(around + "/page?s=link1")
         frame = Frame(browser, page)

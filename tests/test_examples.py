@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import INDENTED, Block, blocks
 
 import ppdm_dask
 
@@ -34,27 +35,35 @@ def test_some_modules_have_examples():
     assert sum(bool(test.examples) for test in found) >= 8
 
 
-def run_blocks(page: str, number: int) -> dict[str, object]:
-    """Names after all Python blocks of a page, in one interpreter as a reader would type them."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
-    assert len(blocks) == number
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
+def run_blocks(parts: list[Block], names: dict[str, object] | None = None) -> dict[str, object]:
+    """Names after some blocks, in one interpreter as a reader would type them."""
+    names = {} if names is None else names
+    for part in parts:
+        exec(compile(part.text, part.place, "exec"), names)
     return names
 
 
-def test_readme_examples(capsys):
-    names = run_blocks("README.md", 3)
-    printed = capsys.readouterr().out
-    assert "education" in printed
-    model = names["model"]
+def test_readme_examples(tmp_path, monkeypatch, capsys):
+    first, second, third = blocks("README.md", "python")
+    run_blocks([first])
+    printed = re.sub(r"\d\.\d+", "x", capsys.readouterr().out).split()
+    (shown,) = [each for each in blocks("README.md", INDENTED) if "inversion" in each.text]
+    assert re.sub(r"\d\.\d+", "x", shown.text).split() == printed
+    names = run_blocks([second])
+    assert "education" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "answers").mkdir()
+    names["frame"].iloc[:2_000].to_parquet("answers/part.parquet")  # type: ignore[attr-defined]
+    (lazy,) = [each for each in blocks("README.md", INDENTED) if "dd.read" in each.text]
+    run_blocks([lazy], {**names, "dd": importlib.import_module("dask.dataframe")})
+    assert "Bachelors" in capsys.readouterr().out
+    model = run_blocks([third], names)["model"]
     assert 0.79 < model.score(names["test"]) < 0.82  # type: ignore[attr-defined]
 
 
 def test_search_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = run_blocks("docs/search.md", 7)
+    names = run_blocks(blocks("docs/search.md", "python"))
     front, design, score = names["front"], names["design"], names["rare_categories"]
     assert score(design.matrix()[None])[0, 0] >= 0.3  # type: ignore[operator, attr-defined]
     np.testing.assert_array_equal(
@@ -71,7 +80,7 @@ def test_survey_example_in_python(tmp_path, monkeypatch):
 
     mpl.use("agg")
     monkeypatch.chdir(tmp_path)
-    names = run_blocks("docs/survey.md", 1)
+    names = run_blocks(blocks("docs/survey.md", "python"))
     plt.close("all")
     table, ds = names["table"], names["ds"]
     np.testing.assert_array_equal(ds["value"].to_numpy().ravel(), table["proportion"])  # type: ignore[index]
@@ -79,13 +88,13 @@ def test_survey_example_in_python(tmp_path, monkeypatch):
 
 
 def test_first_page_of_the_site(capsys):
-    run_blocks("docs/index.md", 1)
+    run_blocks(blocks("docs/index.md", "python"))
     assert "Female" in capsys.readouterr().out
 
 
 def test_users_of_r(capsys):
     """Estimates are the closed formulas of RRuni; 420 of 1,000 said yes."""
-    names = run_blocks("docs/r-users.md", 7)
+    names = run_blocks(blocks("docs/r-users.md", "python"))
     warner = names["warner"]
     assert warner.proportions.sel(used="yes").item() == pytest.approx((0.42 - 0.3) / 0.4)  # type: ignore[attr-defined]
     assert names["shares"] == pytest.approx(
@@ -109,7 +118,7 @@ def test_users_of_r(capsys):
 
 
 def test_users_of_frequency_oracles(capsys):
-    names = run_blocks("docs/ldp-users.md", 5)
+    names = run_blocks(blocks("docs/ldp-users.md", "python"))
     e = np.e
     p, q = e / (e + 3), 1 / (e + 3)
     counts = np.array([2986, 2596, 2406, 2012]) / 10_000

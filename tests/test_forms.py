@@ -543,7 +543,7 @@ def test_without_the_extra_one_line_names_it(
     assert main(["codebook", path]) == 2
     form_name = "SPSS" if module == "pyreadstat" else "Excel"
     assert capsys.readouterr().err == (
-        f'ppdm: error: {path}: reading {form_name} files needs pip install "ppdm_dask[formats]"\n'
+        f'ppdm: error: {path}: reading {form_name} files needs pip install "ppdm-dask[formats]"\n'
     )
 
 

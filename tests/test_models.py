@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pages import blocks
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
@@ -255,14 +256,13 @@ def test_files_of_reports_are_loaded_together(
         pp.load_reports(files, book, design, keep=["w"])
 
 
-def test_the_page_on_models_runs_as_it_stands(root: Path, capsys: Capture) -> None:
-    page = (root / "docs" / "models.md").read_text()
+def test_the_page_on_models_runs_as_it_stands(capsys: Capture) -> None:
     names: dict[str, Any] = {}
-    for language, block in re.findall(r"```(\w+)\n(.*?)```", page, re.S):
-        if language == "python":
-            exec(compile(block, "docs/models.md", "exec"), names)
+    for block in blocks("docs/models.md", "python", "sh"):
+        if block.language == "python":
+            exec(compile(block.text, block.place, "exec"), names)
             continue
-        for line in block.splitlines():
+        for line in block.text.splitlines():
             program, *arguments = shlex.split(line)
             assert program == "ppdm"
             assert run(*arguments) == 0, line

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import blocks, shell_lines
 from scipy.stats import norm
 
 import ppdm_dask as pp
@@ -360,16 +361,15 @@ def test_bad_input_is_one_line_and_writes_nothing(
 
 
 def test_the_page_runs_as_it_stands(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (root / "docs" / "plan.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    blocks = "".join(re.findall(r"^```sh\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE))
+    lines = shell_lines("docs/plan.md")
     for name, text in re.findall(
-        r"^cat > (\S+) <<'END'\n(.*?)^END", blocks, re.DOTALL | re.MULTILINE
+        r"^cat > (\S+) <<'END'\n(.*?)^END", lines, re.DOTALL | re.MULTILINE
     ):
         Path(name).write_text(text, encoding="utf-8")
-    commands = re.findall(r"^ppdm (.*)$", blocks.replace("\\\n", " "), flags=re.MULTILINE)
+    commands = re.findall(r"^ppdm (.*)$", lines.replace("\\\n", " "), flags=re.MULTILINE)
     assert len(commands) == 5
     for command in commands:
         words, _, target = command.partition(" > ")
@@ -380,8 +380,8 @@ def test_the_page_runs_as_it_stands(
             Path(target).write_text(printed.out, encoding="utf-8")
     assert Path("plan.json").read_text(encoding="utf-8").count('"n": 2281') >= 1
     assert "Have you ever taken something" in Path("field/protocol.html").read_text("utf-8")
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
-        exec(compile(block, "docs/plan.md", "exec"), {})
+    for block in blocks("docs/plan.md", "python"):
+        exec(compile(block.text, block.place, "exec"), {})
 
 
 def test_the_written_design_is_imported(

@@ -372,6 +372,6 @@ def test_conventions(frame: pd.DataFrame) -> None:
 
 def test_a_formula_needs_its_extra(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame) -> None:
     monkeypatch.setitem(sys.modules, "formulaic", None)
-    with pytest.raises(pp.InputError, match=r'pip install "ppdm_dask\[formulas\]"'):
+    with pytest.raises(pp.InputError, match=r'pip install "ppdm-dask\[formulas\]"'):
         pp.GLM(formula="used ~ age").fit(frame)
     pp.GLM(outcome="used", predictors=["age"]).fit(frame)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pages import blocks
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
@@ -19,18 +19,15 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def page(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> dict[str, Any]:
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> dict[str, Any]:
     """Names after all blocks of the page, run as they stand in an empty folder."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    text = (root / "docs" / "regression.md").read_text()
-    for language, block in re.findall(r"```(\w+)\n(.*?)```", text, re.S):
-        if language == "python":
-            exec(compile(block, "docs/regression.md", "exec"), names)
+    for block in blocks("docs/regression.md", "python", "sh"):
+        if block.language == "python":
+            exec(compile(block.text, block.place, "exec"), names)
             continue
-        for line in block.splitlines():
+        for line in block.text.splitlines():
             program, *arguments = shlex.split(line)
             assert program == "ppdm"
             assert main(arguments) == 0, line

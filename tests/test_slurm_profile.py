@@ -126,7 +126,7 @@ def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ClusterError) as caught:
         profile.pool(tmp_path).__enter__()
     assert str(caught.value).endswith(
-        "dask-jobqueue is not installed; pip install 'ppdm_dask[cluster]'"
+        "dask-jobqueue is not installed; pip install 'ppdm-dask[cluster]'"
     )
 
 

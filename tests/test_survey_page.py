@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from shell_page import run_lines, shell_lines
+from pages import blocks, shell_lines
+from shell_page import run_lines
 
 import ppdm_dask as pp
 from ppdm_dask import datasets
@@ -19,7 +20,7 @@ from ppdm_dask.inference import variance_of_waves
 
 def test_the_lines_of_the_page_run_in_an_empty_folder(root: Path, tmp_path: Path) -> None:
     page = (root / "docs" / "survey.md").read_text()
-    lines = shell_lines(page)
+    lines = shell_lines("docs/survey.md")
     for command in ("codebook", "check", "audit", "disguise", "count", "estimate"):
         assert f"\nppdm {command} " in f"\n{lines}"
     out, folder = run_lines(lines, root, tmp_path)
@@ -44,7 +45,7 @@ def shape(line: str) -> str:
 def test_dice_on_paper_become_prevalences_by_region(root: Path, tmp_path: Path) -> None:
     """pi = (l - 1/6) / (3/4) and its standard error, region by region."""
     page = (root / "docs" / "field.md").read_text()
-    lines = shell_lines(page)
+    lines = shell_lines("docs/field.md")
     assert lines.count("\n") < 15
     out, _ = run_lines(lines, root, tmp_path)
     indented = [line[4:] for line in page.splitlines() if line.startswith("    ")]
@@ -59,17 +60,15 @@ def test_dice_on_paper_become_prevalences_by_region(root: Path, tmp_path: Path) 
         assert float(row[2]) == pytest.approx(pi, abs=6e-5)
         assert float(row[3]) == pytest.approx(error, abs=6e-5)
     # The design files of the page are such.
-    files = re.findall(r"^```toml\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
-    assert len(files) > 1
-    for text in files:
-        assert pp.design_from_config(tomllib.loads(text)).symbols
+    for block in blocks("docs/field.md", "toml"):
+        assert pp.design_from_config(tomllib.loads(block.text)).symbols, block.place
 
 
 @pytest.mark.slow
 def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     page = (root / "docs" / "web.md").read_text()
-    out, folder = run_lines(shell_lines(page), root, tmp_path)
+    out, folder = run_lines(shell_lines("docs/web.md"), root, tmp_path)
     text = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
     shown = [line[4:] for line in text.splitlines() if line.startswith("    ")]
     assert len(shown) == 7
@@ -94,7 +93,7 @@ def test_an_electronic_survey_from_questionnaire_to_interval(root: Path, tmp_pat
 @pytest.mark.slow
 def test_a_platform_s_file_becomes_reports(root: Path, tmp_path: Path) -> None:
     page = (root / "docs" / "embed.md").read_text()
-    out, folder = run_lines(shell_lines(page), root, tmp_path)
+    out, folder = run_lines(shell_lines("docs/embed.md"), root, tmp_path)
     shown = [line[4:] for line in page.splitlines() if line.startswith("    ")]
     expected = {"ppdmdesign: all reports are of this design", "left out: seconds"}
     assert expected | {"500 reports: reports.parquet"} <= set(shown) & set(out)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import blocks
 
 from ppdm_dask.cli import main
 from ppdm_dask.errors import RecipeError, RunFolderError
@@ -27,10 +28,11 @@ from ppdm_dask.resources import pipelines_dir
 
 Capture = pytest.CaptureFixture[str]
 
-PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("## Add a trial")[2].partition("\n## ")[0]
-(CODE,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
-(RECIPE,) = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
+CODE, RECIPE = (
+    block.text
+    for block in blocks("CONTRIBUTING.md", "python", "toml")
+    if block.section == "Add a trial"
+)
 
 
 @pytest.fixture(autouse=True)

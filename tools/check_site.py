@@ -1,15 +1,17 @@
-"""Look over the built site: links, what it would load from elsewhere, and barriers.
+"""Look over the built site: links, what it would load from elsewhere, formulas, and barriers.
 
     .venv/bin/python tools/check_site.py build/site
 
 Every link inside has to lead to a file and, with a #, to an id on it; no page loads from another
-host. Where PPDM_AXE names axe.min.js, axe-core looks in Chromium at one page of each kind, at two
-widths and in both colour schemes. The exit code is 1, with a line for each fault.
+host. Formulas are MathML: none is shown as TeX, and nothing of class "math" is without it. Where
+PPDM_AXE names axe.min.js, axe-core looks in Chromium at one page of each kind, at two widths and in
+both colour schemes. The exit code is 1, with a line for each fault.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -36,16 +38,38 @@ KINDS = (
 WIDTHS = (1280, 390)
 
 
+# What stands between these is not read as prose.
+AS_IT_STANDS = {"code", "pre", "script", "style", "textarea"}
+TEX = re.compile(r"\$[^$\s](?:[^$\n]*[^$\s])?\$|\$\$|\\[a-zA-Z]{2,}|:math:|\.\. math::|[_^]\{")
+
+
 class Page(HTMLParser):
-    """Ids and links of a page."""
+    """Ids, links and formulas of a page, and TeX that is shown as such."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.ids: set[str] = set()
         self.links: list[tuple[str, str, str]] = []
+        self.formulas, self.awaited = 0, False
+        self.lacking = 0
+        self.tex: list[str] = []
+        self._inside: list[str] = []
         self.feed(text)
 
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.tex += TEX.findall(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside and tag == self._inside[-1]:
+            self._inside.pop()
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in AS_IT_STANDS:
+            self._inside.append(tag)
+        self.formulas += tag == "math"
+        self.lacking += self.awaited and tag != "math"
+        self.awaited = "math" in (dict(attrs).get("class") or "").split()
         for name, value in attrs:
             if value is None:
                 continue
@@ -56,11 +80,14 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Dead links, and what would be loaded from elsewhere."""
+    """Dead links, what would be loaded from elsewhere, and formulas that are none."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     found = []
     for path, page in pages.items():
         here = path.relative_to(site)
+        found += [f"{here}: shows TeX: {text}" for text in page.tex]
+        if page.lacking:
+            found.append(f"{here}: {page.lacking} formulas without MathML")
         for tag, name, value in page.links:
             parts = urlsplit(value)
             if parts.scheme or parts.netloc:
@@ -112,7 +139,7 @@ def main(folder: str) -> int:
     site, axe = Path(folder).resolve(), os.environ.get("PPDM_AXE", "")
     found = faults(site)
     pages = sum(1 for _ in site.rglob("*.html"))
-    print(f"site: {pages} pages, {len(found)} faults of links")
+    print(f"site: {pages} pages, {len(found)} faults of links and formulas")
     if axe:
         seen = barriers(site, axe)
         print(f"site: axe-core looked at {len(KINDS)} pages, {len(seen)} barriers")

@@ -86,55 +86,78 @@ The digest of a design depends on the labels, but not on their order.
 """
 
 FORMULAS = {
-    "identity": ("`P = I`", "infinite", "nothing is disguised: the baseline"),
-    "warner": ("`theta` on the diagonal", "`abs(log(theta / (1 - theta)))`", "binary"),
+    "identity": (r"$P = I$", "infinite", "nothing is disguised: the baseline"),
+    "warner": (
+        r"$\theta$ on the diagonal, $1 - \theta$ off it",
+        r"$\lvert \log (\theta / (1 - \theta)) \rvert$",
+        "binary",
+    ),
     "kary": (
-        "`p` on the diagonal, `(1-p)/(k-1)` off it; `p = q + (1-q)/k = lambda/(lambda+k-1)`",
-        "`abs(log(p (k-1) / (1-p)))`",
+        r"$p$ on the diagonal, $(1 - p) / (k - 1)$ off it; "
+        r"$p = q + (1 - q) / k$ or $p = \lambda / (\lambda + k - 1)$",
+        r"$\lvert \log (p (k - 1) / (1 - p)) \rvert$",
         "k categories; O(1) weights",
     ),
-    "forced": ("`t I + (1-t) f 1'`", "largest `log(1 + t / ((1-t) f_v))`", "dice; any k"),
-    "mangat": ("`p I + (1-p) (0,1)' 1'`", "infinite", "people with the trait tell the truth"),
+    "forced": (
+        r"$t I + (1 - t) f 1^T$",
+        r"$\max_v \log (1 + t / ((1 - t) f_v))$",
+        "dice; any k",
+    ),
+    "mangat": (r"$p I + (1 - p) (0, 1)^T 1^T$", "infinite", "people with the trait tell the truth"),
     "triangular": (
-        "`(1-p) I + p (0,1)' 1'`",
+        r"$(1 - p) I + p (0, 1)^T 1^T$",
         "infinite",
         "no device; the statement's probability p is known",
     ),
-    "crosswise": ("as Warner with `theta = p`", "`abs(log(p / (1-p)))`", "no device; p not 1/2"),
+    "crosswise": (
+        r"as Warner with $\theta = p$",
+        r"$\lvert \log (p / (1 - p)) \rvert$",
+        "no device; p not 1/2",
+    ),
     "kuk": (
-        "binomial of r cards, red share `p1` or `p2`; r + 1 symbols",
+        r"$\binom{r}{y} p_x^y (1 - p_x)^{r - y}$: y red of r cards, red share `p1` or `p2`",
         "`r` times that of one card",
         "weighted inverse, or `textbook` by name",
     ),
     "unrelated": (
-        "`q I + (1-q) p_Y 1'`",
-        "largest `log(1 + q / ((1-q) p_Y))`",
+        r"$q I + (1 - q) p_Y 1^T$",
+        r"$\max \log (1 + q / ((1 - q) p_Y))$",
         "one coin per block",
     ),
-    "pram": ("`q I + (1-q) p 1'`, so that `P p = p`", "as unrelated", "`two_stage` for any matrix"),
+    "pram": (
+        r"$q I + (1 - q) p 1^T$, so that $P p = p$",
+        "as unrelated",
+        "`two_stage` for any matrix",
+    ),
     "flip": (
-        "`theta I + (1-theta) R`, R reverses all",
+        r"$\theta I + (1 - \theta) R$, R reverses all",
         "infinite for 2 or more attributes",
         "block",
     ),
-    "multigroup": ("product of flips", "sum over groups", "[ZhanDu]_"),
-    "matrix": ("any P with columns that sum to 1", "largest log ratio in a row", "may be tall"),
+    "multigroup": (r"$\bigotimes_b P_b$ of flips", "sum over groups", "[ZhanDu]_"),
+    "matrix": (
+        r"any P with columns that sum to 1",
+        r"$\max_{y, x, x'} \log (P_{yx} / P_{yx'})$",
+        "may be tall",
+    ),
     "unary": (
-        "bit of the truth 1 with `p`, others with `q`; OUE: `p = 1/2, q = 1/(e^epsilon + 1)`",
-        "`abs(log(p (1-q) / ((1-p) q)))`",
+        r"bit of the truth 1 with $p$, others with $q$; "
+        r"OUE: $p = 1/2$, $q = 1 / (e^\epsilon + 1)$",
+        r"$\lvert \log (p (1 - q) / ((1 - p) q)) \rvert$",
         "set; weighted inverse, or `textbook` by name",
     ),
     "subset": (
-        "s of k categories, the truth among them with `p = s e^eps / (s e^eps + k - s)`",
-        "`abs(log(p (k-s) / ((1-p) s)))`",
+        r"s of k categories, the truth among them with "
+        r"$p = s e^\epsilon / (s e^\epsilon + k - s)$",
+        r"$\lvert \log (p (k - s) / ((1 - p) s)) \rvert$",
         "set; the weighted inverse is the textbook's",
     ),
     "permanent": (
-        "`P_again P_first`",
+        r"$P_{\text{again}} P_{\text{first}}$",
         "of one wave; of any number of waves at most that of `first`",
         "a device keeps the symbol of `first`, and disguises it again in each wave ([web.md](web.md))",
     ),
-    "product": ("Kronecker product of blocks", "sum over blocks", "independent blocks"),
+    "product": (r"$\bigotimes_b P_b$", "sum over blocks", "independent blocks"),
 }
 
 YES = np.array([0.8, 0.2])
@@ -375,10 +398,11 @@ def page() -> str:
         [
             HEAD,
             "## Formulas\n",
-            "Columns of P sum to 1; k is the number of categories; `'` transposes. Designs with more symbols than",
+            "Columns of P sum to 1; k is the number of categories. Designs with more symbols than",
             "categories use the left inverse of least variance at uniform categories;",
             "`inverse=\"textbook\"` selects the usual formula. The *unrelated question of unknown prevalence* is not a",
-            "single matrix: `TwoSample` takes two samples, `pi = [l1 (1-q2) - l2 (1-q1)] / (q1 - q2)`.\n",
+            "single matrix: `TwoSample` takes two samples, with the shares of yes $\\lambda_1$ and $\\lambda_2$:\n",
+            r"$$\pi = \frac{\lambda_1 (1 - q_2) - \lambda_2 (1 - q_1)}{q_1 - q_2}$$" + "\n",
             formulas(),
             "## Labels\n",
             LABELS,

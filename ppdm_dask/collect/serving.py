@@ -220,7 +220,7 @@ def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
         import starlette
         import uvicorn
     except ImportError:
-        raise InputError('serving needs more: pip install "ppdm_dask[survey]"') from None
+        raise InputError('serving needs more: pip install "ppdm-dask[survey]"') from None
     del starlette, uvicorn
     # Whatever is wrong with them is said here, once, before any process starts.
     survey = Survey.read(how.folder)

@@ -108,7 +108,7 @@ class Store:
             import psycopg
         except ImportError:
             raise InputError(
-                'PostgreSQL needs psycopg: pip install "ppdm_dask[postgres]"', address
+                'PostgreSQL needs psycopg: pip install "ppdm-dask[postgres]"', address
             ) from None
         self._errors = (psycopg.Error,)
         self._db = psycopg.connect(address, autocommit=True)

@@ -244,7 +244,17 @@ def _product(matrix: Floats, array: Floats) -> Floats:
 
 
 class Design(Binding, Facing, ABC):
-    """A randomization of one block of attributes, or a product of blocks.
+    r"""A randomization of one block of attributes, or a product of blocks.
+
+    Reports have the law of the truth times a matrix with columns of sum 1, and a left inverse
+    undoes it; blocks b are independent.  Eqs. (1) and (2) of [HuangDu]_:
+
+    .. math:: P^* = P p, \qquad B P = I, \qquad P = \bigotimes_b P_b
+
+    A report y has a weight for an event E, whose mean is 1 where the truth x is in E, else 0:
+
+    .. math:: w(E, y) = \prod_b \langle 1_{E_b}, B_b e_{y_b} \rangle, \qquad
+        E[w(E, y) \mid x] = 1_E(x)
 
     Attributes
     ----------
@@ -382,7 +392,12 @@ class Design(Binding, Facing, ABC):
         return inverse
 
     def left_inverse(self) -> Floats:
-        """B, shape (true categories, reported symbols): B P = I and columns sum to 1."""
+        r"""B, shape (true categories, reported symbols): B P = I and columns sum to 1.
+
+        The weighted one of a tall P has the least variance where the truth follows p0:
+
+        .. math:: B = (P^T D^{-1} P)^{-1} P^T D^{-1}, \qquad D = \operatorname{diag}(P p_0)
+        """
         self._require_dense()
         return self._left_inverse
 
@@ -407,10 +422,11 @@ class Design(Binding, Facing, ABC):
         return _product(self.left_inverse().T, true)
 
     def variance(self, prior: Prior) -> Floats:
-        """Variance of one report's estimate of each category, of people drawn from a prior.
+        r"""Variance of one report's estimate of each category, of people drawn from a prior.
 
-        ``E[B[x, y]^2] - p[x]^2``: divided by n it is the variance of the proportion estimated from
-        n reports.
+        Divided by n it is the variance of the proportion estimated from n reports:
+
+        .. math:: V_x = \sum_y B_{xy}^2 (P p)_y - p_x^2
 
         Parameters
         ----------

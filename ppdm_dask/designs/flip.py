@@ -46,10 +46,12 @@ class IntegerWeights(NamedTuple):
 
 @register
 class Flip(Design):
-    """With probability theta all answers of the block are true, else all are reversed.
+    r"""With probability theta all answers of the block are true, else all are reversed.
 
-    ``P = theta I + (1 - theta) R``, where R sends a joint category to its opposite; the one-group
-    scheme, Eq. (3) of [ZhanDu]_.  ``B = (theta I - (1 - theta) R) / (2 theta - 1)``.
+    It is the one-group scheme, Eq. (3) of [ZhanDu]_; R sends a joint category to its opposite:
+
+    .. math:: P = \theta I + (1 - \theta) R, \qquad
+        B = \frac{\theta I - (1 - \theta) R}{2 \theta - 1}
 
     Parameters
     ----------

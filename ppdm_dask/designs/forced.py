@@ -35,7 +35,11 @@ __all__ = ["ForcedResponse"]
 
 @register
 class ForcedResponse(Labelled, Mixture):
-    """``P = t I + (1 - t) f 1^T``: the truth with probability t, else the category that f draws.
+    r"""``P = t I + (1 - t) f 1^T``: the truth with probability t, else the category that f draws.
+
+    So a proportion is estimated from the share of reports by
+
+    .. math:: \hat p_x = \frac{\hat P^*_x - (1 - t) f_x}{t}
 
     Parameters
     ----------

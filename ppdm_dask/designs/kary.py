@@ -38,7 +38,12 @@ KEEP, OTHER = 0, 1
 
 @register
 class KaryResponse(Mixture):
-    """P has p on its diagonal and (1 - p) / (n - 1) elsewhere.
+    r"""P has p on its diagonal and (1 - p) / (n - 1) elsewhere.
+
+    With ``r = (1 - p) / (n - 1)`` and the share of reports of x, a proportion is estimated by
+
+    .. math:: \hat p_x = \frac{\hat P^*_x - r}{p - r}, \qquad
+        \epsilon = \left| \log \frac{p}{r} \right|
 
     Warner's scheme, uniform perturbation and FRAPP of [HuangDu]_, section III-B, are three names of
     it, and so three ways to say p.  Theorem 2 calls their sets of matrices the same; uniform
@@ -136,7 +141,13 @@ class KaryResponse(Mixture):
 
 @register
 class Warner(KaryResponse):
-    """Warner's design for one binary attribute: the truth with probability theta, else not.
+    r"""Warner's design for one binary attribute: the truth with probability theta, else not.
+
+    From the share of n reports that name the trait, the true share is estimated by [Warner]_ as
+    follows, with the variance V:
+
+    .. math:: \hat \pi = \frac{\hat \lambda - (1 - \theta)}{2 \theta - 1}, \qquad
+        V = \frac{\pi (1 - \pi)}{n} + \frac{\theta (1 - \theta)}{n (2 \theta - 1)^2}
 
     Parameters
     ----------
@@ -159,9 +170,11 @@ class Warner(KaryResponse):
 
 @register
 class Crosswise(KaryResponse):
-    """Report 1 if both the trait and an unrelated statement apply or neither does, else 0.
+    r"""Report 1 if both the trait and an unrelated statement apply or neither does, else 0.
 
-    Its P is that of Warner's design with theta = p.
+    Its P is that of Warner's design with theta = p: a report is 1 with probability
+
+    .. math:: \lambda = \pi p + (1 - \pi)(1 - p)
 
     Parameters
     ----------

@@ -36,10 +36,14 @@ MOST_CARDS = 1_000  # whose exact probabilities take a quarter of a second
 
 @register
 class Kuk(Trait):
-    """Draw from a pack that the truth chooses, and report how many of the cards were red.
+    r"""Draw from a pack that the truth chooses, and report how many of the cards were red.
 
-    P has r + 1 rows of binomial probabilities and two columns.  A single card is reported as the
-    trait if it is red, more of them as their number.
+    P has r + 1 rows of binomial probabilities and two columns, x = 1 for the trait and 2 for the
+    others:
+
+    .. math:: P_{yx} = \binom{r}{y} p_x^y (1 - p_x)^{r - y}
+
+    A single card is reported as the trait if it is red, more of them as their number.
 
     Parameters
     ----------

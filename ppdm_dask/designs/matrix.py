@@ -50,7 +50,11 @@ __all__ = ["RRMatrix"]
 
 @register
 class RRMatrix(Labelled):
-    """``reported = P @ true``: P[y, x] is the probability that category x is reported as y.
+    r"""``reported = P @ true``: P[y, x] is the probability that category x is reported as y.
+
+    Eq. (1) of [HuangDu]_:
+
+    .. math:: P^*_y = \sum_x P_{yx} p_x
 
     Parameters
     ----------

@@ -52,7 +52,13 @@ Groups = tuple[tuple[str, ...], ...]
 
 @register
 class MultiGroup(Product):
-    """Each group of binary attributes is reported as it is with probability theta, else reversed.
+    r"""Each group of binary attributes is reported as it is with probability theta, else reversed.
+
+    Over the ways to reverse the g groups in an event the matrix is, as Eqs. (4), (6) and (8) of
+    [ZhanDu]_ have it for one, two and three groups,
+
+    .. math:: M_g = \bigotimes_{b=1}^g
+        \begin{pmatrix} \theta_b & 1 - \theta_b \\ 1 - \theta_b & \theta_b \end{pmatrix}
 
     The groups are disguised independently; attributes outside every group, the class among them
     if so wished, stay undisguised (section 4.7 of [ZhanDu]_).

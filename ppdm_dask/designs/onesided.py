@@ -51,9 +51,11 @@ class _OneSided(Trait, Mixture):
 
 @register
 class Mangat(_OneSided):
-    """Respondents with the trait say so; the others follow Warner's design.
+    r"""Respondents with the trait say so; the others follow Warner's design.
 
-    ``P(report of the trait) = pi + (1 - pi)(1 - p)``.
+    A report names the trait with the probability
+
+    .. math:: \lambda = \pi + (1 - \pi)(1 - p)
 
     Parameters
     ----------
@@ -77,10 +79,12 @@ class Mangat(_OneSided):
 
 @register
 class Triangular(_OneSided):
-    """Report the trait if it or an unrelated statement applies, else the other category.
+    r"""Report the trait if it or an unrelated statement applies, else the other category.
 
-    No device is needed: the statement may be about a birthday, say.
-    ``P(report of the trait) = pi + (1 - pi) p``.
+    No device is needed: the statement may be about a birthday, say.  A report names the trait with
+    the probability
+
+    .. math:: \lambda = \pi + (1 - \pi) p
 
     Parameters
     ----------

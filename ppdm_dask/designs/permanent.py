@@ -69,12 +69,14 @@ class WavesEpsilon(NamedTuple):
 
 @register
 class Permanent(Design):
-    """Two stages: a symbol that the respondent's device keeps, disguised again in each wave.
+    r"""Two stages: a symbol that the respondent's device keeps, disguised again in each wave.
 
-    ``P = P_again P_first``.  The first stage is drawn once for a person, the second in each wave:
-    that is the permanent and the instantaneous randomized response of [Rappor]_.  However many
-    waves there are, their reports together say no more than the permanent symbol: epsilon of all
-    of them is at most that of the first stage.
+    .. math:: P = P_{\text{again}} P_{\text{first}}
+
+    The first stage is drawn once for a person, the second in each wave: that is the permanent and
+    the instantaneous randomized response of [Rappor]_.  However many waves there are, their reports
+    together say no more than the permanent symbol: epsilon of all of them is at most that of the
+    first stage.
 
     :meth:`disguise` disguises for one wave, each record with a new permanent symbol: disguising the
     same records for another wave gives away more, as it does with any design.

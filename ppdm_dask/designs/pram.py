@@ -34,7 +34,11 @@ __all__ = ["InvariantPRAM", "two_stage"]
 
 @register
 class InvariantPRAM(Labelled, Mixture):
-    """``P = q I + (1 - q) p 1^T``, so that ``P p = p``: counts of reports are those of the truth.
+    r"""``P = q I + (1 - q) p 1^T``, so that ``P p = p``: counts of reports are those of the truth.
+
+    They are so in expectation, where the truth follows p:
+
+    .. math:: P = q I + (1 - q) p 1^T, \qquad P p = p
 
     Parameters
     ----------
@@ -89,9 +93,11 @@ class InvariantPRAM(Labelled, Mixture):
 
 
 def two_stage(design: Design, prior: npt.ArrayLike) -> RRMatrix:
-    """The design followed by a draw from the posterior: an invariant matrix of any shape.
+    r"""The design followed by a draw from the posterior: an invariant matrix of any shape.
 
-    ``Q P`` with ``Q[x, y] = P[y, x] p[x] / (P p)[y]``, which leaves the prior p unchanged.
+    Its matrix leaves the prior p unchanged:
+
+    .. math:: Q P, \qquad Q_{xy} = \frac{P_{yx} p_x}{(P p)_y}, \qquad Q P p = p
 
     Parameters
     ----------

@@ -36,10 +36,13 @@ MIN_DIFFERENCE = 1e-12
 
 @register
 class SubsetSelection(SetDesign):
-    """The true category is in the report with probability p; the rest of it is drawn at random.
+    r"""The true category is in the report with probability p; the rest of it is drawn at random.
 
-    Its weighted left inverse is the textbook estimator: ``w_v = (y_v - r) / (p - r)``, r the
-    probability that some other category is in the report.
+    Its weighted left inverse is the textbook estimator, r being the probability that some other
+    category is in the report, and y_v whether v is:
+
+    .. math:: w_v = \frac{y_v - r}{p - r}, \qquad
+        r = \frac{p (s - 1) + (1 - p) s}{k - 1}
 
     Parameters
     ----------

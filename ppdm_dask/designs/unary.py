@@ -39,7 +39,12 @@ MIN_DIFFERENCE = 1e-12
 
 @register
 class UnaryEncoding(SetDesign):
-    """The report holds the true category with probability p, and each other one with q.
+    r"""The report holds the true category with probability p, and each other one with q.
+
+    The textbook's weight of category v, and epsilon for p above q:
+
+    .. math:: w_v = \frac{y_v - q}{p - q}, \qquad
+        \epsilon = \log \frac{p (1 - q)}{(1 - p) q}
 
     Parameters
     ----------
@@ -62,9 +67,12 @@ class UnaryEncoding(SetDesign):
 
     Notes
     -----
-    With ``a = p (1 - q)``, ``b = (1 - p) q`` and m categories in a report, the density of x given
-    the report over a uniform one is u = k a / (m a + (k - m) b) inside, k b / (...) outside; the
-    weight is ``1 / k + (u - 1) / j`` with ``j = (k E[u_x | x] - k) / (k - 1)``.
+    With ``a = p (1 - q)``, ``b = (1 - p) q``, m categories in a report, and c = a for those inside
+    of it, c = b outside, the density of v given the report, over a uniform one, is u, and the
+    weighted inverse has the weights w:
+
+    .. math:: u_v = \frac{k c_v}{m a + (k - m) b}, \qquad w_v = \frac1k + \frac{u_v - 1}{j}, \qquad
+        j = \frac{k E[u_x \mid x] - k}{k - 1}
     """
 
     id = "unary"

@@ -41,10 +41,13 @@ Personal = float | str | Sequence[float] | Mapping[str, Any] | npt.NDArray[np.fl
 
 @register
 class UnrelatedQuestion(Labelled, Mixture):
-    """With probability q the true answers, else the answers to unrelated questions.
+    r"""With probability q the true answers, else the answers to unrelated questions.
 
-    ``P*(A) = q P(A) + (1 - q) P(Y)``, Eq. (1) of [ZhanMatwin]_.  The personal attributes are
-    independent of the private ones and of one another.
+    The personal attributes are independent of the private ones and of one another.  For any event,
+    by Eq. (1) of [ZhanMatwin]_ and its solution,
+
+    .. math:: P^*(A) = q P(A) + (1 - q) P(Y), \qquad
+        P(A) = \frac{P^*(A) - (1 - q) P(Y)}{q}
 
     Parameters
     ----------

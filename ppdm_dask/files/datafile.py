@@ -357,7 +357,7 @@ def needed_extra(path: Path, form: str) -> Iterator[None]:
         yield
     except ImportError:
         raise DataError(
-            f'{path}: reading {form} files needs pip install "ppdm_dask[formats]"', path
+            f'{path}: reading {form} files needs pip install "ppdm-dask[formats]"', path
         ) from None
 
 

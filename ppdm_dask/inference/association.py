@@ -136,11 +136,14 @@ def independence_test(
 def association_test(
     table: ContingencyTable, design: Design, first: str, second: str
 ) -> Association:
-    """Wald's chi-square of the estimated true proportions, whatever the blocks.
+    r"""Wald's chi-square of the estimated true proportions, whatever the blocks.
 
-    ``h = p_ij - p_i p_j`` over all but the last category of each attribute, and ``h' V^-1 h``, V
-    by the delta method from the covariance of the inversion.  It needs enough reports for the
-    estimates to be near normal.
+    Over all but the last category of each attribute, with V by the delta method from the covariance
+    of the inversion,
+
+    .. math:: X^2 = h^T V^{-1} h, \qquad h_{ij} = \hat p_{ij} - \hat p_i \hat p_j
+
+    It needs enough reports for the estimates to be near normal.
     """
     design = bound_to(table, design)
     pair = _pair(table, design, first, second)

@@ -45,12 +45,13 @@ def linearised(
     *,
     lone: Lone = "fail",
 ) -> Floats:
-    """Covariance of the sum of weighted scores over a sample of a survey.
+    r"""Covariance of the sum of weighted scores over a sample of a survey.
 
     With ``z`` the totals of ``weights * scores`` by cluster, ``m`` clusters in stratum ``h`` of
-    which the fraction ``f`` was sampled::
+    which the fraction ``f`` was sampled, it is
 
-        sum_h (1 - f_h) m_h / (m_h - 1) sum_c (z_hc - mean z_h) (z_hc - mean z_h)'
+    .. math:: V = \sum_h (1 - f_h) \frac{m_h}{m_h - 1}
+        \sum_c (z_{hc} - \bar z_h)(z_{hc} - \bar z_h)^T
 
     The estimate that solves ``sum weights * scores = 0`` has the covariance ``A^-1 V A^-T`` with A
     the derivative of the sum.
@@ -289,10 +290,13 @@ MAX_REPLICATES = 1_024
 
 @dataclass(frozen=True)
 class Replicates:
-    """Replicate weights, and how their estimates become a variance.
+    r"""Replicate weights, and how their estimates become a variance.
 
-    ``sum_r scale rscales_r (estimate_r - centre)^2``; each column is a full weight, the survey
-    weight included.
+    With the scale c, the rscales s and the centre as below,
+
+    .. math:: \operatorname{Var}(\hat p) = c \sum_r s_r (\hat p_r - \hat p_0)^2
+
+    Each column is a full weight, the survey weight included.
 
     Parameters
     ----------

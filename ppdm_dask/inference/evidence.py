@@ -195,16 +195,21 @@ class WeightSums(Face):
         lone: Lone = "fail",
         replicates: Replicates | None = None,
     ) -> Floats:
-        """Unbiased variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
+        r"""Unbiased variances of :meth:`values`, linearised: z = d (W - r F) / sum d F.
 
-        *Population*: sum over strata of (1 - f) m/(m-1) sum (z - mean z)^2 over the totals z of m
-        clusters, or over the reports themselves, of a fraction f of the stratum; or the spread of
-        estimates under replicate weights.  Without a remedy it is not a number where a stratum has
-        a single report.  Drawing a larger part of a finite population makes nothing of the disguise
-        less random, so f times the next variance is added.
+        *Population*: over the totals z of m clusters, or the reports themselves, that are a
+        fraction f of their stratum h,
 
-        *This file*: given the records only the disguise is random, and
-        E[(W - r F)^2 | x] - (1 - 2 r) 1_{cell and condition} - r^2 1_condition is the variance.
+        .. math:: \sum_h (1 - f_h) \frac{m_h}{m_h - 1} \sum_c (z_{hc} - \bar z_h)^2
+
+        or the spread of estimates under replicate weights.  Without a remedy it is not a number
+        where a stratum has a single report.  Drawing a larger part of a finite population makes
+        nothing of the disguise less random, so f times the next variance is added.
+
+        *This file*: given the records only the disguise is random, and the variance of a report in
+        the cell c and the condition d is, for the ratio r,
+
+        .. math:: E[(W - r F)^2 \mid x] - (1 - 2 r) 1_{c \wedge d} - r^2 1_d
         """
         check_estimand(estimand)
         check_lone(lone)

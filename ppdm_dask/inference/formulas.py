@@ -282,7 +282,7 @@ def read_formula(formula: str) -> tuple[str, Any, tuple[str, ...]]:
         from formulaic.errors import FormulaicError
     except ModuleNotFoundError:
         raise InputError(
-            'formulas need the extra `formulas`: pip install "ppdm_dask[formulas]"; or give '
+            'formulas need the extra `formulas`: pip install "ppdm-dask[formulas]"; or give '
             "outcome= and predictors=",
             formula,
         ) from None

@@ -36,13 +36,17 @@ ROUNDING = 1e-12
 def feldman_cousins(
     yes: int, n: int, if_false: float, if_true: float, level: float = 0.95
 ) -> tuple[float, float]:
-    """Interval of a proportion pi from a binomial count, by likelihood-ratio ordering.
+    r"""Interval of a proportion pi from a binomial count, by likelihood-ratio ordering.
 
-    Reports are yes with probability ``a + (b - a) pi``.  A pi is accepted unless the counts whose
-    likelihood ratio ``L(pi) / max L`` is no greater than the observed one's have a probability
-    under pi of 1 - level or less.  Accepted proportions may leave gaps; the interval reaches from
-    the least to the largest of them.  So it is never empty, and coverage is at least the level;
-    with few reports it can be well above, for counts are discrete.
+    Of x reports of yes among n, the likelihood ratio of a pi is
+
+    .. math:: R(x; \pi) = \frac{L(x; \pi)}{\max_{\pi'} L(x; \pi')}, \qquad
+        L(x; \pi) = \lambda^x (1 - \lambda)^{n - x}, \qquad \lambda = a + (b - a) \pi
+
+    A pi is accepted unless the counts whose ratio is no greater than the observed one's have a
+    probability under pi of 1 - level or less.  Accepted proportions may leave gaps; the interval
+    reaches from the least to the largest of them.  So it is never empty, and coverage is at least
+    the level; with few reports it can be well above, for counts are discrete.
 
     Parameters
     ----------

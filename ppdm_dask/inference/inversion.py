@@ -98,7 +98,13 @@ def _invert(
 def invert(
     table: ContingencyTable, design: Design, *, estimand: Estimand = "population"
 ) -> Estimate:
-    """Unbiased proportions from disguised counts: B applied to the observed proportions.
+    r"""Unbiased proportions from disguised counts: B applied to the observed proportions.
+
+    Their covariance is estimated without bias, as for a sample of a population and for this file:
+
+    .. math:: \hat p = B \hat P^*, \qquad S = B \operatorname{diag}(\hat P^*) B^T, \qquad
+        C = \frac{S - \hat p \hat p^T}{n - 1} \quad \text{or} \quad
+        \frac{S - \operatorname{diag}(\hat p)}{n}
 
     Parameters
     ----------

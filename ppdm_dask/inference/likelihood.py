@@ -154,11 +154,13 @@ def em(
     tolerance: float = 1e-9,
     max_steps: int = 10_000,
 ) -> Estimate:
-    """Expectation-maximisation from uniform proportions: Eq. (3) of [HuangDu]_.
+    r"""Expectation-maximisation from uniform proportions: Eq. (3) of [HuangDu]_.
 
-    ``p[j] <- sum_i P*[i] P[i, j] p[j] / sum_l P[i, l] p[l]`` (the printed sum has its letters mixed
-    up).  It stops where no proportion moves by more than the tolerance; `gap` says how far the
-    likelihood may still be from its maximum, which is approached slowly at the boundary.
+    .. math:: p_j \leftarrow \sum_i P^*_i \frac{P_{ij} p_j}{\sum_l P_{il} p_l}
+
+    (The printed sum has its letters mixed up.)  It stops where no proportion moves by more than the
+    tolerance; `gap` says how far the likelihood may still be from its maximum, which is approached
+    slowly at the boundary.
 
     Near 0 a step is at most about the square of a proportion, so a cell below the square root of
     the last step cannot be told from 0: then there are no standard errors.
@@ -199,7 +201,9 @@ def em(
 
 
 def mle(table: ContingencyTable, design: Design, *, estimand: Estimand = "population") -> Estimate:
-    """Maximum likelihood on the simplex, exactly.
+    r"""Maximum likelihood on the simplex, exactly.
+
+    .. math:: \hat p = \arg\max_p \sum_y n_y \log (P p)_y, \qquad p \ge 0, \; \sum_x p_x = 1
 
     It is the inversion where P is square and the inversion lies within the simplex (Theorem 1 of
     [HuangDu]_, which does not say so); a water level for mixtures; else an interior-point method.

@@ -147,7 +147,7 @@ def noncompliance(
     *,
     label: str | None = None,
 ) -> NonCompliance:
-    """Estimate a trait from two random samples of which some may not follow the instructions.
+    r"""Estimate a trait from two random samples of which some may not follow the instructions.
 
     Parameters
     ----------
@@ -172,21 +172,32 @@ def noncompliance(
     Notes
     -----
     *cheating*, [ClarkDesharnais]_: p is the probability of being told to say "yes"; the others
-    answer the question.  ``P(yes) = pi + beta p``: pi is the share with the trait who say so, beta
-    the share without it who follow the device, and ``gamma = 1 - pi - beta`` the share who always
-    say "no".  The trait of the gamma is not known: its share lies between pi and pi + gamma.  It
-    assumes that nobody says "yes" against the instructions, and that the two devices are cheated
-    alike.
+    answer the question.
+
+    .. math:: \lambda_i = \pi + \beta p_i, \qquad
+        \beta = \frac{\lambda_2 - \lambda_1}{p_2 - p_1}, \qquad \pi = \lambda_1 - \beta p_1
+
+    is the share of "yes" in sample i: pi have the trait and say so, beta do not and follow the
+    device, and ``gamma = 1 - pi - beta`` say "no" whatever it says.  The trait of the
+    gamma is not known: its share lies between pi and pi + gamma.  It assumes that nobody says "yes"
+    against the instructions, and that the two devices are cheated alike.
 
     *lie-detector*, [Moshagen]_: who has the trait is asked to say "yes" and does so with
     probability t (truthful); who does not says "no" with probability p, else "yes", and nobody of
-    them lies.  ``P(yes) = pi t + (1 - pi) (1 - p)``.  These are the equations of *cheating* with
-    all cheaters among those who have the trait.
+    them lies.
 
-    *crosswise*, [Heck]_: p and 1 - p are the prevalences of the innocuous trait in the two samples.
-    ``P(same) = pi p + (1 - pi) (1 - p)``, so the second sample is the first with its answers turned
-    round and costs no precision.  The test detects a preference for one of the answers.  It does
-    not detect answers by a fair coin, which move the estimates of both samples equally towards 1/2.
+    .. math:: \lambda_i = \pi t + (1 - \pi)(1 - p_i)
+
+    These are the equations of *cheating* with all cheaters among those who have the trait.
+
+    *crosswise*, [Heck]_: p and 1 - p are the prevalences of the innocuous trait in the two
+    samples.
+
+    .. math:: \lambda_1 = \pi p + (1 - \pi)(1 - p), \qquad \lambda_2 = 1 - \lambda_1
+
+    So the second sample is the first with its answers turned round and costs no precision.  The
+    test detects a preference for one of the answers.  It does not detect answers by a fair coin,
+    which move the estimates of both samples equally towards 1/2.
 
     The tests of the first two are at the boundary, where the statistic is 0 half of the time
     (a half chi-square); they are valid for shares that are well inside their bounds.

@@ -27,11 +27,16 @@ __all__ = ["Owners", "pair_strata", "precision_weights", "scored", "weights_of"]
 
 
 class Owners(Face, Sequence[Records]):
-    """Records of several owners, some disguised and some not: evidence that adds.
+    r"""Records of several owners, some disguised and some not: evidence that adds.
 
     Learners and :func:`ppdm_dask.estimate` take them like the reports of one owner; what they find
-    is about all records together.  Owners are strata in the standard errors.  [ZhanDu]_,
-    sections 2 and 4.8.
+    is about all records together.  Owners are strata in the standard errors: with the share s of
+    each owner h,
+
+    .. math:: \hat p = \sum_h s_h \hat p_h, \qquad \text{SE}^2 = \sum_h s_h^2 \text{SE}_h^2, \qquad
+        s_h = \frac{n_h c_h}{\sum_g n_g c_g}
+
+    [ZhanDu]_, sections 2 and 4.8; c is what a record counts for.
 
     Parameters
     ----------
@@ -190,13 +195,14 @@ def _like(h: int, records: Records, first: Records) -> Records:
 def precision_weights(
     designs: Iterable[Design], codebook: Codebook, target: str | None = None
 ) -> tuple[float, ...]:
-    """What a report of each design is worth beside one of the most precise, in (0, 1].
+    r"""What a report of each design is worth beside one of the most precise, in (0, 1].
 
-    ``c_h = V / V_h``: V_h is the variance of a report's weights, added over the categories of the
-    pairs of attributes that a classifier looks at first, if all answers were equally frequent; V is
-    the least of them.  Of estimates ``sum_h n_h c_h p_h / sum_h n_h c_h`` these have the least
-    variance at that guess, whatever the n_h.  Nothing depends on the reports, so a weight is never
-    correlated with the reports that it multiplies, and the estimate stays unbiased.
+    .. math:: c_h = \frac{V}{V_h}, \qquad \hat p = \frac{\sum_h n_h c_h \hat p_h}{\sum_h n_h c_h}
+
+    V_h is the variance of a report's weights, added over the categories of the pairs of attributes
+    that a classifier looks at first, if all answers were equally frequent; V is the least of them.
+    Of such means these have the least variance at that guess, whatever the n_h.  Nothing depends on
+    the reports, so no weight is correlated with what it weighs, and the estimate stays unbiased.
 
     Parameters
     ----------

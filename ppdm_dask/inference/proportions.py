@@ -61,11 +61,17 @@ def estimate(
     method: Method = "invert",
     estimand: Estimand = "population",
 ) -> Estimate:
-    """Estimate proportions from disguised reports, or from evidence that was added up of them.
+    r"""Estimate proportions from disguised reports, or from evidence that was added up of them.
 
-    By inversion proportions are unbiased and may leave [0, 1]: nothing is clipped.  With survey
-    weights d they are ``sum d w / sum d``; within a condition or a group they are ratios of two
-    estimates.  Both, and strata, clusters and finite populations, enter the standard errors.
+    By inversion proportions are unbiased and may leave [0, 1]: nothing is clipped.  An event's
+    proportion is the mean of the weights w that :func:`ppdm_dask.event_weights` gives to the
+    reports, with survey weights d if there are some; if all d are 1, the standard error is
+
+    .. math:: \hat p = \frac{\sum_i d_i w_i}{\sum_i d_i}, \qquad
+        \text{SE}^2 = \frac{\sum_i w_i^2 / n - \hat p^2}{n - 1}
+
+    Within a condition or a group proportions are ratios of two estimates.  Both, and strata,
+    clusters and finite populations, enter the standard errors.
 
     Parameters
     ----------

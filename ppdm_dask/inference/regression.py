@@ -56,7 +56,7 @@ MAX_ENTRIES = 1 << 27
 
 
 class GLM(Fitted):
-    """A generalized linear model, fitted to disguised reports or undisguised data.
+    r"""A generalized linear model, fitted to disguised reports or undisguised data.
 
     Parameters
     ----------
@@ -109,9 +109,23 @@ class GLM(Fitted):
 
     Notes
     -----
+    With outcomes and predictors of a true cell x, the score :math:`\psi` of the model is
+    :math:`(t(x) - \mu(x; \beta))` times the predictors; d are survey weights.
+
+    *Corrected score*, [Nakamura]_.  Each report stands for all true cells, by its weights:
+
+    .. math:: \sum_i d_i \sum_x B_{x y_i} \psi(x; \beta) = 0
+
+    *Likelihood*, [Maddala]_ and, with any design, [ScheersDayton]_:
+
+    .. math:: \ell(\beta) = \sum_i d_i \log \sum_j P_{y_i j} \, \mu_j(x_i; \beta)
+
+    *Sandwich*, [Binder]_, with V the covariance of the summed scores and A their derivative:
+
+    .. math:: \operatorname{Cov}(\hat \beta) = A^{-1} V A^{-T}
+
     The corrected score assumes nothing about the law of disguised predictors, and is consistent
-    wherever the moments exist; it may have no solution for few reports, which is said.  The
-    likelihood has that of [ScheersDayton]_, with any design.
+    wherever the moments exist; it may have no solution for few reports, which is said.
 
     References
     ----------

@@ -45,10 +45,15 @@ MOST_ITEMS = 100
 
 @dataclass(frozen=True, init=False)
 class TwoSample:
-    """Two independent samples; sample h asks the private question with probability q_h.
+    r"""Two independent samples; sample h asks the private question with probability q_h.
 
-    Reports of one sample mix two unknown shares, ``l_h = q_h pi + (1 - q_h) w``; two samples tell
-    them apart.  The samples are strata: each has its own report, none has an inverse of its own,
+    Reports of one sample mix two unknown shares, of the private and of the personal yes; two
+    samples tell them apart:
+
+    .. math:: \lambda_h = q_h \pi + (1 - q_h) w, \qquad
+        \pi = \frac{\lambda_1 (1 - q_2) - \lambda_2 (1 - q_1)}{q_1 - q_2}
+
+    The samples are strata: each has its own report, none has an inverse of its own,
     so this is a scheme of two samples and no single matrix.
 
     Parameters

@@ -46,12 +46,19 @@ def estimate_waves(
     design: Design | None = None,
     overlap: float = 1.0,
 ) -> Estimate:
-    """Estimate proportions from the reports of several waves that the same people took part in.
+    r"""Estimate proportions from the reports of several waves that the same people took part in.
 
     Proportions are those of all reports together; what they estimate is taken to be the same at
     each wave.  Nobody can tell which reports are of one person, so no clusters are known: standard
     errors follow from the two stages of the design, and from how many people are in both of two
-    waves.  Only Wald's intervals are made.
+    waves.  With W the weight of a report and m its mean given the permanent symbol, for waves of
+    n_s reports, N in all, of whom n_sr are in both s and r,
+
+    .. math:: \operatorname{Var}(\hat p) =
+        \sum_s \frac{n_s}{N^2} \operatorname{Var}(W) +
+        \sum_{s \ne r} \frac{n_{sr}}{N^2} \operatorname{Var}(m)
+
+    Only Wald's intervals are made.
 
     Parameters
     ----------
@@ -207,10 +214,14 @@ def _variances(
 
 
 def variance_of_waves(design: Permanent, prior: Any, waves: int) -> Floats:
-    """Variance of one person's mean report of several waves, of people drawn from a prior.
+    r"""Variance of one person's mean report of several waves, of people drawn from a prior.
 
-    ``Var m + (Var W - Var m) / t`` for each category: divided by n it is the variance of the
-    proportion estimated from n people's reports of t waves.  :meth:`Design.variance` at one wave.
+    With W the weight of a report and m its mean given the permanent symbol, for each category
+
+    .. math:: \operatorname{Var}(m) + \frac{\operatorname{Var}(W) - \operatorname{Var}(m)}{t}
+
+    Divided by n it is the variance of the proportion estimated from n people's reports of t waves.
+    At one wave it is :meth:`Design.variance`.
 
     Parameters
     ----------

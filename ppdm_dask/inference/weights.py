@@ -57,7 +57,11 @@ class Symbols(Protocol):
 
 
 def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
-    """Unbiased weights w(E, y), one per report: their mean estimates P(E).
+    r"""Unbiased weights w(E, y), one per report: their mean estimates P(E).
+
+    Over the blocks b of the design, with their left inverses B,
+
+    .. math:: w(E, y) = \prod_b \sum_{x \in E_b} (B_b)_{x y_b}
 
     Parameters
     ----------

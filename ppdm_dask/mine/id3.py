@@ -45,7 +45,7 @@ __all__ = ["ID3"]
 
 
 class ID3(Classifier):
-    """ID3 decision tree of categorical attributes, fitted to disguised reports.
+    r"""ID3 decision tree of categorical attributes, fitted to disguised reports.
 
     A node is a conjunction of conditions ``attribute = category``; its class counts ``w_c`` are
     sums of unbiased event weights over all reports, so that they may be negative.
@@ -98,11 +98,18 @@ class ID3(Classifier):
 
     Notes
     -----
-    *Choice by gain.*  Let ``w_vc`` be the count of class c where the attribute is v,
-    ``n_vc = max(0, w_vc)``, ``n_v = sum_c n_vc`` and ``H_v`` the entropy of ``n_vc / n_v``.  Of the
-    attributes not yet on the path, the one with the least ``sum_v n_v H_v / sum_v n_v`` splits the
-    node: it has the largest gain, Eq. (10) of [ZhanDu]_.  Values within 1e-10 nats of the best tie,
-    and the attribute that comes first in the codebook wins.  A gain of 0 or less splits too.
+    *Choice by gain.*  Let ``w_vc`` be the count of class c where the attribute is v:
+
+    .. math:: n_{vc} = \max(0, w_{vc}), \qquad n_v = \sum_c n_{vc}, \qquad
+        H_v = -\sum_c \frac{n_{vc}}{n_v} \log \frac{n_{vc}}{n_v}
+
+    Of the attributes not yet on the path, the one with the least
+
+    .. math:: \frac{\sum_v n_v H_v}{\sum_v n_v}
+
+    splits the node: it has the largest gain, Eqs. (9) and (10) of [ZhanDu]_.  Values within 1e-10
+    nats of the best tie, and the attribute that comes first in the codebook wins.  A gain of 0 or
+    less splits too.
 
     *Leaves.*  A node is a leaf if at most one of its class counts is positive, no attribute is left
     on its path, or a parameter says so.  Its label is the class with the largest count, the first
@@ -335,10 +342,13 @@ class ID3(Classifier):
     def score_disguised(
         self, reports: Records | Sequence[Records], stream: Stream | None = None
     ) -> Estimate:
-        """Unbiased accuracy on the truth behind disguised test reports.
+        r"""Unbiased accuracy on the truth behind disguised test reports.
 
-        The sum over the leaves of w(leaf and class = its label), which solves Eq. (15) of [ZhanDu]_
-        for any number of groups, unequal thetas and partial disguise; the value may leave [0, 1].
+        The mean weight, summed over the leaves l, of "in the leaf, and of the class that is its
+        label", which solves Eq. (15) of [ZhanDu]_ for any number of groups, unequal thetas and
+        partial disguise; the value may leave [0, 1]:
+
+        .. math:: \hat A = \frac1n \sum_i \sum_l w(l \wedge c = c_l, \; y_i)
 
         Parameters
         ----------

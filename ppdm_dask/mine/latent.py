@@ -218,10 +218,16 @@ def _extrapolated(zero: Floats, one: Floats, two: Floats) -> Floats | None:
 
 
 class LatentClasses(ClusterMixin, Designed):  # type: ignore[misc]
-    """Clusters of people by their answers, found in disguised reports.
+    r"""Clusters of people by their answers, found in disguised reports.
 
     Within a cluster the attributes are independent, so a report of a block has the law P_b times
-    the product of the cluster's laws.  Weights and laws are the most likely ones, by
+    the product of the cluster's laws.  With weights pi and laws p of the clusters k, n_y reports of
+    y have the log likelihood
+
+    .. math:: \sum_y n_y \log \sum_k \pi_k \prod_b
+        \left( P_b \bigotimes_{a \in b} p_{ak} \right)_{y_b}
+
+    Weights and laws are the most likely ones, by
     expectation-maximisation over the distinct reports; the likelihood never falls.  It has many
     maxima: the best of several starts is kept.
 

@@ -140,13 +140,16 @@ def _cut(label: str) -> str:
 
 
 class NaiveBayes(Classifier):
-    """Naive Bayes classifier of categorical attributes, fitted to disguised reports.
+    r"""Naive Bayes classifier of categorical attributes, fitted to disguised reports.
 
     The joint proportions of class and attribute, P(c) and P(a, c), are estimated without bias by
     inverting the design, or, where reports are sets or have survey weights or strata, by summing
     their event weights.  Estimates that are too small for a logarithm, negative ones among them,
     are raised to a floor, and the conditionals P(a | c) are renormalised; how many were raised is
-    recorded.
+    recorded.  Section 2.3 of [ZhanMatwin]_, for the floor f:
+
+    .. math:: \hat c = \arg\max_c P(c) \prod_a P(a \mid c), \qquad
+        P(a \mid c) = \frac{\max(\hat P(a, c), f)}{\sum_{a'} \max(\hat P(a', c), f)}
 
     Parameters
     ----------
@@ -459,11 +462,15 @@ class NaiveBayes(Classifier):
     def score_disguised(
         self, reports: Reports | Sequence[Records], stream: Stream | None = None
     ) -> Estimate:
-        """Unbiased accuracy on the truth behind disguised test reports.
+        r"""Unbiased accuracy on the truth behind disguised test reports.
 
-        For the unrelated-question design on the whole record it is
-        ``P(cc) = (P*(cc) - (1 - q) P_Y(cc)) / q``, section 2.4 of [ZhanMatwin]_; the value may
-        leave [0, 1].
+        The sum over the true records x of their weights, where the model is right; for the
+        unrelated-question design on the whole record it is what section 2.4 of [ZhanMatwin]_ has:
+
+        .. math:: \frac1n \sum_i \sum_x B_{x y_i} 1[\hat c(x) = c(x)], \qquad
+            P(cc) = \frac{P^*(cc) - (1 - q) P_Y(cc)}{q}
+
+        The value may leave [0, 1].
 
         Parameters
         ----------

@@ -21,7 +21,11 @@ __all__ = ["score_by_personal"]
 
 
 def score_by_personal(model: Classifier, reports: Reports, personal: Estimate) -> Estimate:
-    """Accuracy on the private records behind reports: ``(P*(cc) - (1 - q) P(Y(cc))) / q``.
+    r"""Accuracy on the private records behind reports: ``(P*(cc) - (1 - q) P(Y(cc))) / q``.
+
+    Section 2.4 of [ZhanMatwin]_:
+
+    .. math:: P(cc) = \frac{P^*(cc) - (1 - q) P(Y(cc))}{q}
 
     ``P*(cc)`` is the share of the reports whose class the model predicts from their answers, and
     ``P(Y(cc))`` that share of the personal records, which respondents find out themselves.

@@ -237,10 +237,15 @@ def association_rules(
     fdr: float | None = None,
     level: float = 0.95,
 ) -> Rules:
-    """Find association rules in the truth behind disguised reports.
+    r"""Find association rules in the truth behind disguised reports.
 
     A rule is reported if its support and its confidence are at least as large as asked for, by
-    their estimates.  Sets of items are left out when their support is below `min_support` with
+    their estimates:
+
+    .. math:: \text{support} = P(AB), \qquad \text{confidence} = \frac{P(AB)}{P(A)}, \qquad
+        \text{lift} = \frac{P(AB)}{P(A) P(B)}
+
+    Sets of items are left out when their support is below `min_support` with
     simultaneous probability `level`: the least of ``s_T + z SE_T`` over their parts T is.  All
     rules of the other sets are tested, whatever their estimates, so that none is tested for
     having come out large.

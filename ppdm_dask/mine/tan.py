@@ -99,7 +99,7 @@ def _with_margins(table: Floats, first: Floats, second: Floats) -> Floats:
 
 
 class TAN(NaiveBayes):
-    """Tree-augmented naive Bayes: each attribute depends on the class and one other attribute.
+    r"""Tree-augmented naive Bayes: each attribute depends on the class and one other attribute.
 
     The attributes are joined by the spanning tree of most conditional mutual information given the
     class, which is the most likely of all trees [FriedmanGeiger]_.  The joint proportions
@@ -108,9 +108,13 @@ class TAN(NaiveBayes):
 
     Where estimates have to be repaired, the laws stay those of naive Bayes: P(c) and P(a | c) are
     floored as there.  Joint estimates of a pair in the tree are raised to the same floor and then
-    fitted to P(a | c) and P(b | c), so that the law is
-    ``P(c) prod P(a | c) prod P(a, b | c) / (P(a | c) P(b | c))``, over attributes and over pairs in
-    the tree.  It does not depend on which attribute is the root.
+    fitted to P(a | c) and P(b | c), so that the law is, over attributes a and over pairs (a, b) in
+    the tree,
+
+    .. math:: P(c) \prod_a P(a \mid c)
+        \prod_{(a, b)} \frac{P(a, b \mid c)}{P(a \mid c) P(b \mid c)}
+
+    It does not depend on which attribute is the root.
 
     Parameters
     ----------

@@ -27,10 +27,15 @@ CONSTANT = ("refuse", "keep")
 
 @register
 class AIBR(Perturbation):
-    """Algorithm-irrelevant perturbation by randomization.
+    r"""Algorithm-irrelevant perturbation by randomization.
 
-    The range of each column is divided into k sub-intervals of equal width, and each value is
-    replaced by one drawn uniformly from its own sub-interval.  This equals in law the two steps of
+    The range of each column is divided into k sub-intervals of equal width, and each value x is
+    replaced by one drawn uniformly from its own sub-interval j:
+
+    .. math:: y \sim U(e_j, e_{j+1}), \qquad e_j \le x < e_{j+1}, \qquad
+        e_j = \min x + \frac{j}{k} (\max x - \min x)
+
+    This equals in law the two steps of
     [Guo]_, which draw ``N_j`` values in sub-interval j and deal them out to its records at random.
     Missing values stay missing, and how many values lie in each sub-interval does not change.
 
@@ -52,8 +57,10 @@ class AIBR(Perturbation):
 
     Notes
     -----
-    A released value lies in the sub-interval of the original one, ``|x - y| <= range / k``: it does
-    depend on the original, although the paper says that it does not.
+    A released value lies in the sub-interval of the original one: it does depend on the original,
+    although the paper says that it does not.
+
+    .. math:: |x - y| \le \frac{\max x - \min x}{k}
 
     Examples
     --------

@@ -27,13 +27,16 @@ CONSTANT = ("refuse", "keep")
 
 @register
 class KCG(Perturbation):
-    """Condensation into groups of at least k records.
+    r"""Condensation into groups of at least k records.
 
     A record is picked at random and makes a group with its k - 1 nearest; this continues while k
     records are left, and each of the rest joins the group with the nearest centroid.  A released
-    record is drawn from the moments of its original's group: uniformly along each eigenvector of
-    the group's population covariance, about the group's mean, with half-width
-    ``sqrt(3 lambda)``.  Distances are Euclidean on the columns as they are.
+    record is drawn from the moments of its original's group, the mean m and the eigenvectors v of
+    its population covariance:
+
+    .. math:: y = m + \sum_j u_j \sqrt{3 \lambda_j} \, v_j, \qquad u_j \sim U(-1, 1)
+
+    Distances are Euclidean on the columns as they are.
 
     Parameters
     ----------

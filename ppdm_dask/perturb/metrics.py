@@ -35,7 +35,18 @@ __all__ = [
 
 
 class Distortion(NamedTuple):
-    """The metrics VD, RP, RK, CP and CK; larger VD, RP, CP and smaller RK, CK are more private."""
+    r"""The metrics VD, RP, RK, CP and CK; larger VD, RP, CP and smaller RK, CK are more private.
+
+    With ranks R within the columns of the original A and of the release MA, of n records by m, and
+    ranks M of the columns by their means, section 3 of [Guo]_:
+
+    .. math:: \text{VD} = \frac{\lVert A - \text{MA} \rVert_F}{\lVert A \rVert_F}, \qquad
+        \text{RP} = \frac{1}{nm} \sum_{ij} |R_{ij} - R'_{ij}|, \qquad
+        \text{RK} = \frac{1}{nm} \sum_{ij} 1[R_{ij} = R'_{ij}]
+
+    .. math:: \text{CP} = \frac1m \sum_j |M_j - M'_j|, \qquad
+        \text{CK} = \frac1m \sum_j 1[M_j = M'_j]
+    """
 
     vd: float
     """``|A - MA| / |A|`` in the Frobenius norm."""
@@ -186,7 +197,9 @@ def _power(value: float, exponent: int) -> float:
 
 
 def expected_rp(counts: npt.ArrayLike) -> float:
-    """Expected RP of AIBR from the numbers of values in its sub-intervals.
+    r"""Expected RP of AIBR from the numbers of values in its sub-intervals.
+
+    .. math:: E[\text{RP}] = \sum_j \frac{N_j^2 - 1}{3 n}
 
     Parameters
     ----------

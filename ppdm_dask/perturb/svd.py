@@ -50,10 +50,12 @@ class _Truncated(Perturbation):
 
 @register
 class BSVD(_Truncated):
-    """Basic singular value decomposition: the best approximation of rank k.
+    r"""Basic singular value decomposition: the best approximation of rank k.
 
-    Nothing is drawn and nothing centred or scaled.  The fitted data come back as
-    ``U_k S_k V_k^T``, other records as their projection on the same k directions.
+    Nothing is drawn and nothing centred or scaled.  The fitted data A come back by their largest k
+    singular values, other records x as their projection on the same k directions:
+
+    .. math:: A = U S V^T, \qquad A_k = U_k S_k V_k^T = A V_k V_k^T, \qquad x \mapsto x V_k V_k^T
 
     Parameters
     ----------
@@ -109,7 +111,12 @@ class BSVD(_Truncated):
 
 @register
 class SSVD(_Truncated):
-    """Sparsified singular value decomposition: rank k, with small entries of U and V set to 0.
+    r"""Sparsified singular value decomposition: rank k, with small entries of U and V set to 0.
+
+    With the bound d that a share e of the entries of both lies below, [Guo]_,
+
+    .. math:: \bar A_k = \bar U_k S_k \bar V_k^T, \qquad
+        \bar u_{ij} = u_{ij} \, 1[|u_{ij}| \ge d], \qquad \bar v_{ij} = v_{ij} \, 1[|v_{ij}| \ge d]
 
     Parameters
     ----------

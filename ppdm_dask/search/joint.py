@@ -106,7 +106,13 @@ def joint_design(
     privacy: Stated | None = None,
     like: Sequence[Design] | None = None,
 ) -> JointDesign:
-    """The best design of one report on several attributes.
+    r"""The best design of one report on several attributes.
+
+    For figures ``L p`` of the joint proportions p, such as margins, it has the least sum of
+    variances
+
+    .. math:: \operatorname{tr} L J^{-1} L^T - |L p|^2, \qquad
+        J = P^T \operatorname{diag}(P p)^{-1} P
 
     A privacy is a number for the whole record, whose categories are the joint ones, or a mapping
     with a number for each attribute, whatever the adversary learns of the others.

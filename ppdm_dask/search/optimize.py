@@ -241,7 +241,22 @@ def optimize(
     map: Callable[..., Any] | None = None,
     client: Any = None,
 ) -> xr.Dataset:
-    """Randomization matrices with the best trade-off between privacy and error.
+    r"""Randomization matrices with the best trade-off between privacy and error.
+
+    Privacy is to be large and the mean squared error of a proportion small, Eqs. (8) and (10) of
+    [HuangDu]_, from N reports on n categories:
+
+    .. math:: 1 - \sum_y \max_x P_{yx} p_x, \qquad
+        \frac{\operatorname{tr} J^{-1} - |p|^2}{n N}, \qquad J = P^T \operatorname{diag}(P p)^{-1} P
+
+    The certified limit holds at a privacy of 1 - a for any symmetric Y, any nu, and a mu of 0 or
+    more with a positive denominator at each r_k, the extremal shapes that a row of P times p has:
+
+    .. math:: \operatorname{tr} J^{-1} \ge \frac{\operatorname{tr}(Y)^2}{\eta (\nu^T p + \mu a)},
+        \qquad \eta = \max_k \frac{|Y u_k|^2}{\nu^T r_k + \mu}, \qquad
+        u_k = \frac{r_k / p}{\sqrt{\sum_x r_k(x)}}
+
+    ``ppdm_dask/search/bound.py`` says how it is computed; no paper has it.
 
     Parameters
     ----------

@@ -107,7 +107,15 @@ def infeasible(prior: npt.ArrayLike, delta: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Find P with ``reported = P @ true`` that discloses little and lets much be estimated.
+    r"""Find P with ``reported = P @ true`` that discloses little and lets much be estimated.
+
+    Privacy, its bound and the error are Eqs. (8) to (10) of [HuangDu]_, the last one in closed
+    form:
+
+    .. math:: 1 - \sum_y \max_x P_{yx} p_x, \qquad \max_{x, y} P(x \mid y) \le \delta
+
+    .. math:: \text{MSE} = \frac{\operatorname{tr} J^{-1} - |p|^2}{n N}, \qquad
+        J = P^T \operatorname{diag}(P p)^{-1} P
 
     Parameters
     ----------

@@ -143,7 +143,12 @@ def regret(
     categories: Sequence[str] | None = None,
     limits: npt.ArrayLike | None = None,
 ) -> Regret:
-    """How much a design loses if another prior is true than the one that it was made for.
+    r"""How much a design loses if another prior is true than the one that it was made for.
+
+    At a prior p it is the factor by which the sum of the variances exceeds the certified limit L of
+    the same privacy:
+
+    .. math:: \rho(p) = \frac{\sum_x V_x(p)}{L(p)}
 
     The variance is that of the design's own left inverse, which is fixed before the data are seen.
 

@@ -85,7 +85,11 @@ def robust_design(
     attribute: str = "answer",
     categories: Sequence[str] | None = None,
 ) -> Robust:
-    """The design whose worst-case ratio to the best possible variance is smallest.
+    r"""The design whose worst-case ratio to the best possible variance is smallest.
+
+    With the sum of the variances and its certified limit L at each prior of the set,
+
+    .. math:: \min_P \max_p \frac{\sum_x V_x(p)}{L(p)}
 
     Parameters
     ----------

@@ -434,7 +434,12 @@ def plan(
     question: str | None = None,
     wording: str | Path | None = None,
 ) -> Plan:
-    """Compare designs before the field: reports needed, privacy, devices, and the best possible.
+    r"""Compare designs before the field: reports needed, privacy, devices, and the best possible.
+
+    With V the largest variance of one report's estimate of a category, a half-width h, or else a
+    difference d between two groups of equal size with z' for the power, takes
+
+    .. math:: n = \frac{z^2 V}{h^2}, \qquad n = \frac{2 (z + z')^2 (V_1 + V_2)}{d^2}
 
     Parameters
     ----------

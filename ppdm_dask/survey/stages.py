@@ -51,7 +51,13 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class TwoStage(Face):
-    """The plan of a survey in two stages, fixed before the pilot.
+    r"""The plan of a survey in two stages, fixed before the pilot.
+
+    The two estimates are averaged with a share s that depends on no report, so that the mean is as
+    unbiased as they are; V are the variances of one report:
+
+    .. math:: \hat p = s \hat p_1 + (1 - s) \hat p_2, \qquad
+        \operatorname{Var}(\hat p) = s^2 \frac{V_1}{n_1} + (1 - s)^2 \frac{V_2}{n_2}
 
     Parameters
     ----------

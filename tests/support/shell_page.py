@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["run_lines", "shell_lines"]
-
-
-def shell_lines(page: str) -> str:
-    """All blocks of shell of a page."""
-    return "".join(re.findall(r"^```sh\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE))
+__all__ = ["run_lines"]
 
 
 def run_lines(lines: str, root: Path, tmp_path: Path) -> tuple[list[str], Path]:

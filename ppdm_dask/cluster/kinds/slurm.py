@@ -411,7 +411,7 @@ def _cluster_class(profile: SLURMProfile) -> Callable[..., Any]:
     except ImportError as error:
         package = (error.name or "").partition(".")[0].replace("_", "-")
         what = f"{profile.source}: {package} is not installed"
-        raise ClusterError(f"{what}; pip install 'ppdm_dask[cluster]'", profile) from error
+        raise ClusterError(f"{what}; pip install 'ppdm-dask[cluster]'", profile) from error
     for command in ("sbatch", "squeue", "scancel"):
         if shutil.which(command) is None:
             what = f"{profile.source}: there is no command {command} on this machine"
