@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shlex
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -22,14 +26,31 @@ def run_lines(lines: str, root: Path, tmp_path: Path) -> tuple[list[str], Path]:
         tool.write_text(f'#!/bin/sh\nexec {python} -W error{module} "$@"\n')
         tool.chmod(0o755)
     paths = f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", lines],
+    process = subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", on_free_ports(lines)],
         cwd=folder,
         env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": paths},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=300,
+        start_new_session=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines(), folder
+    try:
+        out, said = process.communicate(timeout=300)
+    finally:
+        # A server in the background goes on if a line after it fails.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert (process.returncode, said) == (0, "")
+    return out.splitlines(), folder
+
+
+def on_free_ports(lines: str) -> str:
+    """The lines with other ports than the page names, which may be taken here."""
+    named = sorted(set(re.findall(r"--(?:team-)?port (\d+)", lines)))
+    with contextlib.ExitStack() as stack:
+        for port in named:
+            held = stack.enter_context(socket.socket())
+            held.bind(("127.0.0.1", 0))
+            lines = re.sub(rf"\b{port}\b", str(held.getsockname()[1]), lines)
+    return lines
