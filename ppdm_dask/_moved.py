@@ -74,7 +74,7 @@ def moved_attribute(package: str, moved: dict[str, str], name: str) -> Any:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     home = f"{PACKAGE}.{moved[name]}"
     warnings.warn(
-        f"{package}.{name} is {home}.{name} now; the old name goes with the next release",
+        f"{package}.{name} is {home}.{name} now; the old name will be removed in the next release",
         DeprecationWarning,
         stacklevel=3,
     )
@@ -120,7 +120,7 @@ class _Loader:
                 f"No module named {module.__name__!r}", name=module.__name__
             ) from None
         warnings.warn(
-            f"{module.__name__} is {name} now; the old name goes with the next release",
+            f"{module.__name__} is {name} now; the old name will be removed in the next release",
             DeprecationWarning,
             stacklevel=2,
         )

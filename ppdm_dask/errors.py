@@ -28,7 +28,7 @@ __all__ = [
 
 
 class PPDMError(Exception):
-    """Base of every exception raised on purpose by this package.
+    """Base class of all exceptions that this package raises itself.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ class PPDMError(Exception):
         subject : object, optional
             The value.
         told : str
-            The same line without the value: all that leaves the process that read the record.
+            The same line without the value. Only this line leaves the process that read the record.
         """
         error = cls(message, subject)
         error.row, error.told = row, told
         return error
 
     def without_data(self) -> Self:
-        """The same error as other processes, logs and files may see it: no value is in it."""
+        """The same error for other processes, logs and files: without the value."""
         error = type(self)(
             str(self) if self.told is None else self.told,
             self.subject if isinstance(self.subject, PurePath) else None,

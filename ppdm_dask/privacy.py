@@ -5,7 +5,7 @@ seen by an adversary who knows the whole report; :func:`per_attribute` takes the
 looks at one reported attribute and knows that attribute's prior.  The two differ, and results say
 which was taken.
 
-Beside it: adversaries who know more than the report: other attributes of the same block.
+Also here: adversaries who know more than the report: other attributes of the same block.
 """
 
 from __future__ import annotations

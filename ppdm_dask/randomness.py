@@ -47,7 +47,7 @@ _MAX_DIGITS = 256
 
 
 def exact(probability: float | str | Fraction) -> Fraction:
-    """The rational number a person means by a decimal: ``0.8`` is 4/5, not the nearest double.
+    """The rational number that a decimal stands for: ``0.8`` is 4/5, not the nearest double.
 
     Raises
     ------
@@ -172,9 +172,9 @@ class Stream(ABC):
 
 
 class CryptographicStream(Stream):
-    """ChaCha20 keyed afresh by the operating system for each source; the key is thrown away.
+    """ChaCha20 with a new key from the operating system for each source; the key is deleted.
 
-    There is no seed: keys that children and sources are asked under make no difference.  So it
+    There is no seed: the keys of children and sources make no difference.  So it
     neither draws inside a task of Dask, which may be computed again, nor goes to another process:
     anyone who sees several disguises of one answer learns the answer.
     """
@@ -338,7 +338,7 @@ class SimulationStream(Stream):
         return Source(draw)
 
     def generator(self, *key: int) -> np.random.Generator:
-        """NumPy's generator under a key, for laws that a source does not draw.
+        """NumPy's generator under a key, for distributions that a source does not draw.
 
         Its words are those of the source under the same key.  What it makes of them may change with
         NumPy's version.

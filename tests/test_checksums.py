@@ -133,7 +133,8 @@ def test_totals_beyond_64_bits_are_refused(files: Path) -> None:
     with pytest.raises(DataError) as error:
         estimated("f.parquet")
     assert str(error.value) == (
-        f"f.parquet: is damaged: holds counts of {6 * 2**62:,} reports; {2**63 - 1:,} are the most"
+        f"f.parquet: is damaged: holds counts of {6 * 2**62:,} reports; "
+        f"at most {2**63 - 1:,} are possible"
     )
     # Each file by itself is small enough; together they are not.
     forged(replace(about, batches=("a" * 32,)), cells([2**61, 0, 0, 0, 0, 0]))
@@ -183,7 +184,7 @@ def test_batches_are_needed_and_distinct(files: Path) -> None:
     about = about_file(Path("n.parquet"))
     for batches in ((), ("a" * 32, "a" * 32), ("x",), ("A" * 32,)):
         forged(replace(about, batches=batches), cells([40, 40, 40, 40, 20, 20]))
-        with pytest.raises(DataError, match="what it says of its design is damaged"):
+        with pytest.raises(DataError, match="its description of the design is damaged"):
             open_sources([Path("f.parquet")], BOOK, DESIGN, NAMES)
     with pytest.raises(DataError, match=r"n\.parquet: holds reports that r\.parquet holds too"):
         open_sources([Path("r.parquet"), Path("n.parquet")], BOOK, DESIGN, NAMES)

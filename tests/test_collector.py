@@ -444,12 +444,12 @@ def test_an_export_never_takes_another_one_s_file_for_its_own(store: Store, tmp_
         ("export PAGE --database none.db --out out", "none.db: No such file or directory", 2),
         ("export PAGE/index.html --database none.db --out out", "survey.json: cannot be read", 2),
         ("tokens PAGE --database PAGE/index.html -n 1 --out t", "file is not a database", 2),
-        ("serve PAGE --database none.db --port PORT", "PORT: cannot be listened on: Address", 2),
+        ("serve PAGE --database none.db --port PORT", "PORT: cannot listen there: Address", 2),
         ("serve PAGE --database none.db --origin https://x.org/", 'origin[0]: got "https://x', 2),
         ("serve PAGE --database none.db --certificate PAGE/index.html --key PAGE/index.html",
          "a certificate and its key are needed, in PEM", 2),
         ("rehearse PAGE rows.csv --to http://127.0.0.1:x/", "an address such as http://", 2),
-        ("rehearse PAGE rows.csv --to http://127.0.0.1:PORT/", "there is no collector", 2),
+        ("rehearse PAGE rows.csv --to http://127.0.0.1:PORT/", "is not a collector", 2),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line_and_leaves_nothing(

@@ -226,7 +226,7 @@ def test_slots_that_omega_does_not_have_are_refused(tmp_path, at):
             arrays[f"omega_{name}"], (2, *arrays[f"omega_{name}"].shape[1:])
         )
     write_checkpoint(path, facts, {**arrays, "omega_at": slots})
-    with pytest.raises(DamagedCheckpoint, match="slots are none of this Omega's"):
+    with pytest.raises(DamagedCheckpoint, match="slots do not belong to this Omega"):
         Evolution(PROBLEM, TINY, SimulationStream(1)).restore(path)
 
 

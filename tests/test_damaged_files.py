@@ -149,7 +149,7 @@ def test_the_ledger_makes_an_edited_result_again(
     (run / "manifest.json").write_text(json.dumps(seal(forged)))
     recipe = finished.parent.parent / "small.toml"
     assert main(["run", str(recipe), "--workers", "0", "--out", str(run)]) == 0
-    assert "had another digest than its ledger" in capsys.readouterr().err
+    assert "does not match its ledger" in capsys.readouterr().err
     assert read_run(run).manifest["digest"] == manifest["digest"]
     assert digest(read_run(run).dataset) == manifest["digest"]
 
@@ -311,7 +311,7 @@ def test_entries_of_a_ledger_are_checked(tmp_path: Path, change: str, says: str)
 def test_a_pipe_in_place_of_a_ledger_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     os.mkfifo(path)
-    with pytest.raises(RunFolderError, match="a device or a pipe, no ledger"):
+    with pytest.raises(RunFolderError, match="this is a device or a pipe, not a ledger"):
         Ledger(path)
     with pytest.raises(RunFolderError, match="there is no such ledger"):
         Ledger(path, readonly=True)

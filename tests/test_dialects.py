@@ -153,7 +153,7 @@ REFUSED = {
     ),
     "a comma below the sample": (
         "a;b\n1;x\n" + "2;x\n" * 2_000 + "3,5;x\n",
-        "column 'a': '3,5' has a comma, which nothing at the beginning of the file has; --decimal",
+        "column 'a': '3,5' has a comma, but no value at the beginning of the file has one",
     ),
     "thousands or decimals": (
         "a;b\n1,234;x\n12,500;x\n-3;x\n",

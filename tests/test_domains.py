@@ -95,5 +95,5 @@ def test_an_attribute_is_no_survey_weight(capsys: Capture) -> None:
     for over in ("smokes", "smokes,region"):
         assert main(["estimate", "r.csv", *BOTH, "--over", over, "--weights", "region"]) == 2
         line = capsys.readouterr().err
-        assert "column 'region' holds categories of the codebook, no numbers" in line
+        assert "column 'region' holds categories of the codebook, not numbers" in line
         assert line.count("\n") == 1

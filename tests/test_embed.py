@@ -138,7 +138,7 @@ def test_the_framed_page_has_the_draws_of_the_other_and_no_address() -> None:
     assert len(page.framed.encode()) < 60_000 and len(page.html.encode()) < 60_000
     assert "postMessage" in page.framed and "postMessage" not in page.html
     assert "fetch(" in page.html and "fetch(" not in page.framed
-    assert given["words"]["en"]["send"] == "Hand over"
+    assert given["words"]["en"]["send"] == "Pass on"
     own = values(built(words={"en": {"send": "Go"}}))
     assert own["words"]["en"]["send"] == "Go"
     austrian = values(built(languages=["de-AT"]))
@@ -171,10 +171,10 @@ FRENCH = {key: words_of("en")[key] for key in needed_words("fr")}
         ({"embed": ("*",)}, '--embed: got "*"; an origin such as'),
         ({"book": pp.Codebook((pp.Attribute("ppdmdesign", ("a", "b")),)),
           "design": pp.Warner("ppdmdesign", 0.8)},
-         "q.toml: question.ppdmdesign: the design's digest is handed over under this name"),
+         "q.toml: question.ppdmdesign: the design's digest is passed on under this name"),
         ({"book": pp.Codebook((pp.Attribute("a", ("x;y", "z", "w")),)),
           "design": UnaryEncoding("a", 3, epsilon=1.0)},
-         "q.toml: question.a: 'x;y' has a ';', which stands between the categories"),
+         "q.toml: question.a: 'x;y' has a ';', which separates the categories"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_handed_over_is_refused_in_one_line(
@@ -192,7 +192,9 @@ def test_words_by_device_are_refused() -> None:
         "B": ForcedResponse("used", 0.75, [0.5, 0.5], categories=["no", "yes"]),
     }
     book = pp.Codebook((pp.Attribute("form", ("A", "B")), pp.Attribute("used", ("no", "yes"))))
-    with pytest.raises(InputError, match=r"question\.used: the design has words .* by device"):
+    with pytest.raises(
+        InputError, match=r"question\.used: the design has different words for each device"
+    ):
         built(book, mixed("form", devices, ("no", "yes")))
 
 

@@ -219,7 +219,7 @@ def test_the_fields_get_the_report_and_nobody_the_answer(
             frame = opened(browser, framed)
             assert browser.evaluate("document.getElementById('next').disabled")
             fill(frame, used=used, often=2, drugs=1, pair=3, region=1)
-            assert heading(frame) == "This is all that the questionnaire around gets"
+            assert heading(frame) == "This is all that the questionnaire receives"
             assert not any(values(browser).values())
             wait(browser, "seen.length > 2")
             before.append(browser.evaluate("seen"))
@@ -357,7 +357,7 @@ def test_one_answer_gives_one_report_whatever_the_browser_keeps(
     # Where the fields are full nobody is asked, and they stay as they are.
     frame = opened(browser, framed, "/full")
     assert frame.evaluate("document.querySelectorAll('form, button').length") == 0
-    assert "has what you handed over" in frame.evaluate("document.body.innerText")
+    assert "has received your report" in frame.evaluate("document.body.innerText")
     assert set(values(browser).values()) == {"x"}
     assert not browser.evaluate("document.getElementById('next').disabled")
     # Without a name nothing is kept, and a lost page asks again.
@@ -399,7 +399,7 @@ def test_a_page_around_that_cannot_take_it_says_so_before_anything_is_asked(
     frame = opened(browser, framed)
     fill(frame, used=1, often=2, drugs=1, pair=3, region=1)
     click(frame, "form button")
-    wait(frame, "document.querySelector('.error').textContent.includes('did not take it')")
+    wait(frame, "document.querySelector('.error').textContent.includes('did not accept')")
     assert browser.evaluate("document.getElementById('next').disabled")
 
 
@@ -477,7 +477,7 @@ def test_it_works_by_keyboard_from_the_page_around(
         press("Tab", " ", "Tab", "Enter")
         assert heading(frame) == said
     press("Tab", "Enter")
-    assert heading(frame) == "This is all that the questionnaire around gets"
+    assert heading(frame) == "This is all that the questionnaire receives"
     wait(browser, "seen.length > 2")
     inside = frame.evaluate("document.documentElement.scrollHeight")
     assert browser.evaluate("document.querySelector('iframe').clientHeight") >= inside

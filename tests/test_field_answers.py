@@ -467,7 +467,7 @@ class TestTheCommand:
         assert main([*self.IMPORT, *self.CHOICES]) == 2
         assert "f.csv: there are no reports" in capsys.readouterr().err
         assert not list(Path().glob("*r.parquet*"))
-        with pytest.raises(InputError, match="the codebook takes 'region' for a question"):
+        with pytest.raises(InputError, match="the codebook has 'region' as an attribute"):
             pp.survey.import_files(
                 [Path("f.csv")],
                 pp.Codebook.from_toml("c.toml"),

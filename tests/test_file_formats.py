@@ -240,7 +240,7 @@ def test_reports_are_not_disguised_again_from_another_format(capsys: Capture) ->
     table = pq.read_table("r.parquet")
     said = pq.read_metadata("r.parquet").metadata
     write_arrow("r.arrow", table.replace_schema_metadata(said))
-    with pytest.raises(DataError, match=r"^r.arrow: holds reports already"):
+    with pytest.raises(DataError, match=r"^r.arrow: holds reports, which are already"):
         disguise_file(Path("r.arrow"), BOOK, design, pp.Stream.from_seed(1), Path("s.parquet"))
 
 

@@ -322,7 +322,7 @@ BEYOND = {
     ),
     "questionnaire": (
         r"a text in '\w+' is needed",
-        r"the page is not shown in it",
+        r"the page does not have this language",
         r"the page's own words are not known in",
         r"there is no such word",
     ),

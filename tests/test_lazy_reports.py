@@ -282,7 +282,7 @@ def test_the_key_dies_with_what_holds_it(frame: pd.DataFrame) -> None:
     del labels
     assert number not in _held
     # A task that comes too late is told at once.
-    with pytest.raises(ClusterError, match="the key of this disguise is not in this process"):
+    with pytest.raises(ClusterError, match="the key of this disguise is no longer in this process"):
         KeyNumber(number).stream(waiting=3_600)
 
 
@@ -356,7 +356,7 @@ def test_errors_say_where(frame: pd.DataFrame, tmp_path: Path) -> None:
         DESIGN.disguise([tmp_path / "short.csv"])
     with pytest.raises(DataError, match=r"gone\.parquet: there is no such file"):
         DESIGN.disguise(tmp_path / "gone.parquet")
-    with pytest.raises(InputError, match="a table is read by a codebook"):
+    with pytest.raises(InputError, match="a codebook is needed to read a table"):
         pp.Warner("used", 0.8).disguise(frame)
     with pytest.raises(InputError, match="got a Bag of Dask; a DataFrame"):
         import dask.bag

@@ -139,11 +139,11 @@ def test_what_is_found_out_and_what_it_gives_away_are_shown(
     shown = browser.evaluate("document.body.innerText")
     for line in (
         "Does the model guess right?",
-        "found out on this device, then drawn at random",
-        "what was found out is sent with a chance of 80 %.",
-        "changes the odds between any two answers by a factor of 4 at most.",
-        "“Does the model guess right?” is found out on this device from your answers to “How "
-        "old?”, “Do you smoke?”, “Which town?”, “Ill?”",
+        "determined on this device, then changed at random",
+        "the true result is sent with a probability of 80 %.",
+        "can make one answer, compared with any other, at most 4 times as likely as before.",
+        "“Does the model guess right?”: this device determines the result from your answers to "
+        "“How old?”, “Do you smoke?”, “Which town?”, “Ill?”",
         "Never sent: your answers to “How old?”, “Do you smoke?”, “Which town?”, “Ill?”.",
         "Nobody can work out for certain",
         "Your own answers are erased from this page.",

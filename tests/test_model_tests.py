@@ -94,7 +94,7 @@ BOTH = pp.Product([pp.Warner("classified", 0.8), pp.KaryResponse("ill", 3, 0.6)]
         ({"classifier": finding(attribute="guess")},
          'classifier.attribute: got "guess"; it is not in the codebook'),
         ({"classifier": finding(attribute="town")},
-         'classifier.attribute: got "town"; the page finds it out; leave the question out'),
+         'classifier.attribute: got "town"; the page determines it; leave the question out'),
         ({"classifier": finding(right="yes")},
          "classifier.right: 'yes' is not a category; there are 'right', 'wrong'"),
         ({"classifier": finding(labels={"yes": "x"})},
@@ -103,14 +103,14 @@ BOTH = pp.Product([pp.Warner("classified", 0.8), pp.KaryResponse("ill", 3, 0.6)]
          "classifier.labels: 'right', 'wrong' both read 'x'"),
         ({"classifier": finding(text={"fr": "x"})}, "classifier.text: a text in 'en' is needed"),
         ({"hand": [{"attributes": ["classified"], "instruction": "Roll a die."}]},
-         "hand[0].attributes: 'classified' is found out by the page, so no device gives it"),
+         "hand[0].attributes: 'classified' is determined by the page, so a device cannot give it"),
         ({"design": pp.Warner("region", 0.8).bind(BOOK)},
          "classifier.attribute: the design does not disguise 'classified'"),
         ({"design": pp.Identity(["classified"], [2]).bind(BOOK)},
          "'classified' in --accept-certain"),
         ({"question": [*QUESTIONS[1:], {"attribute": "region", "text": "?", "unanswered": "here",
                                        "only_if": {"ill": ["often"]}}]},
-         "question.region.only_if: what is sent for 'region' can tell that it was asked, and so "
+         "question.region.only_if: what is sent for 'region' can show that it was asked, and so "
          "the answer to 'ill'"),
     ],
 )  # fmt: skip
@@ -152,7 +152,7 @@ def test_what_is_private_stands_in_no_report_and_what_is_sent_says_so() -> None:
     asked = [{**q, "private": q["attribute"] not in ("region", "ill")} for q in QUESTIONS]
     both = made(question=asked, design=BOTH)
     assert both.codebook.names == ("region", "ill", "classified")
-    assert "What is sent for “Ill?” says something of these answers as well" in both.html
+    assert "What is sent for “Ill?” also says something about these answers" in both.html
     # What is accepted is not promised.
     bare = made(design=pp.Warner("region", 0.8).bind(BOOK), accept=("classified",))
     assert '"certain":true' in bare.html and '"certain":false' in page.html
@@ -171,7 +171,7 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
     about = json.loads(path.read_text())
     del about["classifier"]["step"]["op"]
     path.write_text(json.dumps(seal(about)))
-    with pytest.raises(DataError, match=r"survey\.json: classifier\.step\.op: not what this"):
+    with pytest.raises(DataError, match=r"survey\.json: classifier\.step\.op: was not written"):
         Survey.read(tmp_path)
 
 
@@ -243,7 +243,7 @@ def test_the_command_refuses_a_forged_description_in_one_line(
     assert main(["survey", "rehearse", str(tmp_path), str(people), *to]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "survey.json: classifier." in err
-    assert err.endswith(": not what this version writes\n")
+    assert err.endswith(": was not written by this version\n")
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_all_that_goes_together_is_small() -> None:
     [
         ("ill", "question.ill: the model needs the answer in each wave, and one with a permanent "
          "first stage is asked for once"),
-        ("classified", 'classifier.attribute: got "classified"; it is found out in each wave'),
+        ("classified", 'classifier.attribute: got "classified"; it is determined in each wave'),
     ],
 )  # fmt: skip
 def test_a_model_and_permanent_stages_that_do_not_go_together_are_refused(
@@ -152,11 +152,11 @@ def test_questions_and_numbers_are_written_as_their_language_does() -> None:
     both = pp.RRMatrix(["used", "well"], np.full((4, 4), 0.1) + 0.6 * np.eye(4), shape=(2, 2))
     page = open_page(["de", "en"], both)
     privacy = json.loads(page.html.split('id="survey">')[1].split("</script>")[0])["privacy"]
-    assert any("„used?“, „well?“: Was dafür gesendet wird" in each for each in privacy["de"])
+    assert any("„used?“, „well?“: Durch das Gesendete" in each for each in privacy["de"])
     assert not any("”" in each for each in privacy["de"])
     half = open_page(["de"], pp.Warner("used", 0.825)).html
-    assert "von 82,5 % gesendet" in half and "höchstens um den Faktor 4,71." in half
-    assert any("“used?”, “well?”: what is sent for it" in each for each in privacy["en"])
+    assert "von 82,5 % gesendet" in half and "höchstens 4,71-mal so wahrscheinlich" in half
+    assert any("“used?”, “well?”: what is sent can make" in each for each in privacy["en"])
 
 
 @pytest.mark.parametrize(

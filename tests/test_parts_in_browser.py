@@ -73,12 +73,14 @@ def test_each_wave_asks_for_what_the_model_needs_and_keeps_the_symbol(
         store = Store(tmp_path / f"{wave}.db", survey.id, survey.text())
         with served(collector(survey, store, limits=Limits(rate=0)), port) as port:
             browser.open(f"http://127.0.0.1:{port}/")
-            held = "from an earlier wave" in browser.evaluate("document.body.innerText")
+            held = "In an earlier wave, this device stored" in browser.evaluate(
+                "document.body.innerText"
+            )
             assert held == (wave == 2)
             assert answer(browser, row) == (["region", *needed] if wave == 1 else needed)
             shown = browser.evaluate("document.body.innerText")
             assert "the symbol itself" in shown or "All waves together" in shown
-            assert "found out on this device" in shown and "Never sent: your answers" in shown
+            assert "determined on this device" in shown and "Never sent: your answers" in shown
             assert violations(browser) == []
             kept = json.loads(browser.evaluate("JSON.stringify({...localStorage})"))
             assert {*kept} >= {f"ppdm:{survey.id}", f"ppdm:series:{SERIES['series']}"}
@@ -120,7 +122,7 @@ def test_a_frame_hands_over_what_a_model_found_and_no_answer(
         frame = Frame(browser, address)
         wait(frame, "document.querySelector('main h1') !== null")
         answer(frame, row)
-        assert heading(frame) == "This is all that the questionnaire around gets"
+        assert heading(frame) == "This is all that the questionnaire receives"
         click(frame, "form button")
         wait(browser, "'ppdmdesign' in found")
         found = browser.evaluate("found")

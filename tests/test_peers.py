@@ -79,7 +79,7 @@ def test_package(name: str) -> None:
     message = refusal(FakeClient({}, {name: "0.1"}))
     assert message == (
         f"my.toml: worker tls://10.0.0.6:4000: {name} {OURS[name]} here, 0.1 there; "
-        "one run needs the same everywhere"
+        "a run needs the same on all machines"
     )
     assert refusal(FakeClient({name: "0.1"}, {})).startswith("my.toml: the scheduler: ")
 

@@ -169,7 +169,7 @@ STAGE = pp.Warner("a", 0.8)
         (
             pp.RRMatrix("a", TALL),
             pp.RRMatrix("a", TALL.T / TALL.T.sum(axis=0)),
-            "again: reports of 'a' have as many symbols as there are categories, and are none",
+            "again: reports of 'a' have as many symbols as there are categories, but are not",
         ),
         (
             Mangat("a", 0.7, trait="yes"),

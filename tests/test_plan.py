@@ -342,7 +342,7 @@ def test_the_command_writes_and_prints(tmp_path: Path, capsys: pytest.CaptureFix
         (["--prior", "0.3", "--difference", ".9", "--epsilon", "1"], "--difference: got 0.9"),
         (
             ["--prior", "0.3", "--half-width", ".1", "--epsilon", "1", "--design", "mangat"],
-            "--design: mangat cannot be had: epsilon is infinite",
+            "--design: mangat is not possible: epsilon is infinite",
         ),
         (
             ["--prior", "0.3", "--half-width", ".1", "--epsilon", "1", "--nonresponse", "1"],

@@ -372,7 +372,7 @@ def test_a_tree_pruned_by_what_was_kept_back_is_written_and_drawn(
     assert abs(found["accuracy"]["value"] - score) < 4 * found["accuracy"]["standard_error"] + 0.02
     for share, says in (
         ("1", "prune: got 1.0; a number between 0 and 1"),
-        ("0.0001", "prune: got 0.0001; 1500 reports have no such part"),
+        ("0.0001", "prune: got 0.0001; 1500 reports are too few for this share"),
     ):
         options = ("--prune", share, "--folds", "0", "--out", "x.json")
         assert main(["mine", "id3", "r.parquet", *BOTH, *options]) == 2

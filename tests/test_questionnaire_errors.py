@@ -55,7 +55,7 @@ HAND = {"attributes": ["used"], "instruction": "Roll a die."}
     [
         ({"words": {"en": {"same": "{answer}"}}}, 'words.en.same: got "{answer}"; {question}, {ch'),
         ({"words": {"en": {"next": "{i}"}}}, 'words.en.next: got "{i}"; nothing is filled in here'),
-        ({"words": {"fr": {"next": "x"}}}, "words.fr: the page is not shown in it; languages are"),
+        ({"words": {"fr": {"next": "x"}}}, "words.fr: the page does not have this language;"),
         ({"often": {"labels": {"seldom": "X", "daily": " X "}}},
          "question.often.labels: 'seldom', 'daily' both read 'X' in 'en'; a text for each"),
         ({"often": {"labels": {"seldom": "daily"}}}, "'seldom', 'daily' both read 'daily' in"),
@@ -67,7 +67,7 @@ HAND = {"attributes": ["used"], "instruction": "Roll a die."}
         ({"hand": [{**HAND, "symbols": {"used": {"yes": "x", "no": "x"}}}]},
          "hand[0].symbols.used: 'yes', 'no' both read 'x'"),
         ({"region": {"only_if": {"used": ["yes"]}, "unanswered": "north"}},
-         "question.region.only_if: what is sent for 'region' can tell that it was asked"),
+         "question.region.only_if: what is sent for 'region' can show that it was asked"),
     ],
 )  # fmt: skip
 def test_a_questionnaire_that_is_wrong_is_refused_in_one_line(
@@ -108,8 +108,8 @@ WAVES = pp.Product(
     ("given", "said"),
     [
         ({}, "series: got nothing; devices keep the permanent first stage of the design by this"),
-        ({"series": "health"}, "wave: got nothing; series and wave are needed both, or neither"),
-        ({"wave": 2}, "series: got nothing; series and wave are needed both, or neither"),
+        ({"series": "health"}, "wave: got nothing; both series and wave are needed, or neither"),
+        ({"wave": 2}, "series: got nothing; both series and wave are needed, or neither"),
         ({"series": "a b", "wave": 2}, "series: got 'a b'; a name of up to 64 letters"),
         ({"series": "a", "wave": 0}, "wave: got 0; a whole number"),
         ({**SERIES, "often": {"only_if": {"used": ["yes"]}, "unanswered": "never"}},
@@ -131,7 +131,7 @@ def test_what_a_series_keeps_is_put_to_everybody() -> None:
     later = Permanent(pp.KaryResponse("often", 3, 0.7), pp.KaryResponse("often", 3, 0.7))
     design = pp.Product([pp.Warner("used", 0.8), later]).bind(BOOK)
     often = {"only_if": {"used": ["yes"]}, "unanswered": "never"}
-    with pytest.raises(InputError, match=r"often\.only_if: its disguise is kept for later"):
+    with pytest.raises(InputError, match=r"often\.only_if: its symbol is stored for later"):
         made(design=design, often=often, **SERIES)
     with pytest.raises(InputError, match=r"series: no block of the design has a permanent first"):
         made(**SERIES)

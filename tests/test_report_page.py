@@ -207,7 +207,7 @@ def test_a_run_without_its_ledger_or_figures(tmp_path: Path) -> None:
     page = make_page(ANSWERS | {"figure": []}, tmp_path, "bare")
     (page.parent / "ledger.sqlite").unlink()
     text = Page(write_report(page.parent)).text
-    assert "not known: the run's ledger is not at hand" in text
+    assert "unknown: the run's ledger is missing" in text
     assert "Figures" not in text
 
 
@@ -400,7 +400,7 @@ def test_a_reproduction_is_one_page(
     assert len(found.all("img")) == 3 + 1
     ids = Counter(attributes["id"] for _, attributes in found.elements if "id" in attributes)
     assert max(ids.values()) == 1
-    assert ("something moved" in found.text) is moved
+    assert ("something changed" in found.text) is moved
     assert ("cancer q=0.5 0.95 0.91 -7.25" in found.text) is moved
     assert "Runs that could not be read" in found.text
     # Claims on published surveys need no run: each is judged and shown on every such page.

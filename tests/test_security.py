@@ -187,7 +187,9 @@ class TestReading:
         (folder / name).write_text("-----BEGIN NOTHING-----\n")
         assert self.refused(folder).startswith(f"{folder / name}: this is not a ")
 
-    @pytest.mark.parametrize(("days", "message"), [(31, "was good until "), (-1, "is good from ")])
+    @pytest.mark.parametrize(
+        ("days", "message"), [(31, "was good until "), (-1, "is valid only from ")]
+    )
     def test_time(
         self, folder: Path, days: int, message: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

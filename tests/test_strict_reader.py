@@ -124,8 +124,8 @@ def by_every_command(capsys: Capture, file: str) -> set[str]:
         ),
         (
             "smokes;age\nyes\nno\n",
-            "line 1: there is ';' in a name, and records do not have as many fields; --delimiter "
-            "says what separates names; a name that holds it stands in quotes",
+            "line 1: a name contains ';', but records have another number of fields; give the "
+            "separator as --delimiter, or put names that contain it in quotes",
         ),
         (
             "smokes;x,age\nyes;1,20\n",

@@ -141,7 +141,7 @@ def test_what_is_undefined_says_why():
     none = type(reports)(codes, book, 0, design.digest)
     with pytest.raises(InputError, match=r"where: its estimated proportion is -0\.333"):
         estimate(none, {"b": "1"}, design=design, where={"a": "1"})
-    with pytest.raises(InputError, match=r"does not keep the counts behind it.*list of events"):
+    with pytest.raises(InputError, match=r"does not store the counts.*list of events"):
         estimate(reports, ["a"], design=DESIGN).covariance  # noqa: B018
 
 

@@ -146,7 +146,7 @@ def test_true_answers_stay_in_their_file(capsys: Capture) -> None:
 
 def test_surprising_columns_are_refused(capsys: Capture) -> None:
     line = refused(capsys, *disguise("s.csv"))
-    assert line.startswith("s.csv: column 'name': the design does not disguise what is there;")
+    assert line.startswith("s.csv: column 'name': not disguised by the design;")
     assert "--keep-undisguised" in line
     assert "--drop" in line
     line = refused(capsys, *disguise("s.csv", "--drop", "nmae"))
@@ -163,7 +163,7 @@ def test_surprising_columns_are_refused(capsys: Capture) -> None:
 def test_a_block_that_hides_nothing_must_be_meant(capsys: Capture) -> None:
     Path("d.toml").write_text(DESIGN.replace("0.8", "1.0"))
     line = refused(capsys, *disguise("s.csv", "--drop", "name"))
-    assert line.startswith("s.csv: column 'smokes': the design reports the truth of it; name it in")
+    assert line.startswith("s.csv: column 'smokes': the design does not disguise it; name it in")
     said = done(capsys, *disguise("s.csv", "--drop", "name", "--keep-undisguised", "smokes"))
     assert "smokes: undisguised" in said
     assert "epsilon infinite" in said
@@ -206,7 +206,7 @@ FILES = [
     (b"", "s.csv: the file is empty; a header and records are needed"),
     (b"name,smokes,drug\n", "s.csv: there are no records; at least one is needed"),
     (b"name,drug\nAnn,once\n", "s.csv: the design's column 'smokes' is absent; the columns are na"),
-    (b"name;smokes;drug\nA,no,once\n", "--delimiter says what separates names"),
+    (b"name;smokes;drug\nA,no,once\n", "give the separator as --delimiter"),
     (b"name,smokes,drug\nAnn,no\n", "s.csv: line 2: 2 fields; the header has 3"),
     (b"name,smokes,drug\nAnn,no,once,often\n", "s.csv: line 2: 4 fields; the header has 3"),
     (b"name,smokes,drug\n\nAnn,no,once\n", "s.csv: line 2: an empty line among records"),
@@ -342,7 +342,9 @@ def test_reports_of_another_design_or_codebook(capsys: Capture) -> None:
         assert line == "there is no attribute 'name'; there are smokes, drug"
     pd.read_csv("s.csv").to_parquet("s.parquet")
     line = refused(capsys, "estimate", "s.parquet", *BOTH, *asked)
-    assert line.startswith("s.parquet: does not say what made it; reports of `ppdm disguise`")
+    assert line.startswith(
+        "s.parquet: does not say which program made it; reports of `ppdm disguise`"
+    )
 
 
 def make_older(about: Path) -> None:
@@ -391,7 +393,9 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
     about["design"]["blocks"][0]["theta"] = 0.9
     Path("r.csv.about.json").write_text(json.dumps(about))
     line = refused(capsys, "estimate", "r.csv", *BOTH, "--over", "smokes")
-    assert line.startswith("r.csv.about.json: what it says of its design is damaged; ask for the")
+    assert line.startswith(
+        "r.csv.about.json: its description of the design is damaged; ask for the"
+    )
     done(capsys, *disguise("s.csv", "--drop", "name"))
     whole = Path("r.parquet").read_bytes()
     Path("r.parquet").write_bytes(whole[:-30])
@@ -403,14 +407,14 @@ def test_damaged_reports_and_counts(capsys: Capture) -> None:
         turned[place] ^= 0xFF
     Path("r.parquet").write_bytes(turned)
     line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "smokes")
-    assert line.startswith("r.parquet: is damaged or was changed: its checksum is another one than")
+    assert line.startswith("r.parquet: is damaged or was changed: its checksum differs than")
 
 
 def test_reports_are_not_disguised_again(capsys: Capture) -> None:
     for out in ("r.parquet", "r.csv"):
         done(capsys, "disguise", "s.csv", *BOTH, "--out", out, "--drop", "name")
         line = refused(capsys, "disguise", out, *BOTH, "--out", "again.parquet")
-        assert line.startswith(f"{out}: holds reports already; disguising a person again adds up")
+        assert line.startswith(f"{out}: holds reports, which are already disguised;")
 
 
 QUESTIONS = [
@@ -632,7 +636,7 @@ def test_weights_in_categories_are_told_apart(capsys: Capture) -> None:
     said = done(capsys, *disguise("s.csv", "--keep-undisguised", "w"))
     assert "w: undisguised, in 2 categories that the codebook cuts its numbers into; to" in said
     line = refused(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--weights", "w")
-    assert line.startswith("r.parquet: column 'w' holds categories of the codebook, no numbers;")
+    assert line.startswith("r.parquet: column 'w' holds categories of the codebook, not numbers;")
     said = done(capsys, "estimate", "r.parquet", *BOTH, "--over", "drug", "--strata", "w")
     assert "survey: strata from 'w'" in said
 

@@ -248,6 +248,6 @@ def test_lone_clusters_and_missing_ones(capsys: Capture) -> None:
     line = refused(capsys, *given[:-1], "gap")
     assert "column 'gap', row" in line and line.endswith("no cluster is given")
     line = refused(capsys, *given, "--estimand", "file")
-    assert line.startswith("--clusters: errors about these records are only of the disguise")
+    assert line.startswith("--clusters: for these records only the disguise causes errors")
     line = refused(capsys, *given[:3], "--clusters", "street")
     assert "column 'street' was not kept undisguised; columns that were: region, school" in line

@@ -113,7 +113,7 @@ def test_symbols_that_are_none_are_refused(odd: list[int], tmp_path: Path) -> No
     disguise_wave(DESIGN, records(20), pp.Stream.from_seed(1), devices)
     next(iter(devices.blocks.values()))["symbols"][3] = odd
     devices.write(path)
-    with pytest.raises(DataError, match=r"devices\.json: symbols of .*: device 3: not what this"):
+    with pytest.raises(DataError, match=r"devices\.json: symbols of .*: device 3: was not written"):
         disguise_wave(DESIGN, records(20), pp.Stream.from_seed(1), Devices.read(path))
 
 
@@ -121,5 +121,7 @@ def test_symbols_that_are_none_are_refused(odd: list[int], tmp_path: Path) -> No
 def test_devices_of_another_form_are_refused(odd: object, tmp_path: Path) -> None:
     path = tmp_path / "devices.json"
     Devices({'["a"]': odd}).write(path)
-    with pytest.raises(DataError, match=r"devices\.json: blocks\..*: not what this version writes"):
+    with pytest.raises(
+        DataError, match=r"devices\.json: blocks\..*: was not written by this version"
+    ):
         Devices.read(path)

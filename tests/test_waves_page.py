@@ -112,7 +112,9 @@ class Site:
         for code in answers:
             put.append(heading(self.browser))
             # Respondents are told before they answer.
-            once = "You are asked this once" in self.browser.evaluate("document.body.innerText")
+            once = "You are asked this only once" in self.browser.evaluate(
+                "document.body.innerText"
+            )
             assert once == (put[-1] == "Ever?")
             choose(self.browser, code)
         click(self.browser, "form button")
@@ -252,7 +254,7 @@ def test_another_first_stage_is_not_drawn(browser: chromium.Browser, site: Site)
     store = Store(site.folder / "other.db", other.id, other.text())
     with served(collector(other, store), site.port) as site.port:
         browser.open(f"http://127.0.0.1:{site.port}/")
-        assert "more away than you were told" in browser.evaluate("document.body.innerText")
+        assert "more than you were told" in browser.evaluate("document.body.innerText")
         assert browser.evaluate("document.querySelectorAll('button').length") == 0
         assert site.stored() == before
     store.close()
@@ -270,7 +272,7 @@ def test_a_browser_that_keeps_nothing_is_not_asked(browser: chromium.Browser, si
             source="Storage.prototype.setItem = () => { throw new Error('full'); };",
         )
         browser.open(f"http://127.0.0.1:{site.port}/")
-        assert "This browser keeps nothing" in browser.evaluate("document.body.innerText")
+        assert "This browser stores nothing" in browser.evaluate("document.body.innerText")
         browser.send("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
     store.close()
 
@@ -282,8 +284,8 @@ def test_it_is_small_and_says_what_waves_give_away() -> None:
     block = survey.design.blocks[0]
     # (.6 .6 + .2 .4) / (.6 .2 + .2 .6 + .2 .2) of one wave by hand, and .6 / .2 of all.
     assert np.exp(block.epsilon()) == pytest.approx(0.44 / 0.28)
-    assert "by a factor of 1.57 at most" in said
-    assert "the symbol itself change those odds by a factor of 3 at most" in said
+    assert "at most 1.57 times as likely" in said
+    assert "and the symbol itself, can make one answer, compared with any other, at most 3" in said
 
 
 LEVEL = 1e-6 / 6

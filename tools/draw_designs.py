@@ -34,27 +34,27 @@ PAGE = Path(__file__).parent.parent / "docs" / "designs.md"
 
 HEAD = """# Choosing a design
 
-Every design is a matrix P, `reported = P @ true`. This page is drawn by `tools/draw_designs.py`; the numbers
-are computed by the package.
+Every design is a matrix P, `reported = P @ true`. The script `tools/draw_designs.py` writes this page and computes
+its numbers with the package.
 
 1. **One sensitive yes or no, asked in person or on paper.** With a device (coin, dice, cards): Warner,
    forced response, unrelated question, Kuk. Without one: crosswise or triangular. Mangat's and the
-   triangular design cost least at an equal posterior of the sensitive answer, but a report of no is
-   then a certain no: use them only if a no is harmless.
-2. **One attribute of some categories.** k-ary response below about `3 e^epsilon + 2` categories; subset
-   selection or unary encoding above.
-3. **Thousands of categories.** k-ary response needs a large epsilon there; subset selection is the most
-   precise, unary encoding the simplest to draw.
+   triangular design need the fewest reports at an equal posterior of the sensitive answer, but a report of
+   no then proves that the truth is no: use them only if this is harmless.
+2. **One attribute with a moderate number of categories.** k-ary response below about `3 e^epsilon + 2`
+   categories; subset selection or unary encoding above.
+3. **Thousands of categories.** k-ary response needs a large epsilon; subset selection is the most precise,
+   and unary encoding is the simplest to draw.
 4. **Several attributes.** One block with a common coin (flip, multigroup, unrelated question) estimates
    their combinations better than independent blocks do, but a single known answer can undo the disguise:
    see the last table.
-5. **A file to publish.** Invariant PRAM keeps expected counts as they are.
-6. **A bound on the posterior and a known prior.** A matrix of your own.
+5. **A file to publish.** Invariant PRAM keeps the expected counts unchanged.
+6. **A limit on the posterior and a known prior.** The matrix that `ppdm optimize` finds.
 """
 
-LABELS = """Designs use labels. If a design's distribution changes when categories change places, its file says which
-category is which, and every command puts the design into the order of the codebook by label. A label that
-the codebook lacks is refused. The labels belong to the digest; their order does not.
+LABELS = """Designs use labels. If a design treats categories differently, its file names them, and every command
+arranges the design in the order of the codebook by label. A label that is not in the codebook is refused.
+The digest of a design depends on the labels, but not on their order.
 
 | id | in the file |
 | --- | --- |
@@ -63,26 +63,26 @@ the codebook lacks is refused. The labels belong to the digest; their order does
 | `forced` | `forced = {yes = "1/6", no = "5/6"}`, or `forced_probability = {yes = "1/6", no = "1/6"}` |
 | `unrelated` | `w_y = {yes = 0.1, no = 0.9}`; for a block `w_y = {smokes = {yes = 0.1, no = 0.9}, drinks = {...}}` |
 | `pram` | `prior = {yes = 0.2, no = 0.8}` |
-| `permanent` | in `first` and in `again`; permanent symbols that are no categories have no labels |
-| all others | nothing: any order gives the same law |
+| `permanent` | in `first` and in `again`; permanent symbols that are not categories have no labels |
+| all others | nothing: the probabilities are the same in any order |
 
-- `forced`, beside `truth`, states the distribution of the forced answer. `forced_probability` states the probability that the
-  device forces each answer, as most papers do; the truth has the remaining probability.
-- A list and `categories = [...]` say the same as a table of labels.
-- A uniform distribution needs no labels, nor does a matrix that is the same in every order.
-- The columns and rows of a square matrix are the same categories. A tall matrix's rows are symbols without labels.
+- `forced`, together with `truth`, gives the distribution of the forced answer. `forced_probability` gives the probability that
+  the device forces each answer, as in most papers; the truth has the remaining probability.
+- Instead of a table of labels you can write a list of values in the order of `categories = [...]`.
+- A uniform distribution needs no labels. Neither does a matrix that is the same in every order.
+- In a square matrix, columns and rows are the same categories. In a tall matrix, rows are symbols without labels.
   In a block, a reported column with as many symbols as its attribute has categories holds those categories.
-- If no label is stated, commands refuse the design and print the line to add. In Python, a simulation (`Stream.from_seed`)
-  then goes by position; a real disguise does not.
-- A probability may be a ratio as text, `"1/6"`. The nearest float is used; a value computed from several ratios is computed
-  exactly first. Sums within 1e-6 of 1, as single precision gives them, are scaled to 1, and `ppdm check` says so.
-- Symbols are drawn with numbers of 62 binary digits, and epsilon is that of the distribution drawn: a symbol with a probability
-  below 2^-63 never occurs, so its ratio is infinite. Coins are exact.
+- If labels are needed but missing, commands refuse the design and print the line to add. In Python, a simulation
+  (`Stream.from_seed`) then uses positions; a real disguise is refused.
+- A probability can be written as a ratio in quotes, `"1/6"`. The nearest float is used; a value computed from several ratios
+  is first computed exactly. A sum within 1e-6 of 1, as in single precision, is scaled to 1, and `ppdm check` reports it.
+- Symbols are drawn with numbers of 62 binary digits, and epsilon is computed for the distribution that is really drawn: a
+  symbol with a probability below 2^-63 never occurs, so its ratio is infinite. Coins are exact.
 - `id = "mixed"` makes one matrix from the designs of several devices, if a column says which device a person used.
 - `id = "itemcount"` makes the matrix of a list experiment, where people count the statements that apply to them.
 - `symbols = {same = "yes", different = "no"}` gives words to the reports of any design, for `ppdm import`; the digest does not
   change ([field.md](field.md)).
-- `TwoSample(..., yes="yes")` says which answer is yes, for both questions or for each.
+- `TwoSample(..., yes="yes")` says which answer means yes, for both questions or for each.
 """
 
 FORMULAS = {
@@ -107,7 +107,7 @@ FORMULAS = {
     "triangular": (
         r"$(1 - p) I + p (0, 1)^T 1^T$",
         "infinite",
-        "no device; p of the statement known",
+        "no device; the statement's probability p is known",
     ),
     "crosswise": (
         r"as Warner with $\theta = p$",
@@ -122,7 +122,7 @@ FORMULAS = {
     "unrelated": (
         r"$q I + (1 - q) p_Y 1^T$",
         r"$\max \log (1 + q / ((1 - q) p_Y))$",
-        "one coin a block",
+        "one coin per block",
     ),
     "pram": (
         r"$q I + (1 - q) p 1^T$, so that $P p = p$",
@@ -155,7 +155,7 @@ FORMULAS = {
     "permanent": (
         r"$P_{\text{again}} P_{\text{first}}$",
         "of one wave; of any number of waves at most that of `first`",
-        "a device keeps the symbol of `first`, and disguises it afresh at each wave ([web.md](web.md))",
+        "a device keeps the symbol of `first`, and disguises it again in each wave ([web.md](web.md))",
     ),
     "product": (r"$\bigotimes_b P_b$", "sum over blocks", "independent blocks"),
 }
@@ -376,7 +376,7 @@ def hints() -> str:
     for name, design in (
         ("one coin for four attributes (flip)", Flip(names, 0.8)),
         ("two groups of two (multigroup)", MultiGroup([["a", "b"], ["c", "d"]], 0.8)),
-        ("a coin an attribute (multigroup)", MultiGroup.by_attribute(names, 0.8)),
+        ("one coin per attribute (multigroup)", MultiGroup.by_attribute(names, 0.8)),
         ("unrelated question, q = .6", UnrelatedQuestion(names, 0.6)),
     ):
         for known in ([], ["b"], ["b", "c", "d"]):
@@ -398,34 +398,34 @@ def page() -> str:
         [
             HEAD,
             "## Formulas\n",
-            "Columns of P sum to 1; k categories. Designs with more reports than",
-            "categories use the left inverse of least variance at uniform categories, and",
-            "`inverse=\"textbook\"` names the other one. The *unrelated question of unknown prevalence* is no",
+            "Columns of P sum to 1; k is the number of categories. Designs with more symbols than",
+            "categories use the left inverse of least variance at uniform categories;",
+            "`inverse=\"textbook\"` selects the usual formula. The *unrelated question of unknown prevalence* is not a",
             "single matrix: `TwoSample` takes two samples, with the shares of yes $\\lambda_1$ and $\\lambda_2$:\n",
             r"$$\pi = \frac{\lambda_1 (1 - q_2) - \lambda_2 (1 - q_1)}{q_1 - q_2}$$" + "\n",
             formulas(),
             "## Labels\n",
             LABELS,
             "## One yes or no, at equal posterior of a yes\n",
-            "A fifth of the truths are yes; each design is set so that no report makes a yes likelier than",
-            f"{POSTERIOR}. The last column is how many reports are worth one undisguised answer.\n",
+            "A fifth of the true answers are yes. Each design is set so that no report makes the probability of a yes larger",
+            f"than {POSTERIOR}. The last column is the number of reports that are as precise as one undisguised answer.\n",
             binary(),
             "## Ten categories, at equal worst posterior\n",
             f"Uniform categories; the worst posterior is {POSTERIOR}.\n",
             many(10),
             "## Many categories, at equal epsilon\n",
-            "n times the mean squared error of a proportion by the textbook estimator, uniform categories.\n",
+            "The table has n times the mean squared error of a proportion by the textbook estimator, for uniform categories.\n",
             at_equal_epsilon(),
             "## Fifty categories, against the best possible\n",
-            "How many times as many reports each design needs as the best design of the same epsilon, with",
-            "its own estimates. *Skewed*: five categories have half of all answers, evenly, and 45 the rest.",
-            "The best is found, and certified to 1e-8, as in [search.md](search.md); `ppdm audit` says the",
-            "same of any design.\n",
+            "The table says how many times as many reports each design needs as the best design with the same epsilon, both",
+            "estimated with their own inverse. *Skewed*: five categories share half of all answers equally, and 45 share the",
+            "other half. The best design is found, and certified to 1e-8, as in [search.md](search.md); `ppdm audit` gives",
+            "this ratio for any design.\n",
             fifty(),
             "![Reports needed over those of the best design, by epsilon](figures/fifty.png)\n",
             "## What a known answer gives away\n",
-            "Four binary attributes, independent and even; flips with theta = .8. The adversary sees the",
-            "whole report and knows true values of other attributes of the same person.\n",
+            "There are four independent binary attributes, each with a proportion of 1/2, and flips have theta = .8. The",
+            "adversary sees the whole report and knows true values of other attributes of the same person.\n",
             hints(),
         ]
     )  # fmt: skip

@@ -260,7 +260,7 @@ def enumerate_reports(report: Callable[[Floats], Floats], prior: Floats, n: int)
     prior : array
         Joint law, an axis for each attribute.
     n : int
-        The first so many attributes are looked at.
+        Only this many attributes are used, the first ones.
     """
     worst, correct = np.empty(n), np.empty(n)
     for a in range(n):

@@ -1,20 +1,21 @@
 """What single reports make certain: answers, and functions of several answers, by label.
 
-Everything is about one block, and about the share of a category x in a report y,
-``P[y, x] / sum over x of P[y, x]``: how likely x is after y where each joint category of the block
-was equally likely before.
+All of this is about one block. It uses the share of a category x in a report y, ``P[y, x] / sum
+over x of P[y, x]``: the probability of x after y if all joint categories of the block were equally
+likely before.
 
 - A report makes a label *certain* if its share is 1 (but for `NEGLIGIBLE`), *nearly certain* above
-  `NEARLY`, and *likely* above `LIKELY`.  What is certain is so for any prior that allows it.
+  `NEARLY`, and *likely* above `LIKELY`.  What is certain is certain for every prior under which the
+  report is possible.
 - A report *rules out* a label of an attribute with more than two of them if its share is 0.
-- The reports *give away* a function of the block's answers if each of them allows answers of one
-  value of it only.  The finest such function has the connected components of a graph as its values,
-  in which a category hangs on the reports that allow it.
+- The reports *give away* a function of the block's answers if each report is possible for only one
+value of the function.  The finest such function has as its values the connected components of a
+graph that joins each category to the reports that allow it.
 - A single report gives away a *relation* between attributes if it allows at most half of the
   combinations of the labels that it allows.
 
 A report allows all categories but the least likely ones, whose shares sum to `NEGLIGIBLE`, or to
-1 - `NEARLY`.  Reports that are less likely than `NEGLIGIBLE` whatever the answer are passed over.
+1 - `NEARLY`.  Reports that are less likely than `NEGLIGIBLE` for every answer are ignored.
 Families with structure have closed forms; the matrix of others is looked through row by row.
 """
 
@@ -69,7 +70,7 @@ class Certainty:
     Parameters
     ----------
     degree : {"certain", "nearly", "likely", "ruled out"}
-        The first two are what a disguise must not give away unasked.
+        A disguise must not give away the first two without consent.
     attributes : tuple of str
         One, or several where it is a function of several answers.
     labels : tuple of str
@@ -461,8 +462,8 @@ def certainties(design: Design, labels: Labels | None = None) -> list[Certainty]
     Returns
     -------
     list of Certainty
-        Block by block: what is certain, nearly so, likely, and ruled out.  A block of a family
-        without a closed form that is too large to look through counts as nearly certain.
+        Block by block: what is certain, nearly so, likely, and ruled out.  If a block has no closed
+        form and is too large to enumerate, it counts as nearly certain.
     """
     found: list[Certainty] = []
     for block in design.blocks:

@@ -49,7 +49,7 @@ class Subject:
         Attributes, or ``all answers together``.
     kind : {"block", "attribute", "design"}
     prior : str
-        What the adversary is taken to know beforehand.
+        What the adversary is assumed to know beforehand.
     findings : list of Finding
     """
 
@@ -70,7 +70,8 @@ def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
     ----------
     design : Design
     priors : mapping of attribute to array
-        Proportions before a report; of other attributes each category is taken for equally likely.
+        Proportions before a report; for other attributes all categories are assumed to be equally
+        likely.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def audit(design: Design, priors: Mapping[str, Floats]) -> list[Subject]:
     Raises
     ------
     InputError
-        If a prior has another number of categories than the design, or no attribute.
+        If a prior has another number of categories than the design, or names no attribute.
     """
     sizes = dict(zip(design.attributes, design.shape, strict=True))
     for name, prior in priors.items():
@@ -206,7 +207,7 @@ def _of_waves(design: Design) -> Iterator[Finding]:
         if math.isinf(value):
             why = "reports of them can rule out an answer"
             if not math.isinf(lasting(design).log_ratio()):
-                why = "answers without a permanent first stage are disguised afresh in each"
+                why = "answers without a permanent first stage are disguised again in each"
             yield Finding(f"epsilon, {said}", value, why)
             continue
         times = f"{math.exp(value):.4g}" if value < 700 else f"e^{value:.4g}"

@@ -306,7 +306,7 @@ def pse_symmetry() -> dict[str, float]:
 def losses_of_trees(q: float, repeats: int = 30) -> Floats:
     """Accuracy of ID3 on Breast-Cancer less that of ID3 from unrelated-question reports.
 
-    Each repeat splits the records afresh, four fifths to learn from, and scores clean ones.
+    Each repeat splits the records again, four fifths to learn from, and scores clean ones.
     """
     frame = datasets.load("breast-cancer")
     book = Codebook.from_toml(codebook_path("breast-cancer")).binarise(frame, "midrange")

@@ -33,7 +33,7 @@ class Claim:
     where : str
         Page, section, figure, table or equation.
     says : str
-        The claim in our words.
+        The claim, rephrased.
     printed : str, optional
         The number that the paper gives.
     figures : tuple of str
@@ -44,9 +44,9 @@ class Claim:
     rule : Rule, optional
         How it is judged.
     test : str, optional
-        Path and name of the test that holds it.
+        Path and name of the test that checks it.
     differs : str, optional
-        Why the results differ from the claim, for the case that they do.
+        Why the results differ from the claim, if they do.
     untestable : str, optional
         Why it cannot be tested here.
     survey : Survey, optional
@@ -75,7 +75,7 @@ class Paper:
     Parameters
     ----------
     key : str
-        As recipes and docstrings cite it.
+        The key by which recipes and docstrings cite it.
     title, authors : str
     claims : tuple of Claim
     """

@@ -1,6 +1,6 @@
 """Judge claims on results, and write the page of all verdicts.
 
-A status is always computed; no file states one.
+A status is always computed and never written in a file.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ Summary = dict[str, Any]
 
 
 def write_reproduction_page(runs: Iterable[str | Path], page: str | Path) -> tuple[Path, Path]:
-    """Judge all claims on runs, and write the page of them with the summary it is written from.
+    """Judge all claims on runs; write the page of the claims and the summary from which it is made.
 
     Parameters
     ----------
     runs : iterable of str or Path
-        Folders of finished runs, one a recipe of the package.
+        Folders of finished runs, one for each recipe of the package.
     page : str or Path
         A Markdown file; the summary goes beside it, as JSON.
 
@@ -199,12 +199,11 @@ def reproduction_page(summary: Summary) -> str:
     lines = [
         "# Reproduction of the papers",
         "",
-        f"{testable} claims of {_word(len(papers) - len(surveys))} papers"
+        f"This page lists {testable} claims of {_word(len(papers) - len(surveys))} papers"
         f"{' and of published surveys' if surveys else ''} that can be tested, and "
         f"{total['not testable']} that cannot. The statuses are computed from results by the rules "
-        "of [pipelines/claims](../pipelines/claims/README.md); nothing on this page is typed in "
-        "but the explanations of what differs. `ppdm report RUN... --claims docs/reproduction.md` "
-        "wrote it.",
+        "of [pipelines/claims](../pipelines/claims/README.md). Only the explanations "
+        "are written by hand; `ppdm report RUN... --claims docs/reproduction.md` wrote the rest.",
         "",
         "| paper | " + " | ".join(STATUSES) + " |",
         "|---" * (len(STATUSES) + 1) + "|",
@@ -233,8 +232,8 @@ def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [
         *lines,
         "",
-        "Figures have their standard errors over repeats behind ±; those without one are exact. Of "
-        "several comparisons the one that speaks least for the claim is named.",
+        "The number after ± is the standard error over repeats; numbers without ± are exact. If "
+        "there are several comparisons, the table shows the one that supports the claim least.",
         "",
     ]
 

@@ -86,18 +86,18 @@ class Quantity:
     Parameters
     ----------
     variable : str
-        Of the result; its standard error is the variable with ``_se`` after its name, or that of
-        the mean where it has repeats, or 0.
+        Variable of the result. Its standard error is the variable with ``_se`` added to the name;
+        if it has repeats, that of their mean; otherwise 0.
     at : mapping of str to tuple
-        Values on the axes to look at; all of those that are not named.
+        Values on the axes to use; for axes that are not named, all values.
     minus, over : Quantity, optional
-        What is subtracted, and what the rest is divided by.
+        What is subtracted, and what the difference is divided by.
     plus : float
-        A number that is added in the end.
+        A number that is added at the end.
     times : float
         A factor, applied before `plus`.
     each : bool
-        Whether each repeat is a cell of its own in place of the mean of all.
+        Whether each repeat is a separate cell; otherwise their mean is used.
     """
 
     variable: str

@@ -45,7 +45,7 @@ class Survey:
     table : ContingencyTable, optional
         Counts of what was reported.
     law : tuple of float, optional
-        In place of the counts: the proportions of the true categories.
+        Instead of counts: the proportions of the true categories.
     n : int, optional
         Respondents; needed with a law for a standard error.
     method : {"invert", "mle"}

@@ -58,12 +58,12 @@ def _root(
             "--verbose",
             "-v",
             count=True,
-            help="Say what is being done; twice, in detail.",
+            help="Print what is being done; -vv prints more.",
             show_default=False,
         ),
     ] = 0,
     only_errors: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say errors only: no notes, no progress.")
+        bool, typer.Option("--quiet", "-q", help="Print errors only: no notes, no progress.")
     ] = False,
     log_json: Annotated[
         bool,

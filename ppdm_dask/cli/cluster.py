@@ -32,7 +32,7 @@ def check(
     ],
     as_json: Json = False,
 ) -> None:
-    """Connect, start one worker, compare versions, and have it do a batch."""
+    """Connect, start one worker, compare versions, and compute a batch on it."""
     loaded = pp.cluster.load_profile(profile)
     # Below the current folder, which the nodes of a batch system are more likely to see than this
     # machine's temporary one.
@@ -79,11 +79,11 @@ def certificates(
         typer.Argument(metavar="DIR", help="A new folder.", show_default=False),
     ],
     days: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Days for which they are valid.")
+        int, typer.Option(min=1, metavar="N", help="Days for which the certificates are valid.")
     ] = 30,
     as_json: Json = False,
 ) -> None:
-    """Make a certificate authority for one cluster, and certificates for its parts."""
+    """Make a certificate authority for a cluster, and certificates for all of its parts."""
     files = pp.cluster.write_certificates(pp.cluster.make_certificates(days), folder)
     if as_json:
         print_json({"folder": str(folder), "files": [path.name for path in files], "days": days})

@@ -53,12 +53,12 @@ def audit(
     codebook: Annotated[
         Path | None,
         typer.Option(
-            metavar="C", help="Codebook to check names and categories by.", show_default=False
+            metavar="C", help="Codebook, to check names and categories.", show_default=False
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a report gives away: every privacy measure of a design, with a sentence."""
+    """Show what a report reveals: every privacy measure of a design, explained."""
     if codebook is None:
         book, plan = None, pp.designs.read_design(design)
     else:
@@ -135,7 +135,8 @@ def codebook(
             "--max-categories",
             min=2,
             metavar="N",
-            help="Above this, numbers are cut into bins, and texts are left out with a note.",
+            help="With more distinct values than this, numbers are cut into bins, and texts "
+            "are left out with a note.",
         ),
     ] = 20,
     bins: Annotated[int, typer.Option(min=2, metavar="K", help="Number of bins for numbers.")] = 4,
@@ -225,7 +226,7 @@ def disguise(
         list[Path],
         typer.Argument(
             metavar="DATA...",
-            help="Files of answers, folders of such, or patterns.",
+            help="Files of answers, folders of them, or patterns.",
             show_default=False,
         ),
     ],
@@ -244,7 +245,7 @@ def disguise(
         typer.Option(
             "--keep-undisguised",
             metavar="A,B",
-            help="Columns to report undisguised, as they are.",
+            help="Columns to keep undisguised.",
             show_default="none",
         ),
     ] = None,
@@ -257,7 +258,8 @@ def disguise(
         typer.Option(
             "--accept-certain",
             metavar="NAME",
-            help="Accept that a report can make this certain: attribute, label or ATTRIBUTE=LABEL.",
+            help="Accept that a report can make this answer certain: attribute, label or "
+            "ATTRIBUTE=LABEL.",
             show_default="none",
         ),
     ] = None,
@@ -266,7 +268,7 @@ def disguise(
         typer.Option(
             min=0,
             metavar="SEED",
-            help="Draw repeatably from this seed; this protects nobody.",
+            help="Simulate with this seed; this protects nobody.",
             show_default=False,
         ),
     ] = None,

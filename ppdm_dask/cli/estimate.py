@@ -63,7 +63,7 @@ def count(
         Path | None,
         typer.Option(
             metavar="COUNTS",
-            help="Instead of --out: add what these counts do not hold yet.",
+            help="Instead of --out: add the files that are not in these counts yet.",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +78,7 @@ def count(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Count reports; files of counts add up like files of reports."""
+    """Count reports, or add up files of counts."""
     if (out is None) == (add is None):
         raise InputError("--out or --add is needed, and only one of them", out)
     book, plan = read_both(codebook, design)
@@ -182,7 +182,7 @@ def estimate(
         list[str] | None,
         typer.Option(
             metavar="A,B",
-            help="Attributes whose categories make the groups to estimate within.",
+            help="Attributes whose categories are the groups to estimate for.",
             show_default=False,
         ),
     ] = None,
@@ -198,7 +198,7 @@ def estimate(
         list[str] | None,
         typer.Option(
             metavar="A=VALUE,B=VALUE",
-            help="Estimate only among people to whom this applies.",
+            help="Estimate only among people with these values.",
             show_default=False,
         ),
     ] = None,
@@ -262,7 +262,7 @@ def estimate(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Estimate proportions with intervals, and say what cannot be known."""
+    """Estimate proportions with intervals, and state what cannot be known."""
     book, plan = read_both(codebook, design)
     require_new(out, force, (*files, codebook, design), (".csv", ".json", ".parquet"))
     if page is not None:

@@ -31,7 +31,7 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="DATA...",
-            help="Files of answers as they were reported, folders of such, or patterns.",
+            help="Files of reported answers, folders of them, or patterns.",
             show_default=False,
         ),
     ],
@@ -53,9 +53,7 @@ def import_(
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(
-            metavar="COL", help="Column of survey weights, to keep too.", show_default=False
-        ),
+        typer.Option(metavar="COL", help="Column of survey weights to keep.", show_default=False),
     ] = None,
     nonresponse: Annotated[
         Literal["refuse", "drop", "category"],
@@ -68,7 +66,7 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="WORD",
-            help="Word that stands for a missing answer, as empty cells do.",
+            help="Word that means a missing answer, in addition to empty cells.",
             show_default="none",
         ),
     ] = None,
@@ -80,7 +78,7 @@ def import_(
     ] = "refuse",
     separator: Annotated[
         str,
-        typer.Option(metavar="S", help="Separator of the categories of a report that is a set."),
+        typer.Option(metavar="S", help="Separator of the categories in a set report."),
     ] = ";",
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -89,7 +87,7 @@ def import_(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Make reports of answers that were randomised in the field, with dice or cards."""
+    """Read answers that people randomised themselves, with dice or cards, as reports."""
     book, plan = read_both(codebook, design)
     files = pp.files.expand(data)
     require_new(out, force, (*files, codebook, design))

@@ -25,7 +25,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the recipes, designs and data sets that can be named."""
+    """List the recipes, designs and data sets of the package."""
     make = {"recipes": _recipes, "designs": _designs, "datasets": _datasets}
     found = {kind: make[kind]() for kind in ([kind] if kind else make)}
     if as_json:
@@ -113,7 +113,7 @@ def check(
     ],
     as_json: Json = False,
 ) -> None:
-    """Validate recipes, codebooks, designs, priors and profiles, and what a recipe names."""
+    """Validate recipes, codebooks, designs, priors and profiles, and files that recipes name."""
     # All of them, also after a bad one. Designs and priors have to fit a codebook among them,
     # whichever comes first.
     found = []

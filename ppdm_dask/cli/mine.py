@@ -63,7 +63,7 @@ Clean = Annotated[
 Combine = Annotated[
     Literal["sum", "precision"],
     typer.Option(
-        help="Weight of an owner's records: all alike, or by the precision of its design."
+        help="Weight of an owner's records: equal for all, or by the precision of its design."
     ),
 ]
 Target = Annotated[
@@ -86,10 +86,10 @@ Picture = Annotated[
 Folds = Annotated[
     int,
     typer.Option(
-        min=0, metavar="N", help="Folds of the cross-validated accuracy; 0 leaves it out."
+        min=0, metavar="N", help="Number of folds of the cross-validated accuracy; 0: no accuracy."
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the division into folds.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the random folds.")]
 
 
 def _bayes(kind: Callable[[], Callable[..., Any]]) -> Callable[..., None]:
@@ -108,7 +108,7 @@ def _bayes(kind: Callable[[], Callable[..., Any]]) -> Callable[..., None]:
             str | None,
             typer.Option(
                 metavar="COLUMN",
-                help="Column of survey weights that were kept.",
+                help="Undisguised column of survey weights.",
                 show_default="none",
             ),
         ] = None,
@@ -147,12 +147,17 @@ def id3(
     ] = None,
     min_weight: Annotated[
         float,
-        typer.Option(min=0, metavar="N", help="Estimated number of records that a split needs."),
+        typer.Option(
+            min=0, metavar="N", help="Smallest estimated number of records in a node that is split."
+        ),
     ] = 0.0,
     min_z: Annotated[
         float | None,
         typer.Option(
-            min=0, metavar="Z", help="Standard errors that a split needs.", show_default="none"
+            min=0,
+            metavar="Z",
+            help="Standard errors by which the data must support a split.",
+            show_default="none",
         ),
     ] = None,
     criterion: Annotated[
@@ -164,7 +169,7 @@ def id3(
         typer.Option(
             min=0,
             metavar="A",
-            help="Prune leaves that bring less than this share of right answers.",
+            help="Prune leaves that add less than this to the accuracy.",
             show_default="none",
         ),
     ] = None,
@@ -300,12 +305,15 @@ def rules(
         typer.Option(metavar="A,B", help="Attributes whose rules to find.", show_default="all"),
     ] = None,
     min_support: Annotated[
-        float, typer.Option(metavar="P", help="Least support: proportion of people with all items.")
+        float,
+        typer.Option(metavar="P", help="Smallest support: proportion of people with all items."),
     ] = 0.05,
     min_confidence: Annotated[
         float,
         typer.Option(
-            metavar="P", help="Least confidence: proportion of the second part, given the first."
+            metavar="P",
+            help="Smallest confidence: proportion with the second part of the rule, among those "
+            "with the first.",
         ),
     ] = 0.6,
     max_length: Annotated[
@@ -313,7 +321,9 @@ def rules(
     ] = 3,
     test: Annotated[
         Literal["confidence", "lift"],
-        typer.Option(help="Null hypothesis of p: less confidence, or independence (lift 1)."),
+        typer.Option(
+            help="Null hypothesis of p: confidence below the limit, or independence (lift 1)."
+        ),
     ] = "confidence",
     fdr: Annotated[
         float | None,
@@ -327,7 +337,7 @@ def rules(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Find association rules in the truth behind reports."""
+    """Find association rules between true answers, from reports."""
     given = _Given(files, codebook, design, clean or [])
     require_new(out, force, given.inputs, (".csv", ".json"))
     book, plan, opened = given.open()
@@ -430,13 +440,13 @@ def predict(
         typer.Option(
             "--codebook",
             metavar="C",
-            help="Refuse a model of another codebook.",
+            help="Codebook: refuse a model with a different one.",
             show_default=False,
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Columns to pass on.", show_default="none"),
+        typer.Option(metavar="A,B", help="Columns to copy to the output.", show_default="none"),
     ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class.")

@@ -73,7 +73,7 @@ def optimize(
         list[float] | None,
         typer.Option(
             metavar="E",
-            help="Find the best designs of this epsilon; give it several times for several.",
+            help="Find the best design for this epsilon; can be given several times.",
             show_default=False,
         ),
     ] = None,
@@ -90,14 +90,14 @@ def optimize(
             min=2,
             metavar="K",
             help="Number of reported symbols.",
-            show_default="one a category, or all",
+            show_default="one for each category, or all",
         ),
     ] = None,
     choose: Annotated[
         str | None,
         typer.Option(
             metavar="privacy=X|mse=X|epsilon=X",
-            help="Write the design of this point.",
+            help="Write the design at this privacy or epsilon.",
             show_default=False,
         ),
     ] = None,
@@ -128,7 +128,7 @@ def optimize(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="The question as people are asked, for --device.",
+            help="The question as people will hear it, for --device.",
             show_default=False,
         ),
     ] = None,
@@ -142,7 +142,7 @@ def optimize(
         bool,
         typer.Option(
             "--each",
-            help="With a joint prior: bound the privacy of each attribute, not of the record.",
+            help="With a joint prior: limit the privacy of each attribute, not of the record.",
         ),
     ] = False,
     aim: Annotated[

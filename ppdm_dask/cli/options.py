@@ -283,7 +283,7 @@ SpreadsheetSafe = Annotated[
     bool,
     typer.Option(
         "--spreadsheet-safe",
-        help="In a .csv, put an apostrophe before texts that a spreadsheet takes for formulas.",
+        help="In a .csv, put an apostrophe before texts that a spreadsheet would run as formulas.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
@@ -301,7 +301,7 @@ Cluster = Annotated[
     typer.Option(
         metavar="PROFILE",
         autocompletion=profile_names,
-        help="Where to compute: a cluster profile, in place of --workers.",
+        help="Cluster profile: compute there instead of with --workers.",
         show_default="this machine",
     ),
 ]
@@ -395,11 +395,14 @@ Fpc = Annotated[
     str | None,
     typer.Option(
         metavar="COL",
-        help="Column of each stratum's sampled fraction, or of its clusters in the population.",
+        help="Column with each stratum's sampled fraction, or its number of clusters in the "
+        "population.",
         show_default=False,
     ),
 ]
 Remedy = Annotated[
     Literal["fail", "certainty", "adjust", "average"],
-    typer.Option(help="What to do with a stratum of a single cluster: refuse it, or a remedy."),
+    typer.Option(
+        help="What to do with a stratum that has a single cluster: refuse it, or use a remedy."
+    ),
 ]

@@ -43,7 +43,7 @@ def perturb(
         int,
         typer.Option(
             metavar="K",
-            help="Sub-intervals (aibr), singular values (bsvd, ssvd) or records a group (kcg).",
+            help="Sub-intervals (aibr), singular values (bsvd, ssvd) or records per group (kcg).",
             show_default=False,
         ),
     ],
@@ -59,7 +59,7 @@ def perturb(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Columns to release as they are.", show_default="none"),
+        typer.Option(metavar="A,B", help="Columns to release unchanged.", show_default="none"),
     ] = None,
     integers: Annotated[
         bool, typer.Option("--integers", help="Keep whole numbers whole (aibr).")
@@ -83,7 +83,7 @@ def perturb(
         typer.Option(
             min=0,
             metavar="SEED",
-            help="Draw repeatably from this seed, for a simulation.",
+            help="Simulate with this seed, so that the draws can be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -100,7 +100,7 @@ def perturb(
     spreadsheet_safe: SpreadsheetSafe = False,
     as_json: Json = False,
 ) -> None:
-    """Perturb columns of numbers, and report what the release keeps and gives away."""
+    """Perturb columns of numbers, and report what the release keeps and what it reveals."""
     given = {"e": e, "integers": integers or None, "constant": constant}
     parameters: dict[str, Any] = {"id": name, "k": k}
     parameters |= {key: value for key, value in given.items() if value is not None}

@@ -46,7 +46,9 @@ def plan(
     ],
     half_width: Annotated[
         float | None,
-        typer.Option(metavar="H", help="Wanted half-width of the interval.", show_default=False),
+        typer.Option(
+            metavar="H", help="Half-width that the interval should have.", show_default=False
+        ),
     ] = None,
     difference: Annotated[
         float | None,
@@ -109,7 +111,9 @@ def plan(
     ] = None,
     question: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="The question as people are asked.", show_default=False),
+        typer.Option(
+            metavar="TEXT", help="The question as people will hear it.", show_default=False
+        ),
     ] = None,
     texts: Annotated[
         Path | None,
@@ -123,7 +127,7 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare designs before the field: reports needed, privacy, devices, protocol."""
+    """Plan a survey: compare designs by reports needed, privacy and devices; write a protocol."""
     shares, name = _prior(prior, attribute, trait, codebook)
     try:
         found = pp.plan(

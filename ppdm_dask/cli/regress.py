@@ -58,11 +58,11 @@ def regress(
     ] = None,
     method: Annotated[
         Literal["auto", "mle", "corrected"],
-        typer.Option(help="Maximum likelihood where there is one, or the corrected score."),
+        typer.Option(help="Maximum likelihood if possible, or the corrected score."),
     ] = "auto",
     errors: Annotated[
         Literal["auto", "model", "sandwich"],
-        typer.Option(help="Standard errors by the information, or by the sandwich."),
+        typer.Option(help="Standard errors from the information, or from the sandwich estimator."),
     ] = "auto",
     weights: Weights = None,
     strata: Strata = None,
@@ -70,7 +70,8 @@ def regress(
     fpc: Fpc = None,
     lone: Remedy = "fail",
     missing: Annotated[
-        Literal["fail", "drop"], typer.Option(help="What to do with rows that lack a variable.")
+        Literal["fail", "drop"],
+        typer.Option(help="What to do with rows in which a variable is missing."),
     ] = "fail",
     margins: Annotated[
         list[str] | None,

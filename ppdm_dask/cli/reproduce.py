@@ -54,7 +54,9 @@ def reproduce(
     cluster: Cluster = None,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Compute again what an earlier, whole reproduction computed."),
+        typer.Option(
+            "--fresh", help="Compute again what a complete earlier reproduction computed."
+        ),
     ] = False,
     hook: Annotated[
         str | None,
@@ -71,13 +73,13 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="WHY",
-            help="Write new goldens with this reason in them; compare nothing.",
+            help="Write new goldens with this reason, without a comparison.",
             show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run all recipes and compare them with their goldens; exit 1 if a number moved."""
+    """Run all recipes and compare the results with their goldens; exit 1 if a number changed."""
     folder = out or Path("runs") / f"reproduce-{grade}"
     if renew is not None:
         if hook is not None:

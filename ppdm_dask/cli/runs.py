@@ -37,22 +37,24 @@ def run(
     workers: Workers = None,
     cluster: Cluster = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder in which the run's folder is made.")
+        Path, typer.Option(metavar="DIR", help="Folder that will contain the run's folder.")
     ] = Path("runs"),
     retry_failed: Annotated[
         bool,
-        typer.Option("--retry-failed", help="Try again what an earlier run quarantined."),
+        typer.Option(
+            "--retry-failed", help="Compute the repeats again that an earlier run quarantined."
+        ),
     ] = False,
     code: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Execute this Python file, which a recipe names.",
+            help="Allow the recipe to run this Python file.",
             show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be done, and write nothing.")
+        bool, typer.Option("--dry-run", help="Print what the run would do, and write nothing.")
     ] = False,
     as_json: Json = False,
 ) -> None:

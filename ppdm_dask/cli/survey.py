@@ -23,7 +23,7 @@ from ppdm_dask.cli.output import print_json, say
 from ppdm_dask.errors import InputError
 
 app = typer.Typer(
-    help="Ask in a browser: the page that disguises, its collector, its reports.",
+    help="Electronic surveys: build the page that disguises, collect and export its reports.",
     no_args_is_help=True,
 )
 
@@ -65,7 +65,7 @@ def build(
         Path | None,
         typer.Option(
             metavar="MODEL",
-            help="Of `ppdm mine`: the page finds out whether it is right.",
+            help="Model file of `ppdm mine`: the page tests it on each respondent.",
             show_default="none",
         ),
     ] = None,
@@ -74,7 +74,7 @@ def build(
         typer.Option(
             "--accept-certain",
             metavar="NAME",
-            help="Accept that a report can make this certain: an attribute or a label.",
+            help="Accept that a report can make this answer certain: an attribute or a label.",
             show_default="none",
         ),
     ] = None,
@@ -82,14 +82,15 @@ def build(
         list[str] | None,
         typer.Option(
             metavar="ORIGIN",
-            help="A platform whose pages may frame the page; writes embed.html and embed.js.",
+            help="Origin of a platform that may show the page in a frame; writes embed.html and "
+            "embed.js.",
             show_default="none",
         ),
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Build the page that respondents open: one file, which disguises before it sends."""
+    """Build the page for respondents: one file, which disguises answers before it sends them."""
     book, plan = read_both(codebook, design)
     asked = pp.collect.Questionnaire.read(questionnaire)
     inputs = [codebook, design, questionnaire, *([] if model is None else [model])]
@@ -127,9 +128,11 @@ def serve(
     team_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the team's page, on loopback only.")
     ] = 8001,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that take reports.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Number of processes that accept reports.")
+    ] = 1,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="Take only reports with a single-use token.")
+        bool, typer.Option("--tokens", help="Accept only reports with a single-use token.")
     ] = False,
     origin: Annotated[
         list[str] | None,
@@ -158,10 +161,11 @@ def serve(
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="Reports a minute from one address; 0: no limit.")
+        float,
+        typer.Option(min=0, help="Reports accepted per minute from one address; 0: no limit."),
     ] = 60.0,
 ) -> None:
-    """Serve the page and take its reports, until Ctrl-C or SIGTERM."""
+    """Serve the page and accept its reports, until Ctrl-C or SIGTERM."""
     if (certificate is None) != (key is None):
         raise InputError("--certificate, --key: both are needed for TLS, or neither")
     if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
@@ -208,7 +212,7 @@ def export(
     ],
     as_json: Json = False,
 ) -> None:
-    """Write the reports that no earlier export has, for count, estimate and mine."""
+    """Write the reports that were not exported before, for count, estimate and mine."""
     survey = pp.collect.Survey.read(folder)
     store = pp.collect.Store(database, survey.id, survey.text(), make=False)
     try:
@@ -269,11 +273,11 @@ def rehearse(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep permanent symbols from wave to wave, in the order of the records.",
+            help="File that stores permanent symbols between waves, in the order of the records.",
             show_default="new ones",
         ),
     ] = None,
 ) -> None:
-    """Send a report for each record of a file, as pages would, to try a survey out."""
+    """Try out a survey: send a report for each record of a file, as the page would."""
     sent = pp.collect.rehearse(pp.collect.Survey.read(folder), data, address, devices=devices)
     say(f"{sent:,} {'report' if sent == 1 else 'reports'} sent and acknowledged")

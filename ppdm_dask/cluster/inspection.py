@@ -1,4 +1,4 @@
-"""Looking a cluster over before a run: one worker, its surroundings, and a batch of a real job."""
+"""Check a cluster before a run: one worker, its environment, and a real batch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Job = Callable[[int], tuple[Work, Cell]]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of what was looked at.
+    """One line about something that was checked.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Finding:
 
 
 def inspect_cluster(profile: Profile, folder: Path, job: Job) -> list[Finding]:
-    """Start what a profile says with one worker, or reach what is there, and look it over.
+    """Start the cluster of a profile with one worker, or connect to a running one, and check it.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def inspect_cluster(profile: Profile, folder: Path, job: Job) -> list[Finding]:
     folder : Path
         For logs.
     job : callable
-        Gives, for a number of repeats, the work and a cell of a real job, which is then done.
+        Returns, for a number of repeats, the work and a cell of a real job, which is then computed.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def _send(pool: Pool, name: str, workers: list[str]) -> list[Result]:
         answer = future.result(timeout=BATCH_SECONDS)
         if not isinstance(answer, Result):
             what = answer.summary if isinstance(answer, Failure) else answer.reason
-            raise ClusterError(f"{pool.source}: a worker cannot do a batch: {what}", answer)
+            raise ClusterError(f"{pool.source}: a worker cannot compute a batch: {what}", answer)
         answers.append(answer)
     return answers
 

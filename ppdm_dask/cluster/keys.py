@@ -84,9 +84,9 @@ class KeyNumber:
             found = self._find()
         if found is None:
             raise ClusterError(
-                "the key of this disguise is not in this process: what held it (the lazy reports, "
-                "or a frame made of them) is gone, so these reports cannot be made again; keep it, "
-                "or write the reports to files"
+                "the key of this disguise is no longer in this process, because the lazy reports "
+                "and all frames made from them were deleted; these reports cannot be made again: "
+                "keep one of them, or write the reports to files"
             )
         return found
 

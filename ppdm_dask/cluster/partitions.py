@@ -9,7 +9,7 @@ What a task on raw records may say when it fails: attribute and position, never 
 Dask logs the exception of a task, with the task's arguments, on the worker and on the scheduler,
 and sends it with its traceback.  So these tasks raise nothing: they return a :class:`Refusal`.
 
-Beside it: work on partitions in tasks, of a cluster or in threads, and a tree of sums of its
+Also here: work on partitions in tasks, of a cluster or in threads, and a tree of sums of its
 results.
 """
 
@@ -147,12 +147,12 @@ def reduce_tree(
     names : collection of str
         Columns that the work reads: a cluster gets no others of a frame.
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
 
     Raises
     ------
     PPDMError
-        What the work raises; from a cluster without the value at fault.
+        What the work raises; from a cluster without the wrong value.
     """
     keys = _keys(stream, len(parts))
     if client is None:
@@ -223,7 +223,7 @@ def _shipped(parts: Sequence[Partition], names: Collection[str], client: Client)
 def _keys(stream: Stream, n: int) -> list[Stream | SealedStream]:
     """Streams of n tasks: in a real disguise each has draws of its own, the same when it is redone.
 
-    Tasks are run again when a worker dies or is slow; a person whose answer were disguised afresh
+    Tasks are run again when a worker dies or is slow; a person whose answer were disguised again
     each time would give it away.
     """
     if stream.simulated:
@@ -404,7 +404,7 @@ def disguise_and_count(
     overs : iterable of iterables of str
         Attributes of each table; see :func:`ppdm_dask.count`.
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Continuous data in partitions: AIBR's edges from a tree, then one task per partition.
 
-Edges come from the smallest and largest value of the whole, and draws are keyed by a record's
-position, so that the release is the same for any partitioning.  A task reads a partition, writes
-its release and returns counts; no driver ever holds the data.
+Edges come from the smallest and largest value of all partitions, and draws are keyed by a record's
+position, so the release is the same for any partitioning.  A task reads a partition, writes its
+release and returns counts; no driver ever holds the data.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ReleasedParts:
     method : AIBR
         The fitted method.
     files : tuple of Path
-        One a partition; in this order they are the whole.
+        One for each partition, in the order of the records.
     counts : array of int, shape (m, k)
         Originals in each sub-interval of each column.
     """
@@ -72,7 +72,7 @@ def summarise_partitions(
     partitions : sequence of Partition
     columns : sequence of str
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
 
     Raises
     ------
@@ -130,9 +130,9 @@ def perturb_partitions(
     keep : sequence of str
         Further columns that are released as they are.
     client : distributed.Client, optional
-        Cluster that does the work; by default the threads of this process.
+        Cluster to compute on; by default the threads of this process.
     inputs : sequence of Path
-        Files of the records: anyone who may not read all of them may not read the release.
+        Files of the records: people who may not read all of them may not read the release.
 
     Returns
     -------

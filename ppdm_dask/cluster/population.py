@@ -195,7 +195,7 @@ def population_map(
         Connection to a cluster, which stays open.  Excludes `workers`.
     workers : int, optional
         Worker processes on this machine, started when they are worth it; 0 stays in this process,
-        the default is one a core.  They listen on the loopback interface and are gone at the end.
+        the default is one per core.  They listen on the loopback interface and are gone at the end.
     log : path, optional
         File that takes what these workers and Dask's parts have to say.
     worth_seconds : float

@@ -1,9 +1,9 @@
-"""Parts of a Dask cluster that talk to nobody without a certificate of the cluster's authority.
+"""Dask clusters that accept only connections with a certificate of their own authority.
 
-Each run has an authority, whose key is thrown away, and a pair for each part of the cluster.
+Each run has an authority, whose key is deleted, and a pair for each part of the cluster.
 
-Dask opens an HTTP server beside every scheduler and worker, dashboard or not, and puts its folder
-for temporary files, below a folder that all users share, at the head of the path of modules.
+Dask opens an HTTP server beside every scheduler and worker, even without a dashboard. Its folder
+for temporary files is in a folder that all users share, and comes first in the module path.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Certificates:
     pairs: Mapping[str, tuple[str, str]] = field(repr=False)
 
     def security(self, *roles: str) -> GuardedSecurity:
-        """Settings of Dask for these roles; by default for all there are certificates of.
+        """Dask settings for these roles; by default for all roles that have certificates.
 
         Raises
         ------
@@ -270,7 +270,7 @@ def read_certificates(folder: Path, roles: Collection[str] = ()) -> Certificates
     folder : Path
         Holds ``ca.pem`` and, for each role, ``<role>.pem`` and ``<role>-key.pem``.
     roles : collection of str
-        Roles that have to be there; by default only the client's, and others are read if present.
+        Roles whose certificates must exist; by default only the client. Others are read if present.
 
     Raises
     ------
@@ -307,7 +307,9 @@ def _read_certificate(path: Path) -> x509.Certificate:
         raise ClusterError(what, path)
     if now < found.not_valid_before_utc:
         began = found.not_valid_before_utc.isoformat(timespec="minutes")
-        raise ClusterError(f"{path}: is good from {began} on; is this machine's clock right?", path)
+        raise ClusterError(
+            f"{path}: is valid only from {began}; is this machine's clock right?", path
+        )
     return found
 
 

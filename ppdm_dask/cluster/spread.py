@@ -1,7 +1,7 @@
 """Work on pieces of data, here or in tasks of a cluster, and a tree of sums of what it returns.
 
-A piece says where its data are and holds none.  Results are added up in the same tree wherever the
-work is done, so that sums of floating-point numbers agree to the last bit.
+A piece says where its data are and does not contain data.  Results are added up in the same tree
+wherever the work is done, so that sums of floating-point numbers agree to the last bit.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Place:
 
     @contextmanager
     def client(self) -> Iterator[Client | None]:
-        """Connection to the workers, which end with the context; None where there are none.
+        """Connection to the workers, which end with the context; None if there are no workers.
 
         SIGINT, SIGTERM and SIGHUP end the context by an exception, so that workers end before what
         they were writing is removed.
@@ -130,12 +130,12 @@ def summed(
     client: Client | None = None,
     done: Callable[[int], None] | None = None,
 ) -> Any:
-    """Do the work on each piece, and add the results up in a tree.
+    """Do the work on each piece, and add up the results in a tree.
 
     Parameters
     ----------
     work : callable
-        Can be pickled.  A task that is lost is done again, so the same has to come out.
+        Can be pickled.  A lost task is computed again, so it must give the same result each time.
     pieces : sequence
         One or more; each has `records`, how many it holds about.
     add : callable
@@ -150,7 +150,7 @@ def summed(
     Raises
     ------
     PPDMError
-        What the work raises; from a cluster without the value at fault.
+        What the work raises; from a cluster without the wrong value.
     """
     told = _nobody if done is None else done
     if client is None:

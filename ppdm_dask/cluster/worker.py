@@ -113,7 +113,7 @@ def require_same(versions: Mapping[str, str]) -> None:
     """Raise ClusterError in a worker that is not what the driver is, which came late."""
     if what := difference(versions, _own_versions()):
         raise ClusterError(
-            f"worker {get_worker().address}: {what}; one run needs the same everywhere"
+            f"worker {get_worker().address}: {what}; a run needs the same on all machines"
         )
 
 
@@ -145,7 +145,9 @@ def check_peers(client: Client, source: str) -> Versions:
         # Without its code the difference is another one.
         asked = {name: ours[name] for name in ours if name != CODE or CODE in versions}
         if what := difference(asked, versions):
-            raise ClusterError(f"{source}: {who}: {what}; one run needs the same everywhere", who)
+            raise ClusterError(
+                f"{source}: {who}: {what}; a run needs the same on all machines", who
+            )
     return ours
 
 

@@ -104,7 +104,7 @@ def _refuse_telling(
         if told := [name for name in hidden if name not in accept]:
             raise InputError(
                 f"{source}: question.{question.attribute}.only_if: what is sent for "
-                f"{shown(question.attribute)} can tell that it was asked, and so the answer to "
+                f"{shown(question.attribute)} can show that it was asked, and so the answer to "
                 f"{quoted(told)}; disguise it with a design that can give every report for every "
                 f"answer, or name {quoted(told)} in --accept-certain",
                 question.attribute,
@@ -137,7 +137,7 @@ def _refuse_bare(
     if found.attribute not in accept:
         raise InputError(
             f"{source}: classifier.attribute: the design does not disguise "
-            f"{shown(found.attribute)}, which says something for certain of answers that are not "
+            f"{shown(found.attribute)}, which makes something certain about answers that are not "
             f"sent; add a block for it, or name {quoted([found.attribute])} in --accept-certain",
             found.attribute,
         )

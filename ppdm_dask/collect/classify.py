@@ -123,11 +123,11 @@ class ModelTest:
         Raises
         ------
         InputError
-            ``classifier.KEY: not what this version writes``.
+            ``classifier.KEY: was not written by this version``.
         """
         book = Codebook.from_config(config["codebook"], "classifier.codebook")
         if where := _odd(config, book, sent):
-            raise InputError(f"classifier.{where}: not what this version writes", config)
+            raise InputError(f"classifier.{where}: was not written by this version", config)
         wrong, right = config["outcomes"]
         return cls(config["attribute"], book, config["target"], (wrong, right), config["step"])
 

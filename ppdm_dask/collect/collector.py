@@ -1,7 +1,7 @@
-"""The collector: takes reports from pages, acknowledges them once they are kept, tells nothing.
+"""The collector: accepts reports from pages and acknowledges them once they are stored.
 
-It never could know an answer: what arrives is disguised already.  It keeps no address, user agent
-or time of day; addresses are held in memory, salted, as long as their rate is limited.
+It never learns an answer: the reports that arrive are already disguised.  It keeps no address, user
+agent or time of day; addresses are held in memory, salted, as long as their rate is limited.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a collector puts up with.
+    """Limits of what a collector accepts.
 
     Parameters
     ----------
     body : int
         Bytes of a submission.
     seconds : float
-        In which a submission has to be there.
+        Seconds within which a submission must arrive.
     rate : float
-        Submissions a minute from one address; 0 for no limit.
+        Submissions per minute from one address; 0 for no limit.
     burst : int
         Submissions that an address may make at once.
     waiting : int
-        Submissions that may wait to be kept; others are asked to come again.
+        Submissions that may wait to be stored; others must be sent again later.
     """
 
     body: int = 65_536
@@ -144,7 +144,7 @@ class Keeper:
         try:
             self._queue.put_nowait((given, kept))
         except asyncio.QueueFull:
-            raise Refused(503, "too many reports wait") from None
+            raise Refused(503, "too many reports are waiting") from None
         return await kept
 
     async def run(self) -> None:
@@ -203,7 +203,7 @@ def collector(
     -------
     starlette.applications.Starlette
         ``GET /`` is the page, ``POST /reports`` takes a report: 201 if it is new, 200 if it was
-        there, and otherwise a status that says why not.
+        already stored, and otherwise a status that gives the reason.
     """
     from starlette.applications import Starlette
     from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -226,7 +226,7 @@ def collector(
         headers = {**HEADERS, **cross, "vary": "origin"}
         try:
             if not allowed:
-                raise Refused(403, "the page is of an origin that may not send")
+                raise Refused(403, "pages of this origin may not send reports")
             if request.method == "OPTIONS":
                 asked = {
                     "access-control-allow-methods": "POST",
@@ -239,7 +239,7 @@ def collector(
                 raise Refused(429, "too many reports from one address")
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
-                raise Refused(415, "the body is not said to be JSON")
+                raise Refused(415, "the body is not declared as JSON")
             given = survey.check(await _body(request, limits))
             outcome = await keeper.keep(given)
             if outcome in WHY:
@@ -290,5 +290,5 @@ async def _body(request: Request, limits: Limits) -> bytes:
                 if len(found) > limits.body:
                     raise Refused(413, f"the body has more than {limits.body:,} bytes")
     except TimeoutError:
-        raise Refused(408, f"the body was not there within {limits.seconds:g} s") from None
+        raise Refused(408, f"the body did not arrive within {limits.seconds:g} s") from None
     return bytes(found)

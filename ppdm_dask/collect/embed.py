@@ -1,8 +1,8 @@
-"""The page in a frame of another platform: it hands the report to that platform's form.
+"""The page in a frame of another platform: it passes the report to that platform's form.
 
-The frame checks who is around it, asks, disguises, shows, and posts the report to the one origin
-that it was greeted from.  A script for the platform's page, ``embed.js``, writes it into fields in
-the words that ``ppdm import`` reads.
+The frame checks which pages are around it, asks, disguises, shows the report, and sends it only to
+the origin that greeted it.  A script for the platform's page, ``embed.js``, writes it into fields
+in the words that ``ppdm import`` reads.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def embedded(
     """
     if DESIGN_COLUMN in asked.names:
         raise InputError(
-            f"{source}: question.{DESIGN_COLUMN}: the design's digest is handed over under this "
+            f"{source}: question.{DESIGN_COLUMN}: the design's digest is passed on under this "
             "name; call the attribute otherwise",
             DESIGN_COLUMN,
         )
@@ -109,8 +109,8 @@ def _symbols(source: str, name: str, asked: Codebook, design: Design) -> dict[st
         texts, none = list(symbols), SEPARATOR
     elif by_label(given):
         raise InputError(
-            f"{source}: question.{name}: the design has words of its reports by device; a page in "
-            "a frame hands over labels: leave symbols out of the design",
+            f"{source}: question.{name}: the design has different words for each device, but a "
+            "page in a frame passes labels on: leave symbols out of the design",
             name,
         )
     else:
@@ -118,8 +118,8 @@ def _symbols(source: str, name: str, asked: Codebook, design: Design) -> dict[st
         texts, none = [first[symbol] for symbol in symbols], first.get("", SEPARATOR)
     if is_set and (bad := [text for text in texts if SEPARATOR in text]):
         raise InputError(
-            f"{source}: question.{name}: {shown(bad[0])} has a {shown(SEPARATOR)}, which stands "
-            "between the categories of a report that is a set; take a name without it",
+            f"{source}: question.{name}: {shown(bad[0])} has a {shown(SEPARATOR)}, which "
+            "separates the categories of a set report; choose a name without it",
             bad[0],
         )
     return {"words": texts, "none": none}

@@ -1,4 +1,4 @@
-"""Reports of a collector as files that everything else takes; each export holds the new ones."""
+"""Reports of a collector as files for all other commands; each export has the new reports."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ BLOCK = 50_000
 
 
 def export_reports(survey: Survey, store: Store, folder: Path) -> list[tuple[Path, int]]:
-    """Write the exports that a folder lacks, the new reports among them.
+    """Write the exports that are missing in a folder, including the new reports.
 
-    A report is in one export, whatever happens between; an export that was made before, and whose
-    file is gone, is written again.
+    Each report is in exactly one export, even after interruptions. If the file of an earlier export
+    was deleted, it is written again.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def export_reports(survey: Survey, store: Store, folder: Path) -> list[tuple[Pat
     Raises
     ------
     DataError
-        If there are no reports at all, or a file stands in the way that is not this export.
+        If there are no reports at all, or a file of that name is not this export.
     """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder}: is a file; a folder is needed", folder)

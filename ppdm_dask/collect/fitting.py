@@ -124,7 +124,7 @@ def _require_classifier(
     name, place = found.attribute, at["classifier"]
     _require_known(place, name, codebook)
     if name in questionnaire.asked:
-        raise place["attribute"].wrong(name, "the page finds it out; leave the question out")
+        raise place["attribute"].wrong(name, "the page determines it; leave the question out")
     categories = codebook[name].categories
     if len(categories) != 2:
         raise place["attribute"].wrong(
@@ -140,7 +140,7 @@ def _require_classifier(
     for i, hand in enumerate(questionnaire.hand):
         if name in hand.attributes:
             raise at["hand"][i]["attributes"].told(
-                f"{shown(name)} is found out by the page, so no device gives it"
+                f"{shown(name)} is determined by the page, so a device cannot give it"
             )
 
 
@@ -180,7 +180,7 @@ def _require_hands(
         for asked in questionnaire.question:
             if asked.attribute in hand.attributes and (asked.only_if or asked.optional):
                 raise at["question"][asked.attribute].told(
-                    "it is answered by a device in the hand, so it is put to everybody"
+                    "respondents answer it with their own device, so everybody must be asked"
                 )
             if hidden := {*asked.only_if} & {*hand.attributes}:
                 raise at["question"][asked.attribute]["only_if"].told(
@@ -214,7 +214,7 @@ def _require_series(
         place = at["question"][asked.attribute]["only_if"]
         if asked.only_if and asked.attribute in kept:
             raise place.told(
-                "its disguise is kept for later waves, so it is put to everybody, once"
+                "its symbol is stored for later waves, so everybody must be asked once"
             )
         if hidden := {*asked.only_if} & kept:
             raise place.told(f"the answer to {shown(min(hidden))} is not asked for in later waves")
@@ -226,7 +226,7 @@ def _require_series(
     if (found := questionnaire.classifier) is not None and found.attribute in kept:
         raise at["classifier"]["attribute"].wrong(
             found.attribute,
-            "it is found out in each wave, so a block without a permanent first stage is needed",
+            "it is determined in each wave, so a block without a permanent first stage is needed",
         )
 
 

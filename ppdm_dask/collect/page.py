@@ -41,7 +41,7 @@ SCRIPTS = {"series": "series.js", "classifier": "classify.js"}
 
 @dataclass(frozen=True)
 class Page:
-    """A page, and what a collector has to know of it.
+    """A page, and what a collector must know about it.
 
     Parameters
     ----------

@@ -74,15 +74,16 @@ class Question(Declared):
     help : text or table by language, optional
         A line below it.
     labels : table by category, optional
-        What is read in place of a category's name.
+        The text that is shown instead of a category's name.
     optional : bool
         Whether it can be left out; then `unanswered` is needed.
     unanswered : str, optional
         The category of those who leave the question out, or to whom it is not put; it is not
-        offered as an answer.  It is disguised as any other, so that nobody can tell who did.
+        offered as an answer.  It is disguised like any other category, so nobody can know who
+        skipped the question.
     only_if : table, optional
-        Attributes that were asked before, each with a list of categories: the question is put to
-        those who chose one of them in each.
+        Attributes that were asked before, each with a list of categories: only respondents who
+        chose one of them for each attribute are asked.
     private : bool
         Whether the answer is never sent: a model needs it, which the page applies.
     """
@@ -130,13 +131,13 @@ class Tested(Declared):
     Parameters
     ----------
     attribute : str
-        Of the codebook, with two categories: the model is right, or it is wrong.
+        Attribute of the codebook with two categories: the model is right, or it is wrong.
     text : text or table by language
-        What is found out, as the respondent reads it.
+        Text for the respondent about what the page determines.
     right : str
         The category for a right prediction.
     labels : table by category, optional
-        What is read in place of a category's name.
+        The text that is shown instead of a category's name.
     """
 
     attribute: Annotated[str, ANY]
@@ -149,7 +150,7 @@ class Tested(Declared):
 class Hand(Declared):
     """Answers that respondents randomise themselves, by dice, coins, cards or a birthday.
 
-    The page explains the device and asks only for what it gives, never for the truth.
+    The page explains the device and asks only for the disguised answer, never for the truth.
 
     Parameters
     ----------
@@ -180,21 +181,22 @@ class Questionnaire(Declared):
     question : list of tables
         One for each attribute that is asked, in the order in which they are put.
     languages : list of str
-        That respondents choose from; the first one is the page's own.
+        Languages that respondents can choose; the first is the default of the page.
     welcome : text or table by language, optional
         Paragraphs before the first question, apart by an empty line.
     thanks : text or table by language, optional
         Paragraphs after the report is sent.
     hand : list of tables, optional
-        Blocks of the design whose device is in the respondent's hand.
+        Blocks of the design that respondents disguise themselves with a device.
     collector : str, optional
-        Origin of the collector, where the page is not served by it.
+        Origin of the collector, if another server serves the page.
     words : table of tables, optional
         By language, words of the page itself; those of English and German are known.
     classifier : table, optional
-        Whether a model is right about the respondent, in place of a question.
+        Instead of a question: whether a model is right about the respondent.
     series : str, optional
-        Of the waves that share a permanent first stage: devices keep its symbols by this name.
+        Name of the waves that share a permanent first stage: devices store its symbols under this
+        name.
     wave : int, optional
         Which wave of the series this is, from 1.
     """
@@ -224,11 +226,11 @@ class Questionnaire(Declared):
         known = words_of("en", PARTS)
         if (self.series is None) != (self.wave is None):
             absent = "series" if self.series is None else "wave"
-            raise at[absent].wrong(None, "series and wave are needed both, or neither")
+            raise at[absent].wrong(None, "both series and wave are needed, or neither")
         for language, own in self.words.items():
             if language not in self.languages:
                 raise at["words"][language].told(
-                    f"the page is not shown in it; languages are {quoted(self.languages)}"
+                    f"the page does not have this language; languages are {quoted(self.languages)}"
                 )
             for key, text in own.items():
                 if key not in known:
@@ -316,7 +318,7 @@ class Questionnaire(Declared):
         return tuple(part for part, is_there in there.items() if is_there)
 
     def words_in(self, language: str, *parts: str) -> dict[str, str]:
-        """Words of the page in a language: those that are stated go before those that are known.
+        """Texts of the page in a language: texts in the questionnaire replace the built-in ones.
 
         `parts` are what the page has beyond what the questionnaire asks for.
         """

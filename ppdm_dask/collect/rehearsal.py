@@ -44,8 +44,8 @@ def rehearse(
     ----------
     survey : Survey
     data : Path
-        With a column for each attribute that is asked.  What a model finds out is not read: it is
-        found out here, as the page does.
+        With a column for each attribute that is asked.  The result of a model is not read from the
+        file: it is determined here, as the page does.
     address : str
         Of the page, such as ``http://127.0.0.1:8000/``.
     told : callable, optional
@@ -107,7 +107,9 @@ def rehearse(
             if told is not None:
                 told(1)
     except http.client.HTTPException:
-        raise InputError(f"{address}: what answers there is no collector", address) from None
+        raise InputError(
+            f"{address}: the server at this address is not a collector", address
+        ) from None
     except OSError as error:
         raise MachineError(f"{address}: no connection: {error}") from None
     finally:

@@ -94,7 +94,7 @@ class Devices:
             return cls(source=str(path))
         found = read_sealed(path, "file of devices of ppdm survey rehearse", DataError)
         if (where := misfit(found, FORM)) is not None or found["format"] != FORMAT:
-            raise DataError(f"{path}: {where or 'format'}: not what this version writes", path)
+            raise DataError(f"{path}: {where or 'format'}: was not written by this version", path)
         return cls(found["blocks"], str(path))
 
     def write(self, path: Path) -> None:
@@ -128,7 +128,7 @@ class Devices:
         for i, row in enumerate(rows):
             pairs = zip(row, back, strict=False)
             if len(row) != len(back) or not all(0 <= v < len(turn) for v, turn in pairs):
-                raise DataError(f"{named}: device {i}: not what this version writes", row)
+                raise DataError(f"{named}: device {i}: was not written by this version", row)
         codes = np.array(rows, np.int64).reshape(n, len(back))
         return np.stack([turn[codes[:, i]] for i, turn in enumerate(back)], axis=1)
 

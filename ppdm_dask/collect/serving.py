@@ -64,9 +64,9 @@ class Serving:
     origins : tuple of str
         Other origins whose pages may send.
     certificate, key : Path, optional
-        For TLS; without them it belongs on loopback, behind a proxy that has them.
+        For TLS; without them listen only on loopback, behind a proxy with TLS.
     proxies : tuple of str
-        Addresses of proxies whose word on who asks is taken.
+        Addresses of proxies that are trusted to name the client.
     limits : Limits
     """
 
@@ -114,7 +114,7 @@ def _bind(host: str, port: int) -> socket.socket:
         if made is not None:
             made.close()
         why = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{host}:{port}: cannot be listened on: {why}", port) from None
+        raise InputError(f"{host}:{port}: cannot listen there: {why}", port) from None
     made.set_inheritable(True)
     return made
 
@@ -201,7 +201,7 @@ def _require_pair(certificate: Path, key: Path) -> None:
 
 
 def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
-    """Serve until SIGTERM, or an interrupt, which is raised again once all has ended.
+    """Serve until SIGTERM or an interrupt, which is raised again once all processes have ended.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
             time.sleep(EVERY)
             for i, process in enumerate(takers):
                 if not process.is_alive() and not stopping:
-                    LOG.warning("a process that took submissions has ended; another begins")
+                    LOG.warning("a process of the collector ended; a new one is started")
                     takers[i] = _started(context, _take, how, public, numbers)
             if not shower.is_alive() and not stopping:
                 shower = _started(context, _show, how, own, numbers)
@@ -275,7 +275,7 @@ def _tidy(how: Serving, survey: Survey) -> None:
         store.tidy()
         store.close()
     except (InputError, MachineError) as error:
-        LOG.warning("the database keeps its order of arrival for now: %s", error)
+        LOG.warning("the database still shows the order of arrival: %s", error)
 
 
 def _started(context: Any, target: Any, *arguments: Any) -> Any:

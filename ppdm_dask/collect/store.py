@@ -1,9 +1,9 @@
 """Where a collector keeps reports: SQLite, or PostgreSQL for several machines.
 
-Kept of a submission are the report, its random name and the day; not when it came within the day,
-from where, nor with which token.  Tables of SQLite are in the order of those names; within pages of
-its file, and in its log of writes, the order of arrival can be seen until :meth:`Store.tidy` has
-rewritten them.  PostgreSQL keeps the order, and which writes came together, in columns of its own.
+Of a submission, the report, its random name and the day are stored. The time of day, the sender and
+the token are not.  Tables of SQLite are in the order of those names; within pages of its file, and
+in its log of writes, the order of arrival can be seen until :meth:`Store.tidy` has rewritten them.
+PostgreSQL keeps the order, and which writes came together, in columns of its own.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Store:
             with self._transaction():
                 return self._add(batch, day, tokens)
         except MachineError as error:
-            raise MachineError(f"reports cannot be kept: {error}") from None
+            raise MachineError(f"reports cannot be stored: {error}") from None
 
     def _add(self, batch: Sequence[Submission], day: str, tokens: bool) -> list[Outcome]:
         """Decide on a batch in its order, with one statement of each kind for all of it."""

@@ -1,4 +1,4 @@
-"""A survey as its folder keeps it: the page, and what a collector has to know of it.
+"""A survey as stored in its folder: the page, and what a collector must know about it.
 
 ``index.html`` is what respondents open; ``survey.json``, with a checksum, holds the codebook, the
 design, and how reports are made.  Neither is secret.
@@ -52,7 +52,7 @@ KEYS = {"survey", "design", "id", "report"}
 
 
 class Refused(Exception):
-    """A submission that is not taken: the status of the answer, and a line without its content."""
+    """A submission that is refused: the status of the answer, and a line without its content."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -161,7 +161,7 @@ class Survey:
         if (where := misfit(found, FORM)) is None and "classifier" in found:
             where = misfit(found["classifier"], TEST, "classifier")
         if where is not None or found["format"] != FORMAT:
-            raise DataError(f"{path}: {where or 'format'}: not what this version writes", path)
+            raise DataError(f"{path}: {where or 'format'}: was not written by this version", path)
         if _sha256(html) != found["page"]:
             raise DataError(
                 f"{Path(folder) / PAGE}: is not the page that was built with {path}; build both "

@@ -66,28 +66,28 @@ class Attribute(Face, Declared):
     name : str
         Column of the data.
     categories : tuple of str
-        Labels, distinct; the code of a category is its position. For a numeric attribute one a
-        bin, in order, and one more, anywhere among them, if missing values have their own.
+        Labels, distinct; the code of a category is its position. For a numeric attribute there is
+        one label per bin, in order, and one more, at any place, if missing values have a category.
     cuts : tuple of float, optional
         Cut points, finite and strictly rising.
     groups : tuple of tuple of str, optional
         For a nominal attribute: the original labels in each category. A group may be empty.
     missing : str, optional
-        Where a missing value goes: an original label if nominal, a category if numeric. Without
+        Category of a missing value: an original label if nominal, a category if numeric. Without
         it a missing value is an error.
     range : tuple of float, optional
         Smallest and largest value allowed to a numeric attribute, both inclusive.
     rule : str, optional
         How cuts or groups were found, such as ``"median"``. Provenance only.
     missing_codes : tuple of str or float, optional
-        Values that stand for a missing one, which go where `missing` says, before they are cut or
-        held against the range: ``(-99, 999, "Refused")``. 999, 999.0 and ``"999"`` are the same.
-        Where `missing` itself names a category of its own that spells a number, such as ``"999"``,
-        the number is a code without being listed.
+        Values that mean a missing value. They go to the category `missing` before numbers are cut
+        or compared with the range: ``(-99, 999, "Refused")``. 999, 999.0 and ``"999"`` are the
+        same. If `missing` names a category that spells a number, such as ``"999"``, that number is
+        a code even if it is not listed.
     missing_kinds : tuple of tuple, optional
-        For a numeric attribute: kinds of missing values that stay apart, each a category of its own
-        and the values that belong there: ``(("Refused", -99, "R"), ("Don't know", -98))``. The
-        categories are among `categories`, anywhere. An empty cell is none of them.
+        For a numeric attribute: kinds of missing values that are distinguished, each with its
+        category and its values: ``(("Refused", -99, "R"), ("Don't know", -98))``. The categories
+        are among `categories`, anywhere. An empty cell is none of them.
 
     Raises
     ------
@@ -301,7 +301,8 @@ class Attribute(Face, Declared):
         Raises
         ------
         CodebookError
-            On a value that is not a finite number, out of range, or missing with no place to go.
+            If a value is not a finite number, is out of range, or is missing without a category for
+            missing values.
         """
         values, codes = as_column(values), self.codes_of_missing
         apart = np.zeros(len(values), bool)

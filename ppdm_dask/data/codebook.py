@@ -1,6 +1,6 @@
 """The codebook: declared attributes and categories, from labels to codes and back.
 
-Beside it: records (true answers) and reports (what leaves the respondent's hands), as codes.
+Also here: records (true answers) and reports (what leaves the respondent's hands), as codes.
 """
 
 from __future__ import annotations
@@ -378,8 +378,8 @@ class Reports(Records):
         symbols : mapping, optional
             Words of reports as in :meth:`Design.with_symbols`, in place of the design's own.
         nonresponse : {"refuse", "drop", "category"}
-            Of a row with an answer missing: an error; left out; or a report of the category that
-            the codebook's ``missing`` names, where the device offers it.
+            For a row with a missing answer: an error; left out; or a report of the category that
+            the codebook's ``missing`` names, if the device offers it.
         no_answer : iterable of str
             Words that stand for a missing answer, beside missing values, empty texts, and the
             codebook's ``missing_codes``.
@@ -425,7 +425,7 @@ class Reports(Records):
         book = codebook if codebook is not None else design.codebook
         if book is None:
             raise InputError(
-                "from_field: a table is read by a codebook; bind the design to it "
+                "from_field: a codebook is needed to read a table; bind the design to one "
                 "(design.bind(book)), or give codebook=",
                 design,
             )
@@ -524,7 +524,7 @@ def _floats(given: Any) -> npt.NDArray[np.float64]:
 def require_categories(records: Records, names: Iterable[str], what: str) -> None:
     """Raise RecordsError for reports whose symbols are not the categories of their attribute.
 
-    Sets and symbols of designs that have more of them than categories have no label.
+    Sets have no label, nor have symbols of designs with more symbols than categories.
     """
     sets = getattr(records, "sets", {})
     for name in names:

@@ -3,7 +3,7 @@
 Rooms above this one may know kinds of answers that the designs do not: a collection of Dask, or
 files in partitions; see :mod:`ppdm_dask.data.plugins`.
 
-Beside it: what consumers of partitioned reports may rely on; and which answers this process has
+Also here: what consumers of partitioned reports may rely on; and which answers this process has
 disguised already.
 """
 

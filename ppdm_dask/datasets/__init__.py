@@ -1,6 +1,6 @@
 """Four data sets of the UCI repository, bundled, with original labels and a checksum each.
 
-Beside it: reads the comma-separated text files in which the UCI repository distributed the data
+Also here: reads the comma-separated text files in which the UCI repository distributed the data
 sets.
 """
 

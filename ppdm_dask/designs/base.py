@@ -5,10 +5,10 @@ block of attributes.  Everything that is estimated follows from a left inverse B
 a true event E, a reported symbol y carries the unbiased weight ``w(E, y) = <1_E, B e_y>``.
 
 A family states its parameters, which are those of its constructor, and its P.  The dense
-statements below serve any family; a family with structure replaces them by its own, which the
+methods below work for any family; a family with structure replaces them by its own, which the
 battery of tests holds to the dense ones.
 
-Beside it: joint categories of several attributes as one number; drawing from a probability vector
+Also here: joint categories of several attributes as one number; drawing from a probability vector
 by comparing integers; left inverses of a channel matrix: the inverse of a square one, the weighted
 of a tall one.
 """
@@ -569,8 +569,8 @@ class Design(Binding, Facing, ABC):
         book = self.codebook if codebook is None else codebook
         if book is None:
             raise InputError(
-                "disguise: a table is read by a codebook; bind the design to it (design.bind(book))"
-                ", or give codebook=",
+                "disguise: a codebook is needed to read a table; bind the design to one "
+                "(design.bind(book)), or give codebook=",
                 self,
             )
         answers = native(answers)
@@ -759,7 +759,8 @@ def _disguise(design: Design, records: Records, stream: Stream) -> Reports:
     """Disguise by logical blocks: the result depends on positions, not on partitions."""
     if isinstance(records, Reports):
         raise RecordsError(
-            "these are reports already; disguising a person again adds up, and no estimate knows",
+            "these answers are already disguised; a second disguise reveals more and cannot be "
+            "corrected for",
             records,
         )
     design = _in_order_of(design, records.codebook, stream.simulated)

@@ -80,7 +80,7 @@ class Facing(Face):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            By default those of a new figure.
+            By default the axes of a new figure.
 
         Raises
         ------

@@ -17,7 +17,7 @@ read_design = Design.read
 
 
 def write_design(design: Design, path: str | Path, comment: str = "") -> None:
-    """Write a design as TOML, whole or not at all.
+    """Write a design as TOML, atomically.
 
     Parameters
     ----------

@@ -46,15 +46,15 @@ class ForcedResponse(Labelled, Mixture):
     attribute : str
         Of two or more categories.
     truth : float
-        t, the probability of being asked for the truth, in [0, 1]; at 0 there is no inverse.
+        t, the probability that the device asks for the truth, in [0, 1]; at 0 there is no inverse.
     forced : array, shape (n,), or mapping of label to float
-        f, the law of the answer that is forced.
+        f, the distribution of the forced answer.
     forced_probability : array, shape (n,), or mapping of label to float
-        In place of the two, as most papers state it: the probability that the device forces each
-        answer, ``(1 - t) f``; the truth has what is left of 1.
+        Instead of truth and forced, as in most papers: the probability that the device forces each
+        answer, ``(1 - t) f``; the truth has the remaining probability.
     categories : sequence of str, optional
-        Labels in the order of the law, where no mapping names them.  Labels are needed for answers
-        of people unless the law is uniform.
+        Labels in the order of the probabilities, if no mapping names them. Real answers need labels
+        unless all probabilities are equal.
 
     Raises
     ------

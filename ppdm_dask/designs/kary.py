@@ -1,6 +1,6 @@
 """k-ary randomized response: the truth with probability p, else another category, all alike.
 
-Beside it: the crosswise model: Warner's design without a device.
+Also here: the crosswise model: Warner's design without a device.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class KaryResponse(Mixture):
     p : float, optional
         Warner's: probability of reporting the truth, in [0, 1].
     q : float, optional
-        Uniform perturbation's: the truth is kept with probability q, else replaced by any category,
-        itself among them; ``p = q + (1 - q) / n``.
+        Uniform perturbation's: the truth is kept with probability q, and otherwise replaced by a
+        random category, possibly the same one; ``p = q + (1 - q) / n``.
     lambda_ : float, optional
         FRAPP's ratio of diagonal to other entries, 0 or more; ``p = lambda / (lambda + n - 1)``.
         It is called ``lambda`` in configurations.
@@ -179,7 +179,8 @@ class Crosswise(KaryResponse):
     Parameters
     ----------
     attribute : str
-        Binary; category 1 is the trait, but calling the other so gives the same law.
+        Binary attribute. Category 1 is the trait; with the other category as the trait, the
+        probabilities are the same.
     p : float
         Probability that the unrelated statement applies, in [0, 1]; at 1/2 there is no inverse.
     """

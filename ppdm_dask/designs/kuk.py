@@ -51,16 +51,16 @@ class Kuk(Trait):
         Binary.
     p1, p2 : float
         Share of red cards in the pack of those with the trait, and of those without, in [0, 1].
-        Where they are equal there is no inverse.
+        If they are equal there is no inverse.
     repeats : int
         r, cards that each respondent draws, with replacement; up to 1,000.
     inverse : {"weighted", "textbook"}
-        The weighted left inverse, of least variance at even odds, or the textbook's mean count,
-        ``(y / r - p2) / (p1 - p2)``.  They are the same for one card.
+        The weighted left inverse, with the least variance at equal proportions, or the usual mean
+        count, ``(y / r - p2) / (p1 - p2)``.  They are the same for one card.
     trait : str, optional
-        Label of the trait; needed for answers of people.  Without it category 1 is the trait.
+        Label of the trait; needed for real answers.  Without it category 1 is the trait.
     categories : sequence of str, optional
-        Both labels in the order of the codes, as binding states them.
+        Both labels in the order of the codes, as set by binding.
 
     Raises
     ------

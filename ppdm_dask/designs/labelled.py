@@ -1,6 +1,6 @@
 """Designs whose law is given category by category, so that each category has to have a label.
 
-Beside it: designs on one binary attribute that treat one of its categories, the trait, in its own
+Also here: designs on one binary attribute that treat one of its categories, the trait, in its own
 way.
 """
 

@@ -118,7 +118,7 @@ def require_unweighted(records: Records) -> None:
     if records.survey:
         what = " or ".join(records.survey)
         raise RecordsError(
-            f"records with survey {what} are only estimated from (estimate); leave them out",
+            f"records with survey {what} can be used only in estimate; leave them out",
             records,
         )
 

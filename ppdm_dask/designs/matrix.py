@@ -61,20 +61,20 @@ class RRMatrix(Labelled):
     attributes : str or iterable of str
         The block; P acts on its joint categories in row-major order.
     P : array, shape (m, n)
-        Columns sum to 1.  Section III of [HuangDu]_.  With more reported symbols than categories
-        estimates use the weighted left inverse; with fewer there are none.
+        Columns sum to 1.  Section III of [HuangDu]_.  With more reported symbols than categories,
+        estimates use the weighted left inverse; with fewer, nothing can be estimated.
     shape : sequence of int, optional
         Categories of each attribute; needed for more than one.
     reported_shape : sequence of int, optional
-        Symbols in the reported column of each attribute.  By default the shape of the truth for a
-        square P, else all m in the first attribute's column.
+        Symbols in the reported column of each attribute.  By default the shape of the true
+        categories for a square P, and otherwise all m symbols in the first attribute's column.
     p0 : array, shape (n,), optional
-        Positive law of the truth at which the inverse of a tall P has least variance, fixed before
+        Positive proportions at which the inverse of a tall P has the least variance, fixed before
         the data are seen; uniform by default.
     categories : sequence of str, or one for each attribute, optional
-        Labels in the order of P's columns; needed for answers of people unless no order matters.
-        A reported column with as many symbols as its attribute has categories holds those
-        categories, and is permuted with them; other symbols have no labels and stay.
+        Labels in the order of P's columns; needed for real answers unless the order does not
+        matter. A reported column with as many symbols as its attribute has categories holds those
+        categories, and is permuted with them; other symbols have no labels and are not permuted.
 
     Raises
     ------

@@ -103,14 +103,21 @@ def _words(
     "mixed",
     "Several devices in one file: a column says by which one a person answered.",
     {
-        "by": {"type": "string", "minLength": 1, "description": "The column, told in truth."},
+        "by": {
+            "type": "string",
+            "minLength": 1,
+            "description": "The column that names the device; it is not disguised.",
+        },
         "devices": {
             "type": "object",
             "minProperties": 2,
             "additionalProperties": {"$ref": "#"},
             "description": "A design for each category of it, over the same attributes.",
         },
-        "categories": {**LABELS.schema(), "description": "Labels of what they are about."},
+        "categories": {
+            **LABELS.schema(),
+            "description": "Labels of the attribute that the devices ask about.",
+        },
     },
 )
 def _from_config(by: Any, devices: Any, categories: Any) -> Design:

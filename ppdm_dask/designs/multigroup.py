@@ -1,6 +1,6 @@
 """The multi-group scheme: attributes in groups, one coin a group.  [ZhanDu]_, section 4.
 
-Beside it: groups that are still to be drawn: what a sweep says in place of a multi-group design.
+Also here: groups that are still to be drawn: what a sweep says in place of a multi-group design.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class MultiGroup(Product):
     Parameters
     ----------
     groups : sequence of sequences of str
-        Names of binary attributes, one or more a group, each in one group.
+        Names of binary attributes, one or more per group, each in one group.
     theta : float or sequence of float
-        Probability of the truth, in [0, 1]: one for all groups, or one a group.  At 1/2 nothing
+        Probability of the truth, in [0, 1]: one for all groups, or one per group.  At 1/2 nothing
         can be estimated.
     attributes : sequence of str, optional
         All attributes of the records, to check the groups against.
@@ -313,7 +313,7 @@ class RandomGroups:
     theta : float or sequence of float
         As in :class:`MultiGroup`.
     split : {"redrawn", "fixed"}
-        Afresh in each repeat, or once for all repeats and cells that share their records.
+        Again in each repeat, or once for all repeats and cells with the same records.
     shape : sequence of int, optional
         Categories of each attribute, checked to be 2.
 

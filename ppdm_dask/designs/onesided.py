@@ -62,11 +62,12 @@ class Mangat(_OneSided):
     attribute : str
         Binary.
     p : float
-        Probability that a record without the trait reports so, in [0, 1]; at 0 there is no inverse.
+        Probability that a record without the trait is reported truthfully, in [0, 1]; at 0 there is
+        no inverse.
     trait : str, optional
-        Label of the trait; needed for answers of people.  Without it category 1 is the trait.
+        Label of the trait; needed for real answers.  Without it category 1 is the trait.
     categories : sequence of str, optional
-        Both labels in the order of the codes, as binding states them.
+        Both labels in the order of the codes, as set by binding.
     """
 
     id = "mangat"
@@ -92,9 +93,9 @@ class Triangular(_OneSided):
     p : float
         Probability that the unrelated statement applies, in [0, 1]; at 1 there is no inverse.
     trait : str, optional
-        Label of the trait; needed for answers of people.  Without it category 1 is the trait.
+        Label of the trait; needed for real answers.  Without it category 1 is the trait.
     categories : sequence of str, optional
-        Both labels in the order of the codes, as binding states them.
+        Both labels in the order of the codes, as set by binding.
     """
 
     id = "triangular"

@@ -366,7 +366,7 @@ def one_attribute(value: Any) -> tuple[str]:
 
 
 def shape_of(value: Any, n_attributes: int) -> tuple[int, ...]:
-    """Numbers of categories, one an attribute, each 1 or more."""
+    """Numbers of categories, one for each attribute, each 1 or more."""
     sizes = tuple(value) if isinstance(value, Iterable) else ()
     integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in sizes)
     if len(sizes) != n_attributes or not integers or min(sizes, default=1) < 1:
@@ -514,7 +514,10 @@ class Parameters(Frozen):
         properties = {
             "id": {"const": cls.id},
             **found["properties"],
-            "symbols": {**WORDS.schema(), "description": "Words of reports, and what each is."},
+            "symbols": {
+                **WORDS.schema(),
+                "description": "Words of reports, and the meaning of each.",
+            },
         }
         return {**found, "properties": properties, "required": ["id", *found.get("required", ())]}
 

@@ -69,7 +69,7 @@ class WavesEpsilon(NamedTuple):
 
 @register
 class Permanent(Design):
-    r"""Two stages: a symbol that the respondent's device keeps, disguised afresh at each wave.
+    r"""Two stages: a symbol that the respondent's device keeps, disguised again in each wave.
 
     .. math:: P = P_{\text{again}} P_{\text{first}}
 
@@ -140,7 +140,7 @@ class Permanent(Design):
             if reported == k:
                 raise DesignError(
                     f"again: reports of {quoted([name])} have as many symbols as there are "
-                    "categories, and are none, as the permanent symbols are none",
+                    "categories, but are not categories, because the permanent symbols are not",
                     again,
                 )
             if again.by_position() != again:
@@ -384,7 +384,7 @@ def lasting(design: Design) -> Design:
 def epsilon_of_waves(design: Design, waves: int | None) -> WavesEpsilon:
     """Epsilon of one person's reports of several waves, over all blocks of a design.
 
-    A block without a permanent first stage is disguised afresh in each wave: its epsilon adds up.
+    A block without a permanent first stage is disguised again in each wave: its epsilon adds up.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ class InvariantPRAM(Labelled, Mixture):
     q : float
         Probability of keeping the category, in [0, 1]; at 0 there is no inverse.
     categories : sequence of str, optional
-        Labels in the order of the prior, where no mapping names them.  Labels are needed for
-        answers of people unless the prior is uniform.
+        Labels in the order of the prior, if no mapping names them. Real answers need labels unless
+        the prior is uniform.
 
     Raises
     ------

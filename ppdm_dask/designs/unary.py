@@ -52,12 +52,13 @@ class UnaryEncoding(SetDesign):
     n : int
         k, categories, 2 or more.
     p, q : float, optional
-        In [0, 1]; where they are equal there is no inverse.
+        In [0, 1]; if they are equal there is no inverse.
     epsilon : float, optional
         In place of p and q: optimised unary encoding (OUE), ``p = 1/2, q = 1 / (e^epsilon + 1)``.
     inverse : {"weighted", "textbook"}
         The weighted left inverse, of least variance for uniform categories, whose weights of all
-        categories sum to 1 in each report; or the textbook's ``(y_v - q) / (p - q)``, whose do not.
+        categories sum to 1 in each report; or the usual ``(y_v - q) / (p - q)``, whose weights do
+        not.
 
     Raises
     ------

@@ -56,15 +56,15 @@ class UnrelatedQuestion(Labelled, Mixture):
     q : float
         In [0, 1]; at 0 the design has no inverse.
     w_y : float, sequence or mapping
-        Law of the personal attributes.  A number is P(Y = 1) of every attribute, all binary; in a
-        sequence each attribute has its own: a number if binary, else a probability vector or a
-        mapping of label to probability.  A mapping is the law of one attribute, or of each
-        attribute by its name.
+        Distribution of the personal attributes. A number is P(Y = 1) for every attribute, all
+        binary. A sequence has one entry for each attribute: a number if it is binary, otherwise a
+        probability vector or a mapping from label to probability. A mapping is the distribution of
+        one attribute, or of each attribute by its name.
     shape : sequence of int, optional
         Categories of each attribute, checked against w_y.
     categories : sequence of str, or one for each attribute, optional
-        Labels in the order of the laws, where no mapping names them.  They are needed for answers
-        of people where a law is not uniform; an empty list states none.
+        Labels in the order of the distributions, if no mapping names them. Real answers need them
+        if a distribution is not uniform; an empty list means no labels.
 
     Raises
     ------

@@ -108,7 +108,7 @@ def word_value(axis: str, value: object) -> str:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG, each whole or not at all; a narrow one as SVG only.
+    """Write a figure as PNG and SVG, each atomically; a narrow one as SVG only.
 
     Raises
     ------

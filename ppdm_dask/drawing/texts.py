@@ -43,7 +43,7 @@ def number_text(x: float) -> str:
 
 
 def interval_text(lower: float, upper: float) -> str:
-    """An interval, or that there is none."""
+    """An interval as text, or a text that there is none."""
     if math.isnan(lower) or math.isnan(upper):
         return number_text(math.nan)
     return f"{number_text(lower)} to {number_text(upper)}"
@@ -65,9 +65,9 @@ def plain_table(
 ) -> Table:
     """Make a table with a rule below its header.
 
-    Columns in `right` are flush right; each is at least as wide as `widths` say.  A heading of two
-    lines whose first ends with a colon is also that of the columns after it whose first line is
-    empty.
+    Columns in `right` are aligned right; each column is at least as wide as `widths` says.  If the
+    first of two heading lines ends with a colon, it also applies to the following columns whose
+    first line is empty.
     """
     # Text and no markup: labels come from data, and may hold brackets.
     from rich import box

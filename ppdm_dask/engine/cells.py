@@ -31,13 +31,13 @@ class Progress:
     Parameters
     ----------
     done_repeats : int
-        Repeats in the ledger, those of earlier runs included.
+        Repeats in the ledger, including those of earlier runs.
     total_repeats : int
         Repeats that the cells ask for.
     resumed_repeats : int
         Repeats that were in the ledger when this run began.
     elapsed_seconds : float
-        Wall time since this run began.
+        Wall-clock time since this run began.
     mode : str
         How the work is done, as text: ``"synchronous"``, ``"starting 2 workers"`` or
         ``"2 workers"``.
@@ -62,8 +62,8 @@ class Cell:
     id : str
         Readable name, unique within the run.
     params : mapping of str to JSON scalar
-        All that the cell's numbers depend on apart from the seed; its hash keys the random streams,
-        so that adding a grid point moves no other number.
+        All that the cell's numbers depend on apart from the seed; its hash is the key of the random
+        streams, so adding a grid point changes no other number.
     repeats : int
         Monte Carlo repeats of this cell, 1 or more.
     """

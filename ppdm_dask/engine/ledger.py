@@ -204,7 +204,7 @@ def close_store(connection: sqlite3.Connection, *, readonly: bool) -> None:
 def _connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file() and not path.is_dir():
         # A pipe would be waited for; a folder SQLite refuses by itself.
-        raise RunFolderError(f"{path}: a device or a pipe, no ledger", path)
+        raise RunFolderError(f"{path}: this is a device or a pipe, not a ledger", path)
     address = path.absolute().as_uri() + ("?mode=ro" if readonly else "")
     # Statements commit by themselves unless a transaction is opened by name.
     return sqlite3.connect(address, uri=True, timeout=10.0, isolation_level=None)
@@ -244,8 +244,8 @@ class Ledger:
     """Finished batches of a run, stored so that a killed run resumes where it was.
 
     One process writes, under an exclusive lock; any number may read, with ``readonly=True``, also
-    while a run is on. A committed batch survives the end of the process by any signal; the file
-    has to lie on a local file system, since SQLite's write-ahead log needs shared memory.
+    during a run. A committed batch survives the end of the process by any signal; the file has to
+    lie on a local file system, since SQLite's write-ahead log needs shared memory.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ class Ledger:
         arrays : mapping of str to array
             Results, plain numbers; each array's first axis has length ``stop - start``.
         seconds : float
-            What the batch cost, in seconds of work.
+            Seconds of work on the batch.
 
         Raises
         ------
@@ -352,7 +352,7 @@ class Ledger:
             )
 
     def stored(self, cell: Cell) -> list[tuple[int, int]]:
-        """Half-open ranges of the cell's repeats that are stored, one a batch, in order."""
+        """Half-open ranges of the cell's stored repeats, one per batch, in order."""
         columns = "cell, start, stop, seconds, checksum, mark"
         with reported(self.path):
             rows = self._open.execute(
@@ -474,7 +474,7 @@ class Ledger:
         return float(seconds), int(repeats), int(batches)
 
     def cheapest(self, cell: Cell) -> float | None:
-        """Fewest seconds a repeat among the stored batches of a cell; None without any."""
+        """Smallest time per repeat, in seconds, of the stored batches; None without any."""
         with reported(self.path):
             row = self._open.execute(
                 "SELECT min(seconds / (stop - start)) FROM batches WHERE cell = ?", (_text(cell),)

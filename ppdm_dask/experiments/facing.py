@@ -45,7 +45,7 @@ class RunFace(Face):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            By default those of a new figure.
+            By default the axes of a new figure.
         figure : str, optional
             Its id; by default the first.
 

@@ -89,7 +89,7 @@ class RunFolder(Face):
 
     @classmethod
     def plan(cls, recipe: AnyRecipe, out: str | Path = "runs") -> Self:
-        """Where the run of a recipe goes; nothing is written.
+        """The folder for the run of a recipe; nothing is written.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class RunFolder(Face):
 
     @property
     def manifest(self) -> Path:
-        """The file that says what the run is and how it stands."""
+        """The file that describes the run and its state."""
         return self.path / "manifest.json"
 
     @property
@@ -157,11 +157,11 @@ class RunFolder(Face):
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of what a run keeps of repeats that it has begun; gone when it is finished."""
+        """The folder with checkpoints of unfinished repeats; removed when the run is finished."""
         return self.path / "checkpoints"
 
     def read(self) -> dict[str, Any] | None:
-        """Return the manifest, None where there is none yet."""
+        """Return the manifest, or None if there is none yet."""
         return read_manifest(self.path) if self.manifest.is_file() else None
 
     def start(self, inputs: Mapping[str, Any]) -> None:
@@ -175,8 +175,8 @@ class RunFolder(Face):
         Raises
         ------
         RunFolderError
-            If the folder cannot be made or written, in which case nothing is left behind, or if
-            the inputs are no longer those that the run began with.
+            If the folder cannot be made or written (nothing is left behind then), or if the inputs
+            have changed since the run began.
         """
         before = self.read()
         if before is not None and before["inputs"] != dict(inputs):
@@ -350,7 +350,7 @@ def read_run(path: str | Path) -> StoredRun:
     RunFolderError
         If the folder is not a run's, or its ledger or result cannot be read.
     InputError
-        If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
+        If a run is unfinished, and the recipe's codebooks or data have changed.
     """
     path = Path(path)
     manifest = read_manifest(path)

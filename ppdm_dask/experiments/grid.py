@@ -1,6 +1,6 @@
 """Lines of cells through a result's grid, from the most disguised to the least.
 
-Beside it: statistics over repeats, with their standard errors; the order of the repeats is
+Also here: statistics over repeats, with their standard errors; the order of the repeats is
 void.
 """
 

@@ -1,4 +1,4 @@
-"""Kinds of experiments: a recipe's tables tell which it is, and the rest follows from that."""
+"""Kinds of experiments: the tables of a recipe determine its kind."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def kind_of_result(ds: xr.Dataset) -> Kind[Any]:
 
 
 def telling_tables() -> list[str]:
-    """Tables that tell a recipe's kind, by kind: ``[design] and [mine]``."""
+    """Tables by which the kind of a recipe is recognised: ``[design] and [mine]``."""
     return [" and ".join(f"[{name}]" for name in kind.tells) for kind in KINDS.values()]
 
 
 def is_recipe(config: Mapping[str, Any]) -> bool:
-    """Whether plain tables are meant for a recipe of any kind."""
+    """Whether plain tables are those of a recipe of any kind."""
     known = {"data", "sweep"}.union(*(kind.tells for kind in KINDS.values()))
     return not known.isdisjoint(config)
 
@@ -109,7 +109,7 @@ def recipe_schema() -> dict[str, Any]:
 
 
 def check_recipe(recipe: AnyRecipe) -> None:
-    """Check what only the codebooks and the methods can tell; no data are read."""
+    """Check what needs only codebooks and methods; no data are read."""
     kind_of(recipe).check(recipe)
 
 

@@ -45,7 +45,7 @@ class NaiveBayesSpec(Declared):
     Parameters
     ----------
     floor : "1/n" or float
-        Least probability that takes the place of estimates below it.
+        Smallest probability; smaller estimates are raised to it.
     """
 
     floor: Annotated[
@@ -67,11 +67,11 @@ class ID3Spec(Declared):
     Parameters
     ----------
     max_depth : int, optional
-        Tests on the way from the root to a leaf at the most.
+        Largest number of tests on a path from the root to a leaf.
     min_weight : float, optional
-        Estimated records that a node needs to be split.
+        Smallest estimated number of records in a node that is split.
     min_z : float, optional
-        Standard errors by which a split has to gain.
+        Standard errors by which the data must support a split.
     """
 
     max_depth: Annotated[int, Whole(0)] | None = None

@@ -1,6 +1,6 @@
 """The tables of a recipe, each a frozen dataclass that declares its keys.
 
-Beside it: what recipes of all kinds have in common: where they come from, their digest, their
+Also here: what recipes of all kinds have in common: where they come from, their digest, their
 changes.
 """
 
@@ -216,14 +216,14 @@ class DataEntry(Declared):
     binarise : {"midrange", "median"}, optional
         Rule that makes every attribute binary, fitted on the data.
     records : int, optional
-        Use only the first so many records, 2 or more.
+        Use only the first records, this many, 2 or more.
     incomplete : {"keep", "drop"}
-        What to do with records that miss a value.
+        What to do with records that have a missing value.
     duplicates : {"keep", "drop"}, optional
         "drop" leaves out records that are equal, over all attributes of the codebook, to an earlier
         one.
     delimiter, encoding, decimal, sheet : str, optional
-        How the file is written, where that cannot be found out; see
+        The format of the file, if it cannot be detected; see
         :class:`ppdm_dask.files.datafile.Reading`.
     """
 

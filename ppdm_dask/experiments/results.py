@@ -31,7 +31,7 @@ MOST_BYTES = 4 << 30
 
 
 def write_netcdf(ds: xr.Dataset, path: Path) -> dict[str, Any]:
-    """Write a result as netCDF-4 (h5netcdf), whole or not at all.
+    """Write a result as netCDF-4 (h5netcdf), atomically.
 
     Returns
     -------

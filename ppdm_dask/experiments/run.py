@@ -108,17 +108,17 @@ def run(
     out : str or Path
         Folder in which the run's folder is made, or the run's own folder.
     retry_failed : bool
-        Try again the trials that an earlier run gave up.
+        Compute again the trials that an earlier run quarantined.
     code : path or sequence of path
         Files of Python that a recipe names and that may be executed: no recipe runs code by itself.
     progress : callable, optional
-        Called with a ``Progress`` now and then.  By default a notebook shows a bar, which False
-        keeps away.
+        Called with a ``Progress`` at intervals.  By default a notebook shows a progress bar; False
+        turns it off.
 
     Raises
     ------
     InputError
-        For anything wrong in the recipe, the data or the folder.
+        If anything in the recipe, the data or the folder is wrong.
     RunInterrupted
         If the run was stopped; the same call resumes it.
     """
@@ -167,7 +167,7 @@ def run(
     total = digest(dataset) if not outcome.quarantined else None
     if total and before is not None and before["digest"] not in (None, total):
         # Its numbers had not come from the ledger: they were edited, with their digests.
-        LOG.warning("%s: had another digest than its ledger; it is written again", folder.result)
+        LOG.warning("%s: does not match its ledger; it is written again", folder.result)
     # The result first: a manifest that says "finished" must not stand beside an older one.
     with client_aside():
         written = write_netcdf(dataset, folder.result)

@@ -33,7 +33,7 @@ def dataset_of(
     Parameters
     ----------
     labels : mapping of axis to labels
-        An axis that has the name of a variable gets ``_`` behind it.
+        An axis with the name of a variable gets a ``_`` at its end.
     numbers : sequence of four arrays
         Values, standard errors, lower and upper ends, each with the axes of `labels`.
     units : str
@@ -50,7 +50,7 @@ def dataset_of(
     Returns
     -------
     xarray.Dataset
-        ``value``, ``error``, ``low`` and ``high``, and what is further.
+        ``value``, ``error``, ``low``, ``high``, and the further variables.
     """
     with named("to_dataset"):
         import xarray as xr

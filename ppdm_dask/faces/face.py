@@ -1,7 +1,7 @@
 """A result in a line, and the same with tables and pictures in a notebook.
 
-Labels are users' data.  Whatever becomes HTML is escaped here, and nothing in it is loaded from
-elsewhere.  Colours are those of the notebook around it, light or dark; pictures lie on white paper.
+Labels are users' data.  All HTML is escaped here, and it loads nothing else.  Tables have the
+colours of the notebook, light or dark; pictures are on white.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ STYLE = Markup(
 
 
 def brief(*lines: str) -> str:
-    r"""One line or two for a ``repr``: at most 160 characters, nothing that drives a terminal.
+    r"""One or two lines for a ``repr``: at most 160 characters, without control characters.
 
     Examples
     --------
@@ -103,8 +103,8 @@ def names_of(names: Iterable[Any], room: int = 60) -> str:
 class Face(ABC):
     """What has a short ``repr`` and, in a notebook, tables and small pictures.
 
-    A result says itself in a line by :meth:`_said`; :meth:`_shown` gives what a notebook has below
-    that line.  Neither may hold the answers of a person.
+    :meth:`_said` returns a line that describes the result; :meth:`_shown` returns what a notebook
+    shows below that line.  Neither may hold the answers of a person.
     """
 
     @abstractmethod
@@ -146,7 +146,7 @@ def html_table(
     index : bool
         Whether the index of a frame is a column too.
     drawn : sequence of Markup, optional
-        A picture for each row that is shown, as a last column.
+        A picture for each row shown, in the last column.
     """
     found = table.lists() if isinstance(table, Listing) else _lists_of(table, index)
     more = len(table) - MOST_ROWS
@@ -284,7 +284,7 @@ def picture(
     wide, high : float
         Inches.
     words : str
-        For readers who cannot see it.
+        Text for readers who cannot see the picture.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

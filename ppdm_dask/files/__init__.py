@@ -1,4 +1,4 @@
-"""Files: read strictly, written whole or not at all."""
+"""Files: read strictly, written atomically."""
 
 from __future__ import annotations
 

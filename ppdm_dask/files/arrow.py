@@ -1,6 +1,6 @@
 """Arrow columns as tables, by the same rules as those of a CSV, and files that hold them.
 
-Beside it: tables that are in memory already, of pandas or of whatever hands out Arrow columns.
+Also here: tables that are in memory already, of pandas or of whatever hands out Arrow columns.
 """
 
 from __future__ import annotations

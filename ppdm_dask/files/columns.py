@@ -75,7 +75,7 @@ def float_kind(values: Any) -> np.dtype[Any]:
 def at_most(limit: float, kind: np.dtype[Any]) -> float:
     """Largest double up to which values of a floating type stand for numbers of at most `limit`.
 
-    A value of single precision stands for its shortest decimal as well as for itself: a 2.7 that
+    A value in single precision means its shortest decimal as well as itself: a 2.7 that
     was stored in single precision, which is 2.7000000477 in double precision, is at most 2.7.
     """
     nearest, shortest = _nearest(limit, kind)
@@ -84,7 +84,7 @@ def at_most(limit: float, kind: np.dtype[Any]) -> float:
 
 
 def at_least(limit: float, kind: np.dtype[Any]) -> float:
-    """Smallest double from which values stand for numbers of at least `limit`; see `at_most`."""
+    """Smallest double that represents a number of at least `limit`; see `at_most`."""
     nearest, shortest = _nearest(limit, kind)
     equal = shortest >= limit or nearest >= limit
     return nearest if equal else float(np.nextafter(nearest, np.inf))
@@ -101,7 +101,7 @@ def _nearest(number: float, kind: np.dtype[Any]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class MissingCodes:
-    """Values that stand for a missing one, however they are stored.
+    """Values that mean a missing value, in any type in which they may be stored.
 
     Parameters
     ----------
@@ -153,7 +153,9 @@ class MissingCodes:
 
 
 def plain_number(text: str) -> float:
-    """Return the number that a text writes plainly, NaN if none: "007" is a label, and so is "1e2".
+    """Return the number that a text spells in plain decimals, otherwise NaN.
+
+    "007" is a label, and so is "1e2".
 
     Examples
     --------

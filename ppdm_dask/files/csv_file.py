@@ -1,6 +1,6 @@
 """CSV: texts with commas or other signs between them and names in the first line, read strictly.
 
-Beside it: rows of a CSV file with the line on which each begins, or one line on what is wrong with
+Also here: rows of a CSV file with the line on which each begins, or one line on what is wrong with
 it.
 """
 

@@ -129,8 +129,8 @@ class Dialect:
         if name in self.unknown:
             if _COMMA.fullmatch(text) or _GROUPED.fullmatch(text):
                 raise DataError(
-                    f"{path}: column {shown(name)}: {shown(text)} has a comma, which nothing at "
-                    "the beginning of the file has; --decimal , or --decimal . says what it means",
+                    f"{path}: column {shown(name)}: {shown(text)} has a comma, but no value at "
+                    "the beginning of the file has one; give --decimal , or --decimal .",
                     text,
                 )
             return text
@@ -259,8 +259,8 @@ def _delimiter(path: Path, lines: Sequence[str]) -> str:
         )
     if share < 0.5 and found != ",":
         raise DataError(
-            f"{path}: line 1: there is {shown(found)} in a name, and records do not have as many "
-            "fields; --delimiter says what separates names; a name that holds it stands in quotes",
+            f"{path}: line 1: a name contains {shown(found)}, but records have another number "
+            "of fields; give the separator as --delimiter, or put names that contain it in quotes",
             path,
         )
     return found

@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Table:
-    """A table of a configuration that is being read; each key is taken once.
+    """A table of a configuration while it is read; each key is read once.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Table:
         return self._rest.pop(key, None)
 
     def maybe(self, key: str, value: Value) -> Any:
-        """Return what stands at a key, or None where it is absent."""
+        """Return the value of a key, or None if it is absent."""
         found = self.take(key)
         return None if found is None else value.read(found, self.place[key])
 
@@ -144,7 +144,7 @@ class Table:
             yield Table(item, self.source, self.dotted(f"{key}[{i}]"), self.place.error)
 
     def rest(self) -> dict[str, Any]:
-        """Whatever was not taken: the parameters of a design or a learner, in canonical form."""
+        """All keys that were not read: parameters of a design or a learner, in canonical form."""
         found = {key: canonical(value, self.place[key]) for key, value in self._rest.items()}
         self._rest.clear()
         return found
@@ -154,7 +154,7 @@ class Table:
         return tuple(self._rest)
 
     def done(self) -> None:
-        """Complain about the first key that nobody asked for."""
+        """Raise an error for the first unknown key."""
         for key in self._rest:
             guess = get_close_matches(key, self._asked, n=1)
             known = f"did you mean {show(guess[0])}?" if guess else f"known: {listed(self._asked)}"

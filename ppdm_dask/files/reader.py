@@ -1,4 +1,4 @@
-"""The one reader of data files: formats by how names end, and data sets of several files.
+"""The reader of all data files: formats by the ends of file names, and data sets of several files.
 
 Whatever asks for records reads them here, so that what is wrong with a file is wrong for every
 command and recipe alike, and no two of them see different values.
@@ -65,7 +65,7 @@ def endings() -> str:
 
 
 def format_of(path: Path) -> type[DataFile] | None:
-    """Format of a file by how its name ends, in small or capital letters; None if there is none."""
+    """Format of a file by the end of its name, in lower or upper case; None if it has none."""
     kind = ending(path)
     return next((form for form in FORMATS if kind in form.endings), None)
 
@@ -80,12 +80,13 @@ def open_data(path: Path, content: bytes | None = None, how: Reading = AS_FOUND)
     content : bytes, optional
         What the file holds, where it was read already.
     how : Reading
-        How to read it, as far as is known.
+        How to read the file, if known.
 
     Raises
     ------
     DataError
-        If there is no such file, it is of no format, or a column has no name or that of another.
+        If there is no such file, its format is unknown, or a column has no name or not a unique
+        one.
     InputError
         If an option is given that files of its format do not have.
     """

@@ -27,7 +27,7 @@ def canonical_text(value: Any) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Text of a cell of a spreadsheet or a statistical package, as a person sees it there.
+    """Text of a cell of a spreadsheet or a statistical package, as it is displayed there.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and that leave nothing of what they hold behind.
+"""Atomic writing: a file is complete or does not exist, and leaves no temporary copies.
 
 A file is made in a hidden folder beside its place, ``.<name>.<process>-<token>.part``, which its
 owner may enter, and nobody else.  The folder is removed when the file is complete, when writing
@@ -49,7 +49,7 @@ _cleaned: set[Path] = set()
 
 @contextmanager
 def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> Iterator[Path]:
-    """Give a temporary name; on leaving, sync the file and move it to its place.
+    """Return a temporary name; at the end of the context, sync the file and move it to its place.
 
     Where anything fails, the temporary file is removed and what stood at `path` still stands.
 
@@ -90,7 +90,7 @@ def replacing(path: Path, inputs: Iterable[Path] = (), *, mode: int = 0o777) -> 
 
 
 def write_text(path: Path, text: str, inputs: Iterable[Path] = ()) -> None:
-    """Write a UTF-8 file, whole or not at all; see :func:`replacing`."""
+    """Write a UTF-8 file atomically; see :func:`replacing`."""
     with replacing(path, inputs) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -156,7 +156,7 @@ def remove_left_parts(folder: Path, *, once: bool = False) -> bool:
     Returns
     -------
     bool
-        Whether other programs that live are writing there.
+        Whether other running programs are writing there.
     """
     place = folder.absolute()
     if once and place in _cleaned:
@@ -207,8 +207,8 @@ def _is_stale(part: Path, process: int) -> bool:
 def ending_cleanly() -> Iterator[None]:
     """Context in which SIGTERM and SIGHUP remove parts, and then end the program as they would.
 
-    A signal that is ignored, or that someone else handles, is left to that.  Python delivers
-    signals to the main thread; in another this does nothing.
+    A signal that is ignored, or that has another handler, is not changed.  Python delivers signals
+    to the main thread; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -224,7 +224,7 @@ def ending_cleanly() -> Iterator[None]:
 
 
 def remove_at_end(path: Path) -> None:
-    """Have a file removed too where a signal ends the program while it writes."""
+    """Also remove a file if a signal ends the program while it writes."""
     _open.add(path)
 
 

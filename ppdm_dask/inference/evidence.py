@@ -3,7 +3,7 @@
 Both add up, over partitions, owners, days and files.  A table serves reports of symbols; sums serve
 reports that are sets, survey weights, strata, conditions and groups.
 
-Beside it: errors of sums of event weights: variances that few reports carry, and what intervals
+Also here: errors of sums of event weights: variances that few reports carry, and what intervals
 need.
 """
 

@@ -355,7 +355,7 @@ def climb(problem: Problem, start: Floats, names: Sequence[str], most: int) -> C
     if weak < WEAKEST:
         raise NotIdentified(
             "not identified by these data: the estimated moments of the predictors are not "
-            "positive; more reports, a design that tells more, or fewer predictors are needed",
+            "positive; more reports, a more informative design, or fewer predictors are needed",
             weak,
         )
     theta = X @ beta
@@ -384,7 +384,7 @@ def climb(problem: Problem, start: Floats, names: Sequence[str], most: int) -> C
     _judged(problem, Climb(beta, value, problem.information(theta), most), scale, names)
     raise NotIdentified(
         f"not identified by these data: no maximum was found in {most} steps; more reports or a "
-        "design that tells more are needed",
+        "more informative design are needed",
         beta,
     )
 
@@ -420,7 +420,7 @@ def _judged(problem: Problem, found: Climb, scale: Floats, names: Sequence[str])
             where,
         )
     raise NotIdentified(
-        f"not identified by these data: {listed(where)} have no maximum; more reports or a design "
-        "that tells more are needed",
+        f"not identified by these data: {listed(where)} have no maximum; more reports or a more "
+        "informative design are needed",
         where,
     )

@@ -179,7 +179,7 @@ def _numbers_of(name: str, labels: tuple[str, ...], values: Any) -> Floats | Non
 
 
 MOST_CLASSES = 50
-"""Different numbers of a kept column that are taken for categories of an outcome."""
+"""Different numbers of a kept column that are treated as categories of an outcome."""
 
 
 def as_categories(outcome: Variable, column: Any) -> Variable:
@@ -258,8 +258,8 @@ def numbers_of(outcome: Variable, *, counts: bool) -> Floats | None:
     """
     if not outcome.numeric:
         raise InputError(
-            f"{shown(outcome.name)}: the outcome needs numbers; say what its categories count as "
-            "in values=",
+            f"{shown(outcome.name)}: the outcome needs numbers; give one for each category in "
+            "values=",
             outcome.name,
         )
     if outcome.numbers is None:

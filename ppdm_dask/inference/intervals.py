@@ -2,7 +2,7 @@
 
 Unlike Wald's they stay within [0, 1], and they are good near its ends and for few reports.
 
-Beside it: intervals of a binomial proportion by likelihood-ratio ordering, with exact ends.
+Also here: intervals of a binomial proportion by likelihood-ratio ordering, with exact ends.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Given the true answer x a weight w(E, y) varies by the disguise, so that
 ``Var w >= E Var(w | x) >= min_x Var(w | x)``.  A sample variance that rests on a few reports can be
 far below that, down to 0 for a category that nobody reported; it is then raised to it.
 
-Beside it: what a design says of the weight of an event, whatever the truth: ranges of its moments.
+Also here: what a design says of the weight of an event, whatever the truth: ranges of its moments.
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ class NonCompliance(Face):
     statistic, p_value : float
         Likelihood ratio of the test.
     reference : str
-        Law of the statistic where everybody complies.
+        Distribution of the statistic if everybody complies.
     counts : tuple of pairs of int
-        Answers counted and respondents of each sample.
+        Number of counted answers, and number of respondents, of each sample.
     """
 
     model: Model
@@ -198,11 +198,11 @@ def noncompliance(
     .. math:: \lambda_1 = \pi p + (1 - \pi)(1 - p), \qquad \lambda_2 = 1 - \lambda_1
 
     So the second sample is the first with its answers turned round and costs no precision.  The
-    test sees a preference for either answer.  It does not see answers by a fair coin, which pull
-    the estimate to 1/2 in both samples alike.
+    test detects a preference for one of the answers.  It does not detect answers by a fair coin,
+    which move the estimates of both samples equally towards 1/2.
 
     The tests of the first two are at the boundary, where the statistic is 0 half of the time
-    (a half chi-square); they are for shares that are well inside of theirs.
+    (a half chi-square); they are valid for shares that are well inside their bounds.
 
     References
     ----------

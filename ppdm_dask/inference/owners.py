@@ -1,4 +1,4 @@
-"""Owners of records, some of which disguise theirs: evidence that adds.  [ZhanDu]_, 2 and 4.8."""
+"""Records of several owners, of whom some disguise theirs.  [ZhanDu]_, 2 and 4.8."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Owners(Face, Sequence[Records]):
         first.
     weights : "sum", "precision" or sequence of float, default "sum"
         What a record of each owner counts for.  By *sum* all count alike, which estimates the
-        records of all owners together.  By *precision* they count by :func:`precision_weights`,
-        which are known before the data: the estimate stays unbiased where the owners' records come
-        from one population, and noisy reports cannot drown the clean ones.
+        records of all owners together.  With *precision* the weights are :func:`precision_weights`,
+        which do not depend on the data: the estimate stays unbiased if the owners' records come
+        from one population, and noisy reports get little weight compared with clean records.
 
     Raises
     ------
@@ -273,6 +273,6 @@ def scored(design: Design | Stratified, reports: Any) -> Any:
 
 
 def weights_of(design: Design | Stratified, reports: Any) -> tuple[float, ...] | None:
-    """What a record of each stratum counts for; None where all count alike."""
+    """Weight of a record in each stratum; None where all count alike."""
     made = reports.design if isinstance(reports, Owners) else design
     return made.weights if isinstance(made, Stratified) else None

@@ -1,7 +1,7 @@
 """Generalized linear models of disguised answers: outcome, predictors, or both.
 
-The one idea of estimation carries over: an estimating function of the truth is estimated from
-reports by its sum over the true cells, each with the unbiased weight that the report gives it.
+The idea is the same as for proportions: an estimating function of the true data is estimated from
+reports by its sum over the true cells, each multiplied by its unbiased weight given the report.
 Where only a categorical outcome is disguised there is a likelihood, and it is maximised.
 """
 
@@ -62,7 +62,7 @@ class GLM(Fitted):
     ----------
     design : Design or None
         The design of the reports; None for undisguised records and data frames, and for reports
-        that carry theirs.
+        that know their design.
     formula : str, optional
         ``"used ~ age + C(region)"``, as formulaic reads it; its names are attributes of the
         codebook and columns that were kept.  By default `outcome` and `predictors`.
@@ -70,10 +70,10 @@ class GLM(Fitted):
         With the canonical link: logit, logits against the first category, identity, log.
     outcome : str, optional
     predictors : sequence of str, optional
-        Main effects, beside an intercept.
+        Main effects, in addition to an intercept.
     success : str or sequence of str, optional
-        Categories of the outcome whose probability a binomial model is of; by default the last of
-        two.
+        Categories of the outcome whose probability a binomial model describes; by default the last
+        of two.
     values : mapping of str to numbers, optional
         What the categories of an attribute count as: a sequence in their order, or a mapping of
         label to number.  Categories whose labels all are numbers need none.
@@ -188,7 +188,7 @@ class GLM(Fitted):
     def _read(self) -> tuple[str, Any, tuple[str, ...]]:
         if self.formula is not None:
             if self.outcome is not None or self.predictors is not None:
-                raise InputError("formula: it names outcome and predictors; give it or them", self)
+                raise InputError("formula: give either a formula, or outcome and predictors", self)
             return read_formula(self.formula)
         if not isinstance(self.outcome, str):
             raise InputError("outcome: none is given; a formula, or a name is needed", self.outcome)
@@ -238,7 +238,7 @@ class GLM(Fitted):
         Raises
         ------
         InputError
-            For parameters that do not go together.
+            For parameters that contradict each other.
         RecordsError
             For reports of another design, a variable that is absent, or a missing value.
         NotIdentified

@@ -418,7 +418,7 @@ class Estimate(Face):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            By default those of a new figure.
+            By default the axes of a new figure.
         level, method
             As of :meth:`interval`.
         """
@@ -566,8 +566,8 @@ class Estimate(Face):
         self._variance_or_refuse()
         if self.covariances is None:
             raise InputError(
-                "covariance: this estimate does not keep the counts behind it, for it is a repair "
-                "or a sum over reports; estimate a list of events, whose covariance is known",
+                "covariance: this estimate was repaired or is a sum over reports, so it does not "
+                "store the counts; estimate a list of events, whose covariance is known",
                 self,
             )
         return self.covariances()
@@ -605,8 +605,8 @@ class Estimate(Face):
         """
         if self.marginals is None:
             raise InputError(
-                "marginal: this estimate does not keep the counts behind it, for it is a repair or "
-                "a sum over reports; estimate these attributes from the evidence",
+                "marginal: this estimate was repaired or is a sum over reports, so it does not "
+                "store the counts; estimate these attributes from the evidence",
                 self,
             )
         names = tuple(attributes)

@@ -1,4 +1,4 @@
-"""Records of several owners, each disguised in its own way, in one estimate.  [ZhanDu]_, 4.8."""
+"""One estimate from records of several owners, each with another design.  [ZhanDu]_, 4.8."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Strata = tuple[tuple[Records, Design], ...]
 
 @dataclass(frozen=True, init=False, repr=False)
 class Stratified(Face):
-    """Designs of several strata; the event weights of all their reports add.
+    """Designs of several strata; the event weights of all their reports are added.
 
     An owner that does not disguise is a stratum with the design ``Identity``.
 
@@ -50,8 +50,8 @@ class Stratified(Face):
     designs : iterable of Design
         One a stratum.
     weights : sequence of float, optional
-        What a report of each stratum counts for, positive; their ratios matter.  By default all
-        count alike, which is the plain sum.
+        Weight of a report in each stratum, positive; only their ratios matter.  By default all
+        weights are equal, which gives the plain sum.
 
     Examples
     --------
@@ -173,10 +173,10 @@ class Stratified(Face):
         """Estimate proportions over all strata together: those of each, added.
 
         ``p = sum_h s_h p_h`` with ``SE^2 = sum_h s_h^2 SE_h^2``: SE_h is the standard error within
-        stratum h, where few reports carry it at least what the designs make it, and s_h its share,
-        ``n_h / n`` unless there are weights.  Strata of one design are one evidence, so that their
-        sum is to the last digit the estimate from their reports together; the order of the strata
-        changes no digit.
+        stratum h; with few reports it is at least what the design allows. s_h is the stratum's
+        share, ``n_h / n`` unless there are weights.  Strata with the same design are added first,
+        so the result equals the estimate from their reports together to the last digit. The order
+        of the strata changes no digit.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Contingency tables of reports: a monoid of integer counts, dense or sparse.
 
-Beside it: a design's operations along the axes of a table.
+Also here: a design's operations along the axes of a table.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def solve_blocks(
 
 
 def require_table(table: ContingencyTable, design: Design) -> None:
-    """Raise RecordsError or DesignError unless the design made the reports of a table."""
+    """Raise RecordsError or DesignError if another design made the reports of a table."""
     require_order(table, design)
     if table.design_digest and table.design_digest != design.digest:
         raise RecordsError("the table holds reports made by another design", design)
@@ -152,7 +152,7 @@ class ContingencyTable(Face):
     Raises
     ------
     RecordsError
-        For counts of another shape or type, below 0, or of 2**63 records or more in all.
+        For counts of another shape or type, counts below 0, or 2**63 or more records in total.
     """
 
     codebook: Codebook
@@ -419,8 +419,8 @@ def count(
     Parameters
     ----------
     records : Reports, or Records for the undisguised truth under a design that covers nothing of it
-        Or reports in partitions, such as lazy ones, which are counted where they are made; or paths
-        of files and folders of reports.
+        Or reports in partitions, such as lazy reports, which are counted in the tasks that make
+        them; or paths of files and folders of reports.
     design : Design, optional
         The design that made the reports; by default the one that they carry.
     over : iterable of str, optional

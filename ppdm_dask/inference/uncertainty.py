@@ -85,8 +85,8 @@ def score_interval(
     """All proportions p with ``|value - p| <= quantile sqrt(V(p) / size)``.
 
     V is the variance that a weight has where the proportion is p: its second moment is
-    ``p inside + (1 - p) outside``, from which p^2 is taken for the population behind the records
-    and p for these records.  Undisguised (1 and 0) it is Wilson's interval, and for two-valued
+    ``p inside + (1 - p) outside``, minus p^2 for the population behind the records and minus p for
+    these records.  Undisguised (1 and 0) it is Wilson's interval, and for two-valued
     reports Wilson's, mapped.  It may leave [0, 1], as the estimate may, and holds the estimate.
 
     Parameters
@@ -127,7 +127,7 @@ def bounded_interval(
 ) -> tuple[Floats, Floats]:
     """All proportions in [0, 1] that a test ordered by likelihood ratio accepts.
 
-    Where the proportion is p, the estimate is taken for ``p + s(p) T``, T of Student's law and
+    Where the proportion is p, the estimate is treated as ``p + s(p) T``, T of Student's law and
     ``s(p)^2 = A + B p + C p^2``.  With b the nearest possible proportion, estimates x are ordered
     by ``((x - p)^2 - (x - b)^2) / s(p)^2``, the likelihood ratio of b and p; p is accepted unless
     those that are no more extreme have more than the level.  Inside, that is the score interval;

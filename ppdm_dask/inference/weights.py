@@ -57,7 +57,7 @@ class Symbols(Protocol):
 
 
 def event_weights(reports: Reports, design: Design, event: Mapping[str, Any]) -> Floats:
-    r"""Unbiased weights w(E, y), one a report: their mean estimates P(E).
+    r"""Unbiased weights w(E, y), one per report: their mean estimates P(E).
 
     Over the blocks b of the design, with their left inverses B,
 
@@ -130,8 +130,8 @@ def touched_part(
 ) -> tuple[list[str], Design]:
     """The attributes of a block whose reports some of them need, and the design of these.
 
-    Only the attributes that are touched where the block is lumpable to them: the others would
-    multiply the joint domain for nothing.  Otherwise all of the block.
+    If the block is lumpable to the attributes in use, only these: the others would enlarge the
+    joint domain without need.  Otherwise all of the block.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def touched_part(
 
 
 def answers_of(symbols: Symbols, names: Sequence[str], block: Design) -> npt.NDArray[Any]:
-    """What a block's weights are taken of: columns of codes, or packed sets."""
+    """Input for a block's weights: columns of codes, or packed sets."""
     if block.kind == "set":
         sets = getattr(symbols, "sets", {})
         if names[0] not in sets:
@@ -191,12 +191,12 @@ def cell_sums(
     Parameters
     ----------
     times : pair of arrays, shape (symbols,)
-        What d and d^2 sum up to over the reports of each row: there may be many that are alike.
+        Sums of d and d^2 over the reports of each row, of which many may be equal.
     F : array, shape (symbols,)
         Weights of the condition.
 
-    Structured designs take O(reports + cells): by tables of reports where all of it are symbols, by
-    bits for one attribute whose reports are sets.  Otherwise weights are made cell by cell.
+    Structured designs take O(reports + cells): by tables of reports if all attributes have symbols,
+    by bits for one attribute with set reports.  Otherwise weights are made cell by cell.
     """
     shared = {n for block in design.blocks for n in block.attributes if n in names} | set(names)
     apart = not any(

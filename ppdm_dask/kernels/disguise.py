@@ -3,7 +3,7 @@
 A record keeps its answer where its bit of a plane says so, and gives another by one uniform word
 where it does not; or it draws its report by one word from the law of its answer.
 
-Beside it: sums of words by code, by which answers are known again.
+Also here: sums of words by code, by which answers are known again.
 """
 
 from __future__ import annotations

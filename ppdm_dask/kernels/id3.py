@@ -136,7 +136,7 @@ def draw_masks(seed: Words, bit_of: Ints, masks: Ints) -> None:
 
 @kernel
 def draw_keep(seed: Words, digits: npt.NDArray[np.uint8], n_digits: Ints, keep: Words) -> None:
-    """Planes of the records that tell the truth, one a group.
+    """Planes of the records that tell the truth, one per group.
 
     Parameters
     ----------
@@ -487,12 +487,12 @@ def trials(
     bit_of : int64, shape (attributes,)
         Bit of each attribute, in the codebook's order.
     fixed_masks : int64, shape (g,)
-        Bits that each group flips, unless ``random_groups`` deals them afresh in each repeat.
+        Bits that each group flips, unless ``random_groups`` assigns them again in each repeat.
     heads, tails : int64, shape (g,)
         T and D - T of each group, with the sign of 2 T - D.
     digits, n_digits : see ``draw_keep``
     fixed_test : uint64, shape (words,)
-        Which records are tested, unless ``redraw`` draws them afresh in each repeat.
+        Which records are tested, unless ``redraw`` draws them again in each repeat.
     seeds, group_seeds, split_seeds : uint64, shape (repeats, s)
     nodes : int64, shape (capacity, 6)
         The nodes of the last repeat's tree, see ``grow``.

@@ -283,7 +283,7 @@ def trials(
     cell_of : int32, shape (records,)
         Pattern of each record (a redrawn split).
     redraw : bool
-        Draw the test part afresh in each repeat, from ``split_seeds``.
+        Draw the test part again in each repeat, from ``split_seeds``.
     seeds, split_seeds : uint64, shape (repeats, s)
     """
     n_lanes = roles.size

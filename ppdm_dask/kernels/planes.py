@@ -1,6 +1,6 @@
 """Bit planes: record i is bit ``i % 64`` of word ``i // 64``.
 
-Beside it: counting bits: the processor's population count, which numba does not offer by itself.
+Also here: counting bits: the processor's population count, which numba does not offer by itself.
 """
 
 from __future__ import annotations

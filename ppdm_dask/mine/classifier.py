@@ -109,7 +109,7 @@ def score_disguised(
 def truth_weights(
     outcome: Outcome, reports: Reports, design: Design, stream: Stream | None = None
 ) -> Floats:
-    """Unbiased weights, one a report, of an outcome of the truth: ``sum_x B[x, y] outcome(x)``.
+    """Unbiased weights, one per report, of an outcome of the truth: ``sum_x B[x, y] outcome(x)``.
 
     Parameters
     ----------

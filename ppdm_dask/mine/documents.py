@@ -48,7 +48,7 @@ FORM = {
 def write_model(
     path: str | os.PathLike[str], model: Classifier, accuracy: Estimate | None = None
 ) -> None:
-    """Write a fitted model, whole or not at all.
+    """Write a fitted model, atomically.
 
     Parameters
     ----------
@@ -78,7 +78,10 @@ def document_of(model: Classifier, accuracy: Estimate | None = None) -> dict[str
     if kind is None:
         raise InputError(f"model: got {given(model)}; one of {', '.join(KINDS)} is needed", model)
     if model._columns is not None:
-        raise InputError("model: fitted to arrays; a file holds one of a codebook's records", kind)
+        raise InputError(
+            "model: it was fitted to arrays; only a model of records with a codebook can be saved",
+            kind,
+        )
     parameters = model.get_params(deep=False)
     book = model.codebook_.select((*model.features_, model.target_))
     found = {

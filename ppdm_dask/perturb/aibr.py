@@ -44,9 +44,9 @@ class AIBR(Perturbation):
     k : int
         Sub-intervals of each column, 1 or more, and no more than records.
     integers : bool
-        Whether columns of whole numbers get whole numbers, drawn among those of the sub-interval.
+        Whether columns of whole numbers get whole numbers, drawn from those in the sub-interval.
     constant : {"refuse", "keep"}
-        What to do with a column of one value, which would be released as it is.
+        What to do with a column of one value, which would be released unchanged.
     seed : int, optional
         See :class:`~ppdm_dask.perturb.base.Perturbation`.
 

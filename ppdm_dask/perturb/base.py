@@ -216,7 +216,7 @@ class ColumnSummary:
         Parameters
         ----------
         constant : {"refuse", "keep"}
-            What to do with a column of one value, which would be released as it is.
+            What to do with a column of one value, which would be released unchanged.
 
         Raises
         ------

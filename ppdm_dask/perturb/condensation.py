@@ -43,7 +43,7 @@ class KCG(Perturbation):
     k : int
         Records of the smallest group, 2 or more.
     constant : {"refuse", "keep"}
-        What to do with a column of one value, which would be released as it is.
+        What to do with a column of one value, which would be released unchanged.
     seed : int, optional
         See :class:`~ppdm_dask.perturb.base.Perturbation`.
 

@@ -55,7 +55,7 @@ def write_parquet(
     simulated: bool,
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Write a release as Parquet, whole or not at all, for no more eyes than the inputs.
+    """Write a release as Parquet atomically, for no more readers than the inputs.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def write_parquet(
 def write_csv(
     frame: pd.DataFrame, path: Path, inputs: Iterable[Path] = (), *, safe: bool = False
 ) -> None:
-    """Write a release as CSV, whole or not at all; a missing value is an empty cell.
+    """Write a release as CSV, atomically; a missing value is an empty cell.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class _Truncated(Perturbation):
     ----------
     singular_values_ : array of float, shape (k,)
     components_ : array of float, shape (k, m)
-        Right singular vectors, one a row, the entry of largest absolute value positive.
+        Right singular vectors, one per row, the entry of largest absolute value positive.
     """
 
     k: int
@@ -124,7 +124,7 @@ class SSVD(_Truncated):
         Singular values that are kept, 1 or more, and no more than columns.
     e : float
         Share of the entries of ``U_k`` and ``V_k``, both taken together, that are set to 0, in
-        (0, 1): those whose absolute value lies below the e-quantile.
+        (0, 1): those with an absolute value below the e-quantile.
     seed : int, optional
         Not used; all methods have it.
 

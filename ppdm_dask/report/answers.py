@@ -1,4 +1,4 @@
-"""One page on estimates from reports, for people who run no program: tables, intervals, caveats."""
+"""A page with estimates from reports, for people who do not run the program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Row:
 def write_answers_page(
     path: Path, answers: Sequence[Answer], said: Sequence[Sequence[str]], digest: str
 ) -> None:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def write_answers_page(
         Ends in ``.html``.
     answers : sequence of Answer
     said : sequence of sequence of str
-        Sentences on what is known of each answer.
+        Sentences on what is known about each answer.
     digest : str
         Of the design.
 

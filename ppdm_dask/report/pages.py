@@ -290,9 +290,9 @@ def write_report(run: str | Path) -> Path:
     Raises
     ------
     RunFolderError
-        If the folder is not a run's, or cannot be written.
+        If the folder is not that of a run, or cannot be written.
     InputError
-        If a run is unfinished, and the recipe's codebooks or data are no longer what they were.
+        If a run is unfinished, and the recipe's codebooks or data have changed.
     """
     stored = read_run(run)
     path = stored.folder.path / "report.html"
@@ -308,7 +308,7 @@ def write_reproduction(document: str | Path) -> Path:
     ----------
     document : str or Path
         ``reproduction.json`` as ``ppdm reproduce`` writes it: how each recipe compares with its
-        golden, and where its run is.  Runs whose folders are gone are listed without figures.
+        golden, and where its run is.  Runs whose folders were deleted are listed without figures.
 
     Raises
     ------

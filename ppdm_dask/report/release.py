@@ -74,11 +74,11 @@ def release_file(
     method : Perturbation
     stream : Stream
     columns, keep : sequence of str
-        Columns to perturb, by default all that are not kept; and columns to release as they are.
+        Columns to perturb, by default all that are not kept; and columns to release unchanged.
     interval : float
         Half-width of a disclosed interval, a share of the range.
     how : Reading
-        How to read the data file, as far as is known.
+        How to read the data file, if known.
     workers : int, optional
         Processes that write parts; by default threads do.
     safe : bool
@@ -87,7 +87,7 @@ def release_file(
     Returns
     -------
     dict
-        Facts of the release as JSON values, ``report``, the file of the page, among them.
+        Facts of the release as JSON values, including ``report``, the file of the page.
 
     Raises
     ------

@@ -1,12 +1,12 @@
-"""Compare a result with its golden: to the bit where possible, else within tolerances.
+"""Compare a result with its golden: exactly if possible, otherwise within tolerances.
 
 The tolerances apply to figures that were computed with other libraries or on another processor.
 
 Means and estimates
     ``|found - expected| <= t sqrt(se_expected^2 + se_found^2)``, where t is the two-sided quantile
     of Student's t at ``FALSE_ALARM / m`` for the m such cells of the recipe (Bonferroni), with
-    Welch's degrees of freedom.  Where there are fewer than ``FEW`` repeats a standard error says
-    little, so it is at least the pooled one of its variable and method: the root mean square of the
+    Welch's degrees of freedom.  With fewer than ``FEW`` repeats a standard error is unreliable, so
+    it is raised to at least the pooled one of its variable and method: the root mean square of the
     relative standard errors, times the mean.
 Values without a standard error
     Texts and whole numbers are equal; other numbers agree to ``RELATIVE`` of the golden's and
@@ -124,16 +124,16 @@ Status = Literal["same", "within tolerance", "drifted", "failed"]
 
 @dataclass(frozen=True)
 class Drift:
-    """A cell that is not what it was.
+    """A cell whose value has changed.
 
     Parameters
     ----------
     recipe, variable : str
     cell : str
-        Label of the cell; empty where the variable has one value, or differs as a whole.
+        Label of the cell; empty if the variable has one value, or differs as a whole.
     units : str
     expected, found : Figure or None
-        None where one side has no such cell.
+        None if one side has no such cell.
     z : float or None
         ``(found - expected) / sqrt(se_expected^2 + se_found^2)``; None without standard errors.
     bound : float or None
@@ -168,7 +168,7 @@ class Drift:
 
     @property
     def size(self) -> float:
-        """How far it moved: by z where there is one, else relative to the larger value."""
+        """Size of the change: z if there is one, otherwise relative to the larger value."""
         return self._relative if self.z is None else abs(self.z)
 
     @property

@@ -99,7 +99,7 @@ def _key(result: Reproduced) -> str | None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a document with a checksum of its content, whole or not at all."""
+    """Write a document with a checksum of its content, atomically."""
     text = json.dumps(seal(value), indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
 
@@ -146,14 +146,14 @@ Event = Literal["drift", "closed"]
 
 @dataclass(frozen=True)
 class Notice:
-    """What became of a notification.
+    """The result of a notification.
 
     Parameters
     ----------
     event : {"drift", "closed"} or None
         What the hook was called for, if at all.
     since : str
-        When the oldest open drift was first seen; empty without one.
+        When the oldest open drift was first seen; empty if none is open.
     problem : str
         Why the hook failed; empty if it did not.
     """
@@ -183,16 +183,16 @@ def check_hook(hook: str) -> list[str]:
 def notify(
     state: Path, grade: str, keys: Mapping[str, str | None], document: Path, hook: str | None = None
 ) -> Notice:
-    """Remember the drifts of a reproduction, and call the hook where something is new.
+    """Record the drifts of a reproduction, and call the hook if something is new.
 
     Parameters
     ----------
     state : Path
-        File that remembers which drifts are open, and of which somebody was told.
+        File that records which drifts are open, and which of them were notified.
     grade : str
     keys : mapping of str to str or None
-        Of each recipe that was compared, the key of its drift or None. What is remembered of other
-        recipes and grades stays.
+        For each recipe that was compared, the key of its drift, or None. The records of other
+        recipes and grades are kept.
     document : Path
         ``drift.json``.
     hook : str, optional

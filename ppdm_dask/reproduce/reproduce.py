@@ -106,8 +106,8 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
     Parameters
     ----------
     folder : Path
-        It holds ``grades.toml``: a table a grade, in it a table a recipe with the values that the
-        grade changes, or with ``left_out`` and the reason.
+        It holds ``grades.toml``: one table per grade, with one table per recipe in it: the values
+        that the grade changes, or ``left_out`` with the reason.
     name : str
         The grade.
     only : iterable of str
@@ -145,9 +145,12 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
 
 
 def grades_schema() -> Schema:
-    """JSON Schema of ``grades.toml``; the recipes decide on the keys that it changes."""
+    """JSON Schema of ``grades.toml``; the keys that it changes depend on the recipes."""
     reason = {"description": "Why this grade leaves the recipe out.", **Text().schema()}
-    file = {"description": "Its file, where the package has no such recipe.", **Text().schema()}
+    file = {
+        "description": "File of the recipe, if the package has no such recipe.",
+        **Text().schema(),
+    }
     recipe: Schema = {
         "title": "Values of a recipe that the grade changes",
         "type": "object",
@@ -246,7 +249,7 @@ class Reproduced:
     ----------
     recipe : str
     folder : Path
-        Of its run, which a failed one may lack.
+        Folder of its run; a failed run may have none.
     finished : Finished or None
         None for a run that failed.
     comparison : Comparison

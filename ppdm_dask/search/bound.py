@@ -459,7 +459,7 @@ VIOLATION = 1e-8
 """Relative violation of a ray's constraint below which no ray is added."""
 
 UNUSED = 1e-7
-"""Weight of a ray, relative to the largest, that is taken for the solver's noise."""
+"""Weight of a ray, relative to the largest, that is treated as the solver's noise."""
 
 GAP = 1e-6
 """Largest relative distance of a design from its certificate."""
@@ -557,7 +557,7 @@ class Designer:
         Raises
         ------
         PPDMError
-            If the solver gives nothing that can be certified.
+            If no result of the solver can be certified.
         """
         before = self._active, self._scale
         try:

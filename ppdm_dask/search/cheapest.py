@@ -1,4 +1,4 @@
-"""The least noise of estimates at a privacy, certified, with the design that has it.
+"""The certified smallest noise of estimates at a privacy, with the design that attains it.
 
 The noise is the sum over categories of the variance of one report's estimate, ``tr J^-1 - |p|^2``:
 n times the number of categories times the paper's MSE.
@@ -55,8 +55,8 @@ class Cheapest(Face):
     noise : float
         No design of that privacy has a smaller sum of variances.
     P : array, shape (symbols, categories), or None
-        Columns sum to 1; None where the limit may lie lower than what is possible, or a known
-        family attains it.
+        Columns sum to 1; None if the limit may be lower than possible, or if a known family attains
+        it.
     """
 
     noise: float
@@ -68,7 +68,7 @@ class Cheapest(Face):
 
 
 def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:
-    """Where no posterior P(x | y) is above a bound, for any category x.
+    """Designs for which no posterior P(x | y) exceeds a bound, for any category x.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:
     Raises
     ------
     InputError
-        For proportions or a bound that no search takes; see :class:`ppdm_dask.search.Problem`.
+        For proportions or a bound that a search refuses; see :class:`ppdm_dask.search.Problem`.
     """
     problem = Problem(prior, 1, most)
     try:
@@ -95,7 +95,7 @@ def cheapest_posterior(prior: npt.ArrayLike, most: float) -> Cheapest:
 
 
 def cheapest_trait(share: float, most: float) -> Cheapest:
-    """Where no posterior of the second of two categories is above a bound; exact.
+    """Designs for which no posterior of the second of two categories exceeds a bound; exact.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def cheapest_trait(share: float, most: float) -> Cheapest:
 
 
 def cheapest_epsilon(prior: npt.ArrayLike, epsilon: float) -> Cheapest | None:
-    """Where no report is more than ``e^epsilon`` times likelier for one category than for another.
+    """Designs with likelihood ratios of at most ``e^epsilon`` between two categories.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def cheapest_epsilon(prior: npt.ArrayLike, epsilon: float) -> Cheapest | None:
     Raises
     ------
     PPDMError
-        If the solver gives nothing that can be certified.
+        If no result of the solver can be certified.
     """
     return _known(prior, Epsilon(epsilon))
 
 
 def cheapest_both(prior: npt.ArrayLike, epsilon: float, most: float) -> Cheapest | None:
-    """Within a bound on epsilon and one on every posterior; None where the optimum is not known.
+    """Within a bound on epsilon and one on every posterior; None if the optimum is not known.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def distances(block: Design, priors: Mapping[str, npt.ArrayLike]) -> list[Distan
     block : Design
     priors : mapping
         Proportions of each attribute's categories, equal where none are given; attributes of a
-        block are taken for independent.
+        block are assumed to be independent.
     """
     names = ", ".join(block.attributes)
     noise, cones = None, []

@@ -2,8 +2,8 @@
 
 A first line says what the file is, a second one has the SHA-256 of all that follows: the length of
 a JSON header (8 bytes, little-endian), the header, and the arrays' values, little-endian and in
-row-major order.  Nothing in it is unpacked or executed, and it is never larger than the search that
-reads it says, so that no file takes more memory than that.
+row-major order.  Nothing in it is unpacked or executed. A file that is larger than the search
+allows is not read, so no file takes more memory than that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DamagedCheckpoint(InputError):
 
 
 def write_checkpoint(path: Path, facts: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a checkpoint, whole or not at all.
+    """Write a checkpoint atomically.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def write_checkpoint(path: Path, facts: Mapping[str, Any], arrays: Arrays) -> No
 
 
 def require_file(path: Path) -> bool:
-    """Whether there is a file; where there is none, it has to be possible to write one.
+    """Whether there is a file; if there is none, it must be possible to write one.
 
     Raises
     ------
     InputError
-        Where the path is a folder, a device or a pipe, or its folder is not there.
+        If the path is a folder, a device or a pipe, or its folder does not exist.
     """
     try:
         mode = path.stat().st_mode
@@ -98,7 +98,7 @@ def read_checkpoint(path: Path, most: int) -> tuple[dict[str, Any], dict[str, np
     Raises
     ------
     DamagedCheckpoint
-        One line, if the file is anything but a whole checkpoint.
+        One line, if the file is not a complete checkpoint.
     """
     require_file(path)
     try:

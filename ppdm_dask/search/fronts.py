@@ -1,4 +1,4 @@
-"""A picture of a front: the error that a privacy costs."""
+"""A picture of a front: error by privacy."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def plot_front(front: xr.Dataset, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     front : Dataset
-        Of :func:`ppdm_dask.optimize`, or of :func:`ppdm_dask.joint_front`, whose privacy is the
-        mean over its attributes.
+        Result of :func:`ppdm_dask.optimize` or of :func:`ppdm_dask.joint_front`; the privacy of the
+        latter is the mean over its attributes.
     ax : matplotlib Axes, optional
-        By default those of a new figure.
+        By default the axes of a new figure.
 
     Raises
     ------

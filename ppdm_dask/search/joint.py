@@ -1,12 +1,13 @@
-"""The best design of one report that speaks of several attributes.
+"""The best design of one report on several attributes.
 
 The future work of [HuangDu]_: categories are the cells of the joint table, what is estimated are
 its margins, pairs or cells, and privacy is that of the whole record or of each attribute.
 
-Disguising each attribute alone tells more of it than its own report does, where attributes are
-correlated: the other reports speak of it too.  Anyone who sees all of them is the adversary here.
-The least noise of the margins is bounded from below by the sum of the attributes' limits, since an
-attribute's report is one of its own, and not to know the other attributes makes nothing easier.
+If attributes are correlated, separate reports on each attribute reveal more about an attribute than
+its own report does: the other reports say something about it too.  Anyone who sees all of them is
+the adversary here. The least noise of the margins is bounded from below by the sum of the
+attributes' limits, since an attribute's report is one of its own, and not to know the other
+attributes makes nothing easier.
 """
 
 from __future__ import annotations
@@ -289,7 +290,7 @@ class Told(NamedTuple):
 
 
 def told(law: JointLaw, P: Floats) -> Told:
-    """What reports of P, shape (symbols, cells), tell of each attribute."""
+    """What reports of P, shape (symbols, cells), reveal about each attribute."""
     joint = P * law.cells
     joint = joint[joint.sum(axis=1) > 0]
     most = largest_of_margins(joint, law.shape)
@@ -357,8 +358,8 @@ def joint_front(
     """Margins from reports on all attributes against reports on each alone, at equal privacy.
 
     At each level the attributes alone have their optimal designs, whose guesses are right with
-    probabilities between that of no report and the largest posterior, at the same share of the
-    way for all.  What all of their reports together tell of each attribute is the privacy of the
+    probabilities between that of no report and the largest posterior, at the same share of the way
+    for all.  What all of their reports together reveal about each attribute is the privacy of the
     level, which the joint design keeps.
 
     Parameters

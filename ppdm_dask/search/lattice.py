@@ -130,7 +130,7 @@ def lattice_design(
         raise InputError(str(error).replace("delta:", "max_posterior:"), error.subject) from None
     n = p.size
     if n > 10:
-        raise InputError(f"prior: got {n} categories; up to 10 are taken", prior)
+        raise InputError(f"prior: got {n} categories; at most 10 are possible", prior)
     K = n if symbols is None else whole("symbols", symbols, n, 4 * n)
     ratio = math.inf if epsilon is None else math.exp(epsilon) * (1 + SLACK)
     delta = 1.0 if max_posterior is None else max_posterior

@@ -506,7 +506,8 @@ def optimal_designs(limit: Limit, stream: SimulationStream, symbols: int | None 
     problem = limit.problem
     if symbols is not None and symbols < problem.n:
         raise InputError(
-            f"symbols: got {symbols}; at least {problem.n} are needed, one a category", symbols
+            f"symbols: got {symbols}; at least {problem.n} are needed, one for each category",
+            symbols,
         )
     matrices = [level.matrix(problem.prior) for level in limit.solved]
     if symbols is not None:

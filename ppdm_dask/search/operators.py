@@ -1,6 +1,6 @@
 """The parts of SPEA2, on whole stacks of matrices at once, and DEAP's toolbox of them.
 
-Fitness and selection serve any number of objectives.  Draws are keyed by the generation, so that
+Fitness and selection work for any number of objectives.  Draws are keyed by the generation, so that
 no generator has to be stored.
 """
 

@@ -147,8 +147,8 @@ def choose(
     privacy, mse : float, optional
         One of them; `error` in place of `mse` for a front by a custom objective.
     epsilon : float, optional
-        In place of these, for a front by epsilon: the largest up to it.  A front of one point needs
-        no choice.
+        In place of these, for a front by epsilon: the largest up to it.  For a front with one point
+        no choice is needed.
 
     Raises
     ------
@@ -281,8 +281,8 @@ def optimize(
     seed : int
         The same seed, the same matrices.
     generations, patience : int, optional
-        20,000 for ``"spea2"`` and 3,000 for ``"memetic"``; and stop after so many generations that
-        find nothing better.
+        20,000 for ``"spea2"`` and 3,000 for ``"memetic"``; and stop after this many generations
+        without improvement.
     privacy : float, optional
         A privacy for which a matrix is wanted: one more level to polish or solve for.  Within delta
         it is never below ``1 - delta``, and below ``1 - max p`` by 1e-6 or more.
@@ -293,20 +293,20 @@ def optimize(
         damaged, or another search's, is refused.
     progress : callable, optional
         Called with the number done and the total: generations, levels or epsilons.  By default a
-        notebook shows a bar, which False keeps away.
+        notebook shows a progress bar; False turns it off.
     objective : callable, optional
         Only for ``"spea2"``: a measure of privacy and error in place of the paper's.  A function of
         a stack of up to 8 matrices, shape (m, K, n), that returns numbers of shape (m, 2): a
-        privacy in [0, 1], the better the larger, and an error, the better the smaller, infinite
-        for a matrix of no use.  The same matrices have to give the same numbers.
+        privacy in [0, 1] (larger is better) and an error (smaller is better, infinite for a useless
+        matrix).  The same matrices have to give the same numbers.
     map : callable, optional
-        Only for ``"spea2"``: how parts of a population are evaluated, in place of the built-in; for
-        an expensive objective :func:`ppdm_dask.cluster.population.population_map`.  The built-in
-        `map` itself keeps them in this process.
+        Only for ``"spea2"``: how parts of a population are evaluated, instead of the built-in
+        ``map``; for an expensive objective :func:`ppdm_dask.cluster.population.population_map`.
+        The built-in `map` itself keeps them in this process.
     client : distributed.Client, optional
         Workers that evaluate an `objective` which costs 50 ms a matrix or more; by default the
-        active client of Dask, if there is one.  The same matrices are found.  What costs less is
-        computed in this process: the paper's objective takes microseconds.  Excludes `map`.
+        active client of Dask, if there is one.  The same matrices are found.  A cheaper objective
+        is evaluated in this process: the paper's objective takes microseconds.  Excludes `map`.
 
     Returns
     -------
@@ -315,7 +315,7 @@ def optimize(
         (certified: no design has a smaller MSE at that privacy) and ``matrix`` with dimensions
         ``point``, ``reported``, ``true``, whose columns sum to 1.  Its attributes hold the
         hypervolume ratio and the median of MSE / bound over 98 levels, and ``attained``: whether
-        designs attain the bound, as up to 18 categories, or it may lie lower than what is possible.
+        designs attain the bound, as up to 18 categories, or the bound may be lower than possible.
 
         With a custom `objective`, ``privacy`` and ``error`` are its numbers, and there is no
         limit: ``mse``, ``bound`` and the attributes on them are absent, and the attribute ``limit``

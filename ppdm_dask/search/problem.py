@@ -43,7 +43,7 @@ class Settings:
     rate, scale : float
         Probability of a mutation, and the largest change of an entry by one.
     patience : int, optional
-        Stop after so many generations in a row that leave Omega as it is.
+        Stop after this many generations in a row that do not change Omega.
     symbols : int, optional
         Reported symbols K, as many as categories by default.
     """
@@ -167,7 +167,7 @@ class Problem:
         if p.max() > 1 - LEAST_ROOM:
             raise InputError(
                 f"prior: category {_named(int(p.argmax()), p, names)} has proportion "
-                f"{p.max():.9g}; at most {1 - LEAST_ROOM:g} is needed: reports would tell nothing",
+                f"{p.max():.9g}; at most {1 - LEAST_ROOM:g} is needed: reports would say nothing",
                 prior,
             )
         n_records = whole("n_records", n_records, 1)

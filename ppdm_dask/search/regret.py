@@ -36,7 +36,7 @@ LARGEST_EPSILON = 20.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Regret(Face):
-    """A design over a set of priors, against the best possible one at each of them.
+    """A design compared with the best possible one at each prior of a set.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ class Regret(Face):
     priors : array, shape (priors, n)
         The first is the guess.
     privacy : {"epsilon", "posterior"}
-        What is the same for the limit.
+        The privacy that the limit has in common with the design.
     epsilon : float
-        Of the design, whatever the prior.
+        Epsilon of the design, for any prior.
     categories : tuple of str or None
     """
 

@@ -1,4 +1,4 @@
-"""The design that loses least where the prior is not known: optimal at the least favourable one."""
+"""The design with the smallest worst-case loss over a set of priors, and its certificate."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Robust(Face):
     regret : Regret
         Of the design over the set.
     limit : float
-        Certified: no design of the privacy has a smaller worst regret over the set, with any left
-        inverse that is fixed beforehand.
+        Certified: no design with this privacy and any fixed left inverse has a smaller worst regret
+        over the set.
     mixture : array, shape (priors,)
         Weights of the priors in the least favourable one; their sum is 1.
     prior : array, shape (n,)
@@ -85,7 +85,7 @@ def robust_design(
     attribute: str = "answer",
     categories: Sequence[str] | None = None,
 ) -> Robust:
-    r"""The design whose variance exceeds the best possible one by the smallest factor, at worst.
+    r"""The design whose worst-case ratio to the best possible variance is smallest.
 
     With the sum of the variances and its certified limit L at each prior of the set,
 
@@ -115,7 +115,7 @@ def robust_design(
     InputError
         One line: parameter, value, and what would be right.
     PPDMError
-        If the solver gives nothing that can be certified.
+        If no result of the solver can be certified.
 
     Examples
     --------

@@ -31,7 +31,7 @@ def check_scenarios(
     Parameters
     ----------
     priors : array_like, shape (priors, n), or sequence of mappings of label to proportion
-        Mappings are put into the order of the categories, by default of the first of them.
+        Mappings are put into the order of the categories; by default, that of the first mapping.
     categories : sequence of str, optional
 
     Raises
@@ -80,8 +80,8 @@ def prior_ball(guess: npt.ArrayLike, worth: float, n_priors: int = 50, seed: int
     ----------
     guess : array_like, shape (n,)
     worth : float
-        Of how many open answers the guess is worth: the sum of the distribution's parameters.  The
-        standard deviation of a proportion g is ``sqrt(g (1 - g) / (worth + 1))``.
+        Number of undisguised answers that the guess is worth: the sum of the distribution's
+        parameters.  The standard deviation of a proportion g is ``sqrt(g (1 - g) / (worth + 1))``.
     n_priors : int
         With the guess, which is the first.
     seed : int
@@ -107,7 +107,7 @@ def prior_ball(guess: npt.ArrayLike, worth: float, n_priors: int = 50, seed: int
 def confidence_priors(
     estimate: Estimate, level: float = 0.95, n_priors: int = 50, seed: int = 0
 ) -> Floats:
-    """Priors on the rim of the confidence region of an estimate, and the estimate itself.
+    """Priors on the boundary of the confidence region of an estimate, and the estimate itself.
 
     The region is Wald's ellipsoid ``(p - e)^T V^- (p - e) <= chi^2``, cut off where a proportion
     would fall below 1e-6.  Its rim is met along the axes of V, both ways, and in random directions.

@@ -119,7 +119,7 @@ class Omega:
         at = state["omega_at"]
         require_form(state, "omega_at", (len(at),), "i")
         if not (np.diff(at, prepend=-1, append=slots) > 0).all():
-            raise ValueError("its slots are none of this Omega's")
+            raise ValueError("its slots do not belong to this Omega")
         omega = cls(slots, (shape[0], shape[1]))
         for name, wanted in (("P", (len(at), *shape)), *((key, (len(at),)) for key in NUMBERS)):
             require_form(state, f"omega_{name}", wanted)
@@ -192,7 +192,7 @@ class Evolution:
         K = settings.symbols or problem.n
         if problem.n > K:
             raise InputError(
-                f"symbols: got {K}; at least {problem.n} are needed, one a category", K
+                f"symbols: got {K}; at least {problem.n} are needed, one for each category", K
             )
         if self.toolbox is None:
             self.toolbox = make_toolbox(
@@ -270,7 +270,7 @@ class Evolution:
         return json.dumps(kept | {"symbols": self.omega.P.shape[1]}, sort_keys=True)
 
     def save(self, path: Path, more: Mapping[str, npt.NDArray[Any]] | None = None) -> None:
-        """Write a checkpoint, whole or not at all.
+        """Write a checkpoint atomically.
 
         Parameters
         ----------

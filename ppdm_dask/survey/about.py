@@ -2,10 +2,10 @@
 
 Checksums over files of reports and counts: what is not as it was written is not read.
 
-A Parquet file carries the SHA-256 of itself, taken with the place of the checksum filled with
-zeros; so it covers the answers, what the file says of itself, and all that Parquet needs to read
-them.  A CSV has its checksum in the file beside it, which has one of its own.  Checksums show
-damage, and changes by hand or by another program; they are no signature of who made the file.
+A Parquet file contains its own SHA-256, computed with zeros in the place of the checksum. So the
+checksum covers the answers, the metadata, and everything that Parquet needs to read them.  A CSV
+has its checksum in the file beside it, which has one of its own.  Checksums show damage, and
+changes by hand or by another program; they are no signature of who made the file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def seal(path: Path) -> None:
 
 
 def sealed(path: Path) -> bool:
-    """Whether a Parquet file carries a checksum, which then is right.
+    """Whether a Parquet file has a checksum; if it has one, it was checked.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def sealed(path: Path) -> bool:
         raise DataError(f"{path}: cannot be read: {error.strerror}", path) from None
     if written != found.encode():
         raise DataError(
-            f"{path}: is damaged or was changed: its checksum is another one than was written; "
+            f"{path}: is damaged or was changed: its checksum differs than was written; "
             "ask for the file again",
             path,
         )
@@ -169,7 +169,7 @@ class About:
     simulated : bool
         Whether draws came from a seed, so that the disguise protects nobody.
     undisguised : tuple of str
-        Columns of true values, which someone asked to keep.
+        Columns of true values that were kept on request.
     batches : tuple of str
         A random name for each disguise whose reports are in the file, so that none counts twice.
     n : int, optional
@@ -232,17 +232,17 @@ class About:
 
     @classmethod
     def read(cls, path: Path, text: str | bytes | None) -> Self:
-        """Read what a file says of itself.
+        """Read the description that a file contains.
 
         Raises
         ------
         DataError
-            If it says nothing, or what it says is damaged or of a newer format.
+            If it has no description, or the description is damaged or of a newer format.
         """
         if text is None:
             raise DataError(
-                f"{path}: does not say what made it; reports of `ppdm disguise` or counts of "
-                "`ppdm count` are needed",
+                f"{path}: does not say which program made it; reports of `ppdm disguise` or "
+                "counts of `ppdm count` are needed",
                 path,
             )
         try:
@@ -281,7 +281,7 @@ class About:
             raise
         except (ValueError, KeyError, TypeError, RecursionError, InputError):
             raise DataError(
-                f"{path}: what it says of its design is damaged; ask for the file again", path
+                f"{path}: its description of the design is damaged; ask for the file again", path
             ) from None
 
     def require(
@@ -305,9 +305,9 @@ class About:
 
         Notes
         -----
-        Files of before designs carried labels hold the law by position.  Such a file is taken for
-        one of a labelled design, bound to the codebook, if both have the same law at every
-        position; the order of its own codebook is compared like that of any other.
+        Files of before designs carried labels hold the law by position.  Such a file is accepted
+        for a labelled design, bound to the codebook, if both have the same probabilities at every
+        position; the order of its own codebook is compared as for any other file.
         """
         if self.design.digest != design.digest and not self._by_position(design):
             raise DataError(

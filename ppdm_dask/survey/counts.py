@@ -1,6 +1,7 @@
-"""Files of counts, which add up; and how reports and counts become one table.
+"""Files of counts, which can be added; and how reports and counts become one table.
 
-Beside it: what files of reports and counts have together, which one by one cannot be seen.
+It also finds problems that can be seen only for several files together, such as reports given
+twice.
 """
 
 from __future__ import annotations
@@ -76,14 +77,15 @@ def open_sources(
         Files, folders of files or of parts, and patterns; or what
         :func:`ppdm_dask.survey.parts.report_files` found there.
     codebook, design
-        Those that the files have to belong to.
+        Codebook and design of all the files.
     names : mapping of "codebook" and "design" to Path
         Their files, for messages.
 
     Raises
     ------
     DataError
-        One line that names the file which does not belong, or whose reports are in another one too.
+        One line that names a file made with another design or codebook, or whose reports are also
+        in another file.
     """
     if not paths:
         raise InputError("no file is given; reports or counts are needed", paths)
@@ -175,7 +177,7 @@ def total_of(
     client: Client | None,
     done: Callable[[int], None] | None,
 ) -> Any:
-    """Evidence of all sources, added up; what is wrong with one names its file.
+    """Evidence of all sources, added up; an error names the file at fault.
 
     Parameters
     ----------
@@ -247,7 +249,8 @@ def _plus(parts: Sequence[Named]) -> Named:
             continue
         if isinstance(total, ContingencyTable) and (n := total.n + part.n) > MAX_REPORTS:
             raise DataError(
-                f"{path}: with it there are {n:,} reports; {MAX_REPORTS:,} are the most", path
+                f"{path}: with it there are {n:,} reports; at most {MAX_REPORTS:,} are possible",
+                path,
             )
         total = part if total is None else total + part
     return parts[-1][0], total
@@ -274,7 +277,7 @@ def _counted(
 def write_counts(
     path: Path, table: ContingencyTable, about: About, inputs: Iterable[Path] = ()
 ) -> None:
-    """Write the cells that occur as Parquet: a column an attribute, the last one counts.
+    """Write the cells that occur as Parquet: one column per attribute, and a last column of counts.
 
     Anyone who may not read all of the inputs may not read it.
 
@@ -359,7 +362,11 @@ def read_counts(path: Path, about: About) -> ContingencyTable:
         raise DataError(f"{where}: a cell occurs twice", path)
     total = exact_sum(found)
     if total > MAX_REPORTS or (about.n is not None and total != about.n):
-        right = f"{MAX_REPORTS:,} are the most" if about.n is None else f"{about.n:,} were written"
+        right = (
+            f"at most {MAX_REPORTS:,} are possible"
+            if about.n is None
+            else f"{about.n:,} were written"
+        )
         raise DataError(f"{where}: holds counts of {total:,} reports; {right}", path)
     order = np.argsort(index)
     sparse = replace(zero, counts=found[order], cells=index[order], simulated=about.simulated)
@@ -372,7 +379,7 @@ def exact_sum(counts: npt.NDArray[np.int64]) -> int:
 
 
 def counted_about(sources: Sources, table: ContingencyTable, design: Design) -> About:
-    """What a file of counts says of itself, with what it has counted from which file."""
+    """The description in a file of counts, with the files that it has counted."""
     kept = {name for _, about in sources for name in about.undisguised}
     shown_names = tuple(name for name in table.attributes if name in kept)
     batches = tuple(batch for _, about in sources for batch in about.batches)
@@ -447,7 +454,7 @@ def _changed(path: Path, counts: Path) -> DataError:
 def remarks(sources: Sources) -> list[str]:
     """Sentences on files that may be of the same people, and on files without a checksum.
 
-    Reports of the same answers under two disguises look like those of different people.  Equally
+    Two disguises of the same answers look like answers of different people.  Equally
     many reports, and the same columns of truth where some were kept, are all that points to them.
     """
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Devices of the field: what coins, dice, cards and birthdays can make, and their texts.
+"""Devices of the field: the probabilities of coins, dice, cards and birthdays, and their texts.
 
 A device has outcomes in an order.  Its events are the first k outcomes or the last k, so that one
 device makes many probabilities, each as a ratio, and two events that exclude one another.
@@ -69,7 +69,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A design that devices make, before anybody knows how private it is.
+    """A design that devices can produce, whose privacy is not computed yet.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Wording:
         return self.texts.get(family, self.texts["program"]).format_map(values)
 
     def for_interviewers(self, family: str, values: Mapping[str, Any], device: bool) -> str:
-        """How a report is written down."""
+        """How the interviewer records a report."""
         key = family if family in self.recorded else "other" if device else "program"
         return self.recorded[key].format_map(values)
 
@@ -179,7 +179,10 @@ def _like(model: Any) -> Schema:
         n = len(model)
         return {"type": "array", "items": {"type": "string"}, "minItems": n, "maxItems": n}
     names = ", ".join(f"{{{name}}}" for name in sorted(_names(model)))
-    return {"type": "string", "description": f"Filled in: {names}." if names else "As it stands."}
+    return {
+        "type": "string",
+        "description": f"Filled in: {names}." if names else "Used without changes.",
+    }
 
 
 def _names(text: str) -> set[str]:

@@ -1,6 +1,6 @@
 """The client side of a survey: a data file goes in, a file of reports comes out.
 
-Beside it: files of reports, written a block at a time.
+Also here: files of reports, written a block at a time.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Append = Callable[["Reports", "Table"], None]
 def writing(
     path: Path, about: About, kept: dict[str, Any], inputs: Iterable[Path] = ()
 ) -> Iterator[Append]:
-    """Give a function that appends reports; the file is there whole, or not at all.
+    """Return a function that appends reports; the file is complete or does not exist.
 
     Parameters
     ----------
@@ -262,10 +262,11 @@ def disguise_file(
     place : Place
         Worker processes or a cluster, for a folder of parts.
     progress : callable, optional
-        Called with the approximate number of records; returns what is called with the records done.
+        Called with the approximate number of records; returns a function that is called with the
+        number of records done.
     say : callable
-        Called with how files were read where that was found out, and what an earlier command left
-        and is removed.
+        Called with the detected format of files, and with remains of an earlier command that are
+        removed.
 
     Raises
     ------
@@ -283,8 +284,8 @@ def disguise_file(
     for file in files:
         if is_made(file):
             raise DataError(
-                f"{file.path}: holds reports already; disguising a person again adds up, and no "
-                "estimate knows",
+                f"{file.path}: holds reports, which are already disguised; a second disguise "
+                "reveals more and cannot be corrected for",
                 file.path,
             )
     names, others = _columns(files[0], codebook, design, keep, drop)
@@ -416,7 +417,7 @@ def write_part(
 ) -> tuple[T, Part]:
     """Write part i of a folder: what `fill` returns, and the part.
 
-    A task that is run again writes the same file; what comes from two at once is whole.
+    A task that is run again writes the same file; if two run at once, the file is still complete.
     """
     path = Path(folder) / part_name(i)
     if not path.parent.is_dir():
@@ -562,17 +563,16 @@ def _columns(
     for name in bare:
         if name not in keep:
             raise RecordsError(
-                f"{file.path}: column {shown(name)}: the design reports the truth of it; name it "
-                "in --keep-undisguised if that is meant",
+                f"{file.path}: column {shown(name)}: the design does not disguise it; name it "
+                "in --keep-undisguised if that is intended",
                 name,
             )
     known = {*design.attributes, *keep, *drop}
     if surplus := [name for name in file.columns if name not in known]:
         word = "column" if len(surplus) == 1 else "columns"
         raise DataError(
-            f"{file.path}: {word} {quoted(surplus)}: the design does not disguise "
-            "what is there; name it in --keep-undisguised to report the truth, or in --drop to "
-            "leave it out",
+            f"{file.path}: {word} {quoted(surplus)}: not disguised by the design; "
+            "name it in --keep-undisguised to keep its true values, or in --drop to leave it out",
             surplus,
         )
     coded = [

@@ -1,6 +1,6 @@
 """Proportions with intervals from files of reports and counts.
 
-Beside it: event weights summed over files of reports and counts, with survey weights and strata.
+Also here: event weights summed over files of reports and counts, with survey weights and strata.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _surveyed(source: Source, design: Design, question: Question) -> Iterator[Re
         for name in columns if option not in LABELS else ():
             if name in about.codebook.names:
                 raise DataError(
-                    f"{path}: column {shown(name)} holds categories of the codebook, no numbers; "
-                    f"{WHAT[option]} are kept as numbers where the codebook does not name them",
+                    f"{path}: column {shown(name)} holds categories of the codebook, not numbers; "
+                    f"{WHAT[option]} are kept as numbers if the codebook does not name them",
                     path,
                 )
     for name in question.survey.get("clusters", ()):
@@ -230,7 +230,7 @@ class Question:
     interval : {"score", "wald"}
         Of estimates by inversion; those of the likelihood have their own.
     by : tuple of str
-        Attributes whose categories make groups, within each of which proportions are asked for.
+        Attributes whose categories are the groups for which proportions are estimated.
     """
 
     over: tuple[str, ...]
@@ -250,7 +250,7 @@ class Question:
 
     @property
     def survey(self) -> dict[str, tuple[str, ...]]:
-        """Names of columns by what they are of a survey, as far as they are given."""
+        """Names of columns by their role in the survey, if given."""
         single = {name: getattr(self, name) for name in ("weights", "strata", "clusters", "fpc")}
         found: dict[str, tuple[str, ...]] = {n: (x,) for n, x in single.items() if x}
         if self.replicates is not None:
@@ -273,7 +273,7 @@ class Question:
         return bool(self.by or self.where or self.weights)
 
     def check(self, codebook: Codebook, design: Design) -> None:
-        """Raise InputError where the question cannot be answered, whatever the files hold."""
+        """Raise InputError if the question cannot be answered for any files."""
         check_estimand(self.estimand)
         check_lone(self.lone)
         normal_quantile(self.level)
@@ -313,7 +313,7 @@ class Question:
             for option in ("clusters", "fpc", "replicates"):
                 if option in self.survey:
                     raise InputError(
-                        f"--{option}: errors about these records are only of the disguise; leave "
+                        f"--{option}: for these records only the disguise causes errors; leave "
                         "it out, or ask for the population"
                     )
         for block in design.blocks:
@@ -363,7 +363,7 @@ class Question:
         return self.sets(design) or bool(self.by or self.where or self.survey)
 
     def sets(self, design: Design) -> bool:
-        """Whether reports of what is asked for are sets."""
+        """Whether the reports in question are sets."""
         return any(b.kind == "set" and b.attributes[0] in self.over for b in design.blocks)
 
     def allows(self, method: Method, codebook: Codebook, design: Design) -> bool:
@@ -389,7 +389,7 @@ class Answer(Face):
         How they were made; empty where there are none.
     simulated : bool
     whole : tuple of str
-        Attributes that were counted along, as their block is not lumpable.
+        Attributes that were counted too, because their block is not lumpable.
     likelihood : bool
         Whether ``--method mle`` could answer the question.
     imported : Imported, optional
@@ -399,7 +399,7 @@ class Answer(Face):
     unweighted : int
         Reports with a weight of 0, which are left out.
     cut : tuple of str
-        Strata that are numbers cut into categories by the codebook.
+        Columns of strata whose numbers the codebook cuts into categories.
     """
 
     question: Question

@@ -1,6 +1,6 @@
 """Files of answers that people randomised themselves become files of reports.
 
-Nothing is drawn and nothing is protected here: the device did that, before the answers were typed.
+Nothing is drawn or protected here: the device did that, before the answers were typed.
 """
 
 from __future__ import annotations
@@ -77,13 +77,14 @@ def import_files(
     weights : str, optional
         Column of survey weights, which is kept as it is.
     rules : FieldRules, optional
-        What is done with rows that hold no whole report; by default they are refused.
+        What to do with rows that do not have a complete report; by default they are refused.
     block : int
         Records held at a time.
     how : Reading
         How the files are to be read.
     progress : callable, optional
-        Called with the approximate number of records; returns what is called with the records done.
+        Called with the approximate number of records; returns a function that is called with the
+        number of records done.
 
     Returns
     -------
@@ -108,7 +109,7 @@ def import_files(
         raise InputError(f"--keep: {both[0]!r} is reported under the design already", both[0])
     if weights in codebook.names:
         raise InputError(
-            f"--weights: the codebook takes {weights!r} for a question; delete it there", weights
+            f"--weights: the codebook has {weights!r} as an attribute; delete it there", weights
         )
     for file in files:
         if is_made(file):

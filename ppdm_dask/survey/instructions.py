@@ -1,4 +1,4 @@
-"""The best design that a device with equally likely outcomes makes, as a table that people read.
+"""The best design for a device with equally likely outcomes, as a table for respondents.
 
 A column of P says for a true answer how many of the m outcomes lead to each report.  The outcomes
 have an order, so each report takes the next ones in it.
@@ -112,7 +112,7 @@ def device_design(
     question: str | None = None,
     wording: str | Path | None = None,
 ) -> DeviceDesign:
-    """The design of least variance that a device makes at a privacy, with its instruction.
+    """The least-variance design that a device can produce at a privacy, with its instructions.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def device_design(
     Raises
     ------
     InputError
-        One line: parameter, value, and what would be right; also where the device makes no design
-        that keeps the privacy.
+        One line: parameter, value, and what would be right; also if the device cannot produce a
+        design with that privacy.
 
     Examples
     --------

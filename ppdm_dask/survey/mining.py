@@ -60,14 +60,14 @@ def load_reports(
     *,
     keep: Iterable[str] = (),
 ) -> Reports:
-    """Read files of reports into memory: a byte or two an answer.
+    """Read files of reports into memory: one or two bytes per answer.
 
     Parameters
     ----------
     paths : path, or paths
         Files, folders of files or of parts, and patterns.
     codebook, design
-        Those that the files have to belong to.
+        Codebook and design of all the files.
     names : iterable of str, optional
         Attributes, in this order; by default all of the codebook that every file has.
     keep : iterable of str
@@ -76,7 +76,8 @@ def load_reports(
     Raises
     ------
     DataError
-        One line that names the file which does not belong, or whose reports are in another one too.
+        One line that names a file made with another design or codebook, or whose reports are also
+        in another file.
 
     Examples
     --------
@@ -166,8 +167,8 @@ def mine_files(
     seed : int
         Of the division into parts.
     prune : float, optional
-        Share of the reports that a tree is not grown on, but pruned by: a branch has to be better
-        than a leaf by a standard error.  Trees of the parts are grown and pruned alike.
+        Share of the reports that are held back to prune the tree: a branch must be better than a
+        leaf by one standard error.  Trees of the parts are grown and pruned alike.
 
     Raises
     ------
@@ -226,7 +227,9 @@ def _fitted(learner: Any, reports: Reports | Owners, prune: float | None, seed: 
     kept_back = [round(prune * size) for size in sizes]
     for kept, size in zip(kept_back, sizes, strict=True):
         if not 0 < kept < size:
-            raise InputError(f"prune: got {prune:g}; {size} reports have no such part", prune)
+            raise InputError(
+                f"prune: got {prune:g}; {size} reports are too few for this share", prune
+            )
     draw = np.random.default_rng([seed, 1])
     orders = [draw.permutation(size) for size in sizes]
     both = list(zip(orders, kept_back, strict=True))
@@ -292,7 +295,7 @@ def rules_of_files(
     codebook : Codebook
         That of the files.
     design : Design, optional
-        By default the one that they carry.
+        By default the design stored in the files.
     names : sequence of str, optional
         Attributes; by default all of the codebook that every file has.
     client : distributed.Client, optional
@@ -348,9 +351,9 @@ def predict_file(
     probabilities : bool
         Whether to add a column ``P(label)`` for each class.
     safe : bool
-        Put an apostrophe before texts of a CSV that a spreadsheet takes for formulas.
+        Put an apostrophe before texts of a CSV that a spreadsheet would run as formulas.
     how : Reading
-        How to read the data file, as far as is known.
+        How to read the data file, if known.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Files of several owners: reports by the design that each file carries, and true answers."""
+"""Files of several owners: reports, with the design stored in each file, and true answers."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def open_owners(
     names: dict[str, Path],
     clean: Iterable[str | Path] = (),
 ) -> OwnerFiles:
-    """What files of several owners say of themselves, checked against a codebook.
+    """The descriptions in files of several owners, checked against a codebook.
 
     Parameters
     ----------
     paths : paths
         Files of reports, folders of parts, and patterns.
     codebook : Codebook
-        That all files have to belong to.
+        Codebook of all files.
     design : Design, optional
         That all reports have to be of; by default those are taken that the files carry.  Reports of
         one design are one owner's.

@@ -115,7 +115,7 @@ def aside(out: Path, say: Callable[[str], None]) -> Iterator[Path]:
     out : Path
         Where the folder will be.
     say : callable
-        Called with a sentence on what an earlier command left and is removed.
+        Called with a sentence about remains of an earlier command that are removed.
     """
     place = out.absolute()
     before = _unfinished(place)
@@ -164,7 +164,7 @@ def finish(
         Of all the parts.
     parts : sequence of Part
     inputs : sequence of Path
-        Anyone who may not read all of these may not read the manifest.
+        People who may not read all of these may not read the manifest.
     """
     content = {
         "ppdm": "parts",
@@ -215,7 +215,7 @@ def report_files(paths: Sequence[Path]) -> list[Found]:
     Returns
     -------
     list of (Path, About or None)
-        Parts with what their manifest says of them; None where the file has to be asked.
+        Parts with what their manifest says of them; None if the file must be opened to know.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def require_whole(path: Path, about: About, known: dict[Path, frozenset[str]]) -
 
 
 def checked(path: Path, about: About) -> About:
-    """What a file says of itself; DataError if it is not as its manifest says."""
+    """The description in a file; DataError if it differs from its manifest."""
     if not about.seal:
         return about
     said = about_file(path)

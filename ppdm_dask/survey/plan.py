@@ -65,7 +65,7 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Made(Face):
-    """What devices make of a design: the most precise one that keeps the floor.
+    """The most precise design that a device can produce with the required privacy.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class PlannedDesign(Face):
 
 @dataclass(frozen=True, repr=False)
 class Plan(Face):
-    """Designs by the reports that they need; the fewest first.
+    """Designs in the order of the number of reports that they need, smallest first.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Plan(Face):
         What was asked for.
     rows : tuple of PlannedDesign
     limit : str
-        What is known of the best possible design.
+        What is known about the best possible design.
     question : str
     """
 
@@ -186,16 +186,16 @@ class Plan(Face):
         Raises
         ------
         InputError
-            If the plan has no such family, or it cannot keep the floor.
+            If the plan has no such family, or it cannot give the required privacy.
         """
         if family is not None:
             row = self[family]
             if row.design is None:
-                raise InputError(f"design: {family} cannot be had: {row.reason}", family)
+                raise InputError(f"design: {family} is not possible: {row.reason}", family)
             return row
         rows = [row for row in self.rows if row.design is not None]
         if not rows:
-            raise InputError("plan: no design keeps this floor", self)
+            raise InputError("plan: no design gives this privacy", self)
         return min(rows, key=_preference)
 
     def to_frame(self) -> pd.DataFrame:

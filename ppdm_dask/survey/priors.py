@@ -1,4 +1,4 @@
-"""Files of proportions that are known before a survey, in one format for all commands.
+"""Files of proportions known before a survey, in the same format for all commands.
 
 TOML: ``attribute = "..."`` and a table ``[prior]`` of label and proportion; or a table
 ``[prior.ATTRIBUTE]`` for each attribute; or ``attributes = ["...", "..."]`` and a table ``[prior]``
@@ -92,7 +92,7 @@ def prior_schema() -> Schema:
         "attribute": ({"description": "Its name.", **Text().schema()}, shares),
         "attributes": (
             {
-                "description": "Names, of which the first is that of the outermost table.",
+                "description": "Names of the attributes; the first is that of the outermost table.",
                 **Many(Text(), least=2, distinct=True).schema(),
             },
             {**several, "additionalProperties": {"$ref": "#/$defs/joint"}},
@@ -218,10 +218,10 @@ def check_prior_labels(path: Path, priors: Priors, codebook: Codebook) -> None:
 def prior_arrays(
     path: Path, priors: Priors, design: Design, codebook: Codebook | None
 ) -> tuple[Design, dict[str, npt.NDArray[np.float64]]]:
-    """The design and the proportions in one order of categories.
+    """The design and the proportions, with categories in the same order.
 
-    It is that of the codebook, to which the design is bound; without one it is that of the file,
-    and the design is brought into it by label.
+    It is the order of the codebook, to which the design is bound; without a codebook it is that of
+    the file, and the design is rearranged by label.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """A codebook proposed from a data file, for a person to edit.
 
-Beside it: a column of a data file: what was seen of it, and the attribute that is proposed for it;
+Also here: a column of a data file: what was seen of it, and the attribute that is proposed for it;
 labels that look alike or hide signs, which a person should see before they are declared.
 """
 
@@ -88,7 +88,7 @@ MOST_TEXTS = 5
 """Different texts among numbers, such as "Refused", which may stand for missing values."""
 
 RARE = 5
-"""People below whose number an answer is said to be rare."""
+"""An answer given by fewer people than this is called rare."""
 
 MISSING = "(missing)"
 
@@ -461,7 +461,7 @@ def propose_codebook(
     bins : int
         Bins of numbers, 2 or more.
     order : {"sorted", "appearance"}
-        Of labels; numbers are sorted as numbers. An order that the file declares goes before.
+        Of labels; numbers are sorted as numbers. If the file declares an order, that order is used.
     how : Reading
         How to read the file, as far as is known.
     missing_codes : sequence of str or float
@@ -511,7 +511,7 @@ def propose_for_frame(
         pq.write_table(whole, content)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
-            f"the table: {type(error).__name__}: no Parquet can be made of it"
+            f"the table: {type(error).__name__}: it cannot be written as Parquet"
         ) from None
     file = open_data(where, content.getvalue().to_pybytes())
     return _proposed(file, "the table", (most, bins, order), missing_codes, apart)

@@ -46,7 +46,7 @@ MAX_RATIO = 100
 
 
 def beside(path: Path) -> Path:
-    """The file that says of a CSV of reports what made it, as Parquet says within."""
+    """The file that describes a CSV of reports; a Parquet file contains its description."""
     return path.with_name(path.name + ".about.json")
 
 
@@ -80,7 +80,7 @@ def about_file(path: Path) -> About:
     Raises
     ------
     DataError
-        If there is no such file, it does not say, or it is not as it was written.
+        If there is no such file, it has no description, or it was changed.
     """
     require_file(path)
     if ending(path) == ".csv":
@@ -95,7 +95,7 @@ def about_file(path: Path) -> About:
         except OSError as error:
             raise DataError(f"{about}: cannot be read: {error.strerror}", about) from None
         except UnicodeDecodeError:
-            raise DataError(f"{about}: what it says of its design is damaged", about) from None
+            raise DataError(f"{about}: its description of the design is damaged", about) from None
         if said.format > 1 and said.data != file_checksum(path):
             raise DataError(
                 f"{path}: is damaged or was changed: its checksum is not that of {about}; ask for "
@@ -216,7 +216,7 @@ def require_attributes(path: Path, about: About, names: Sequence[str]) -> None:
 def all_reports(
     sources: Sequence[tuple[Path, About]], names: Sequence[str], others: Sequence[str] = ()
 ) -> Reports:
-    """All reports of files together, in memory: one byte or two an answer.
+    """All reports of the files together, in memory: one or two bytes per answer.
 
     Parameters
     ----------

@@ -78,8 +78,8 @@ class TwoStage(Face):
         pilot at that level, and keeps a posterior at all of it.  By default it is the best one at
         the estimate.
     weights : {"planned", "sizes"} or pair of float
-        Of the two estimates: by the inverse variances that the two designs are expected to have if
-        the guess is true; by the numbers of reports; or given, of sum 1.
+        Weights of the two estimates: from the inverse variances that the designs have if the guess
+        is true; from the numbers of reports; or given, with sum 1.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class TwoStage(Face):
             assert self.max_posterior is not None
             found = cheapest_posterior(p, self.max_posterior)
         if found is None or found.P is None:
-            raise InputError(f"guess: got {p.size} categories; up to 10 are taken", p.size)
+            raise InputError(f"guess: got {p.size} categories; at most 10 are possible", p.size)
         return arranged_design(found.P, p, self.attribute, labels)
 
     def _shares(
@@ -264,7 +264,7 @@ class TwoStage(Face):
         over : attributes or event, optional
             As of :func:`ppdm_dask.estimate`; all categories of the attribute by default.
         design : Design, optional
-            Of the second stage, where it is not to be made again from the pilot.
+            Design of the second stage, if it should not be computed again from the pilot.
         """
         made = self.second(pilot) if design is None else design
         asked: Any = [self.attribute] if over is None else over
@@ -272,7 +272,7 @@ class TwoStage(Face):
         return both.estimate([pilot, second], asked, shares=self.shares)
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """What the guess makes expect: each proportion with its standard error and interval."""
+        """Each proportion if the guess is true, with its expected standard error and interval."""
         return self._listing(level).to_frame()
 
     def _listing(self, level: float = 0.95) -> Listing:

@@ -1,4 +1,4 @@
-"""What an estimate says, and what it cannot know, in plain sentences."""
+"""Sentences on what an estimate says and what it cannot know."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMED = 8
 
 
 def kept_as(codebook: Codebook, name: str) -> str:
-    """What a file of reports keeps of an undisguised column: values, categories or bins."""
+    """How a file of reports stores an undisguised column: values, categories or bins."""
     if name not in codebook.names:
         return "as it is"
     if codebook[name].cuts is None:
@@ -74,7 +74,7 @@ def _what(found: Answer) -> Iterator[str]:
     for name in found.cut:
         yield (
             f"strata: {shown(name)} holds the categories that the codebook cuts its numbers into; "
-            "numbers of schools or regions are kept where the codebook does not name them"
+            "numbers of schools or regions are kept if the codebook does not name them"
         )
     if found.unweighted > 0:
         yield f"no weight: {amount_of(found.unweighted, 'report')} of weight 0 left out"

@@ -53,7 +53,7 @@ def write_parts(
     inputs: Sequence[Path],
     overwrite: bool,
 ) -> None:
-    """Write lazy reports as a folder of parts, whole or not at all.
+    """Write lazy reports as a folder of parts, atomically.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def write_parts(
             if len(found) > 1:
                 raise InputError(
                     f"column {shown(column)}: its partitions hold different types "
-                    f"({listed(found)}); give it one, with astype",
+                    f"({listed(found)}); convert it to one type with astype",
                     column,
                 )
         if not sum(part.reports for part in parts):
@@ -123,7 +123,8 @@ def _write(
             kind = pa.array(values, from_pandas=True).type
         except pa.ArrowException:
             raise InputError(
-                f"column {shown(name)}: holds values of several types; give it one, with astype",
+                f"column {shown(name)}: holds values of several types; convert it to one "
+                "type with astype",
                 name,
             ) from None
         # What is missing throughout has the type of none.

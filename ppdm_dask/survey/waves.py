@@ -38,7 +38,7 @@ def estimate_wave_files(
     DataError
         If a file holds counts.
     InputError
-        If the question cannot be answered of waves.
+        If the question cannot be answered for waves.
     """
     question.check(codebook, design)
     names = covering(design, question.over)

@@ -118,10 +118,11 @@ class Profile(Declared, ABC):
     workers : int
         Number of worker processes, 1 or more, fixed for the run.
     memory : int
-        Bytes that a worker may use; one that uses more is ended and started again.
+        Bytes that a worker may use; a worker that uses more is ended and restarted.
     security : str or None
-        ``"run"`` for certificates made for one run and forgotten with it, a folder that ``ppdm
-        cluster certificates`` made, or None where a scheduler on the loopback interface has none.
+        ``"run"`` for certificates that the run makes and deletes at its end, a folder made by
+        ``ppdm cluster certificates``, or None for a scheduler on the loopback interface without
+        TLS.
     """
 
     kind: ClassVar[str]

@@ -99,9 +99,9 @@ class SLURMProfile(Profile):
     walltime : int
         Seconds after which SLURM ends a job; a file has "HH:MM:SS" or "D-HH:MM:SS".
     scheduler_interface : str
-        The one of this machine, where it has another name.
+        The interface of this machine, if its name differs here.
     lifetime : int
-        Seconds after which a worker leaves by itself, at the latest; a new job takes its place.
+        Seconds after which a worker ends at the latest; a new job replaces it.
     queue, account : str or None
         Partition and account of SLURM; None leaves the choice to SLURM.
     directives : tuple of str
@@ -109,8 +109,8 @@ class SLURMProfile(Profile):
     python : str
         Path of the Python with this package, on all nodes.
     shared : str or None
-        Folder that this machine and the nodes see under one path, for the jobs' certificates and
-        logs; by default the run's own folder.
+        Folder that this machine and the nodes can read under the same path, for the jobs'
+        certificates and logs; by default the run's own folder.
     """
 
     kind: ClassVar[str] = "slurm"

@@ -52,14 +52,14 @@ class SSHProfile(Profile):
     Parameters
     ----------
     hosts : tuple of str
-        Machines; workers are dealt out in turn, and a machine may be named twice.
+        Machines; workers are distributed in turn, and a machine may be named twice.
     scheduler : str
         Machine of the scheduler, by default the first; this process and all workers have to reach
         it.
     python : str
         Path of the Python with this package, on all machines.
     user, port, key, known_hosts : optional
-        For the SSH connections; what is None comes from the configuration of SSH.
+        For the SSH connections; None means the value of the SSH configuration.
     interface : str or None
         Network interface on which scheduler and workers listen; by default the address at which
         SSH reached the machine.

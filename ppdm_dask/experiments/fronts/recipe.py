@@ -1,6 +1,6 @@
 """Recipes of searches, read from TOML into frozen dataclasses.
 
-Beside it: priors of a search: a distribution cut into bins, or an attribute of a data set.
+Also here: priors of a search: a distribution cut into bins, or an attribute of a data set.
 """
 
 from __future__ import annotations
@@ -163,19 +163,19 @@ class SearchSpec(Declared):
     ----------
     methods : tuple of {"spea2", "memetic"}
     n_records : int
-        Reports that the MSE is for.
+        Number of reports for which the MSE is computed.
     generations, memetic_generations : int
     population, archive, slots, density : int
     rate, scale : float
         As of :class:`~ppdm_dask.search.spea2.Settings`.
     simulations : int
-        Samples that the MSE of the iterative estimator is averaged over; 0 leaves it out.
+        Number of samples for the MSE of the iterative estimator; 0: not computed.
     objective : str, optional
-        In place of the paper's privacy and MSE, for ``"spea2"`` only: ``FILE.py:FUNCTION`` of a
-        file beside the recipe, which a run has to be given by name too, or the name of an entry
-        point of the group ``ppdm_dask.objectives``.
+        In place of the paper's privacy and MSE, for ``"spea2"`` only: ``FILE.py:FUNCTION`` for a
+        file in the recipe's folder, which the run must name too, or the name of an entry point of
+        the group ``ppdm_dask.objectives``.
     objective_sha256 : str, optional
-        Of its source; filled in, and compared where it is stated.
+        Checksum of the objective's source; filled in, and checked if given.
     """
 
     methods: Annotated[
@@ -332,5 +332,5 @@ class FrontRecipe(RecipeBase):
 
 
 def _cases(spec: PriorSpec) -> list[str]:
-    """Names of the cases of a prior: one an attribute, or the prior itself."""
+    """Names of the cases of a prior: one for each attribute, or the prior itself."""
     return [f"{spec.id}/{attribute}" for attribute in spec.attributes] or [spec.id]

@@ -1,6 +1,6 @@
 """Recipes of perturbation experiments, read from TOML into frozen dataclasses.
 
-Beside it: the tables of a perturbation recipe, each a frozen dataclass that reads itself.
+Also here: the tables of a perturbation recipe, each a frozen dataclass that reads itself.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class PerturbSpec(Declared):
     sweep : mapping of str to tuple
         Values of the one parameter that is swept.
     data : tuple of str
-        Ids of the data entries it is run on; all of them unless the recipe names some.
+        Ids of the data entries on which the method runs; all of them unless the recipe names some.
     published : scalar, optional
-        The value that the paper takes.
+        The value that the paper uses.
     parameters : mapping
         The method's fixed parameters.
     """
@@ -163,7 +163,7 @@ class Usability(Declared):
     Parameters
     ----------
     accept : float
-        A setting is acceptable where the mean of r is below this for every judge.
+        A setting is acceptable if the mean of r is below this for every judge.
     classifiers : tuple of str
         By default nearest neighbours, the SVM, the entropy tree, naive Bayes and ID3.
     judges : tuple of str

@@ -263,7 +263,7 @@ def _draw_tradeoff(axes: Axes, series: list[Series], name: str) -> None:
 
 
 def _limits_of_grid(series: list[Series], measure: str) -> tuple[float, float]:
-    """Limits that serve all adversaries, so that their panels can be compared."""
+    """Limits for all adversaries, so that their panels can be compared."""
     values = [line.column(f"{measure}_{adversary}") for line in series for adversary in ADVERSARIES]
     known = np.concatenate([column[np.isfinite(column)] for column in values])
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)

@@ -133,7 +133,7 @@ def check_recipe(recipe: Recipe) -> None:
             if single_attribute(recipe.design_at(point)) is None:
                 raise RecipeError(
                     f"{recipe.source}: figure[{i}].w_a: got {show(list(figure.w_a))}; leave the "
-                    "figure out: the design says more than what happens to a single attribute",
+                    "figure out: the design does not disguise each attribute by itself",
                     figure,
                 )
 
@@ -162,7 +162,7 @@ def _place(recipe: Recipe, point: GridPoint[DataEntry], name: str) -> tuple[str,
 
 
 def choose_engine(setting: Setting) -> Engine:
-    """The fastest engine that serves a cell; the plain one serves all."""
+    """The fastest engine that can compute a cell; the plain one can compute all."""
     if not has_numba():
         return PlainEngine(setting)
     # Not at the top: numba and the compiled loops, which checking a recipe does without.

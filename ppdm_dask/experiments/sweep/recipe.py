@@ -1,6 +1,6 @@
 """Recipes: what an experiment is, read from TOML into frozen dataclasses.
 
-Beside it: the table ``[[figure]]`` of a recipe: what a figure shows, and against what.
+Also here: the table ``[[figure]]`` of a recipe: what a figure shows, and against what.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Sweep(Declared):
     train : float
         Share of the records in the training part, in (0, 1).
     split : {"fixed", "redrawn"}
-        Whether the parts are drawn once a data entry or afresh in each repeat.
+        Whether the parts are drawn once per data entry or again in each repeat.
     grid : mapping of str to tuple
         Values of each swept parameter, by axis, in the order of the results' dimensions.
     """
@@ -112,7 +112,9 @@ class DesignSpec(Declared):
     def checked(self, at: Place) -> Self:
         for name in ("id", "attributes", "shape"):
             if name in self.parameters:
-                raise at[name].wrong(self.parameters[name], "leave it out: the data say this")
+                raise at[name].wrong(
+                    self.parameters[name], "leave it out: it follows from the data"
+                )
         return self
 
 
@@ -148,14 +150,14 @@ class Figure(Declared):
     w_a : tuple of float
         Proportions in (0, 1) for which ``privacy`` draws the PSE.
     x : str, optional
-        Axis of the grid, with numbers, that runs across or, for ``tradeoff``, along the lines; the
-        first one by default.
+        Axis of the grid, with numbers, on the horizontal axis or, for ``tradeoff``, along the
+        lines; the first one by default.
     series : str, optional
-        What tells the lines apart, or runs down a ``grid``: "data", the default, or another axis.
+        What each line, or each row of a ``grid``, stands for: "data", the default, or another axis.
     test : {"both", "clean", "disguised"}, optional
         Test parts whose accuracy ``mean`` and ``variance`` show; both by default.
     measure : {"advantage", "guess", "posterior"}, optional
-        What ``tradeoff`` takes for the adversary's knowledge; the advantage by default.
+        What ``tradeoff`` uses as the adversary's knowledge; the advantage by default.
     """
 
     id: Id
@@ -327,7 +329,7 @@ class Recipe(RecipeBase):
         return tuple(sorted({w for figure in self.figures for w in figure.w_a}))
 
     def points(self) -> tuple[GridPoint[DataEntry], ...]:
-        """All grid points, the last axis running fastest."""
+        """All grid points; the last axis changes fastest."""
         return grid_points(self.data, self.sweep.grid)
 
     def design_at(self, point: GridPoint[DataEntry]) -> dict[str, Any]:

@@ -54,9 +54,9 @@ class FrequencyTrial(Trial):
     k : int
         Categories.
     common : int
-        How many of them are the common ones; the others, and they themselves, are even.
+        Number of common categories; they are equally frequent, and so are the others.
     share : float
-        Of the common ones together.
+        Share of the common categories together.
     """
 
     measures = (

@@ -51,9 +51,10 @@ class JointTrial(Trial):
     first, second : str
         Attributes with up to 18 joint categories, all of which occur.
     level : float
-        Share of the way, between 0 and 1.
+        Level between no report (0) and certainty (1).
     generations : int
-        Of the search for square joint matrices by SPEA2, whose seed is new in each repeat.
+        Generations of SPEA2's search for square joint matrices, which has a new seed in each
+        repeat.
     """
 
     measures = (

@@ -48,17 +48,18 @@ class OwnersTrial(Trial):
     Parameters
     ----------
     theta : float
-        Probability that A tells a group of answers truly; else it is reversed whole.
+        Probability that A reports a group of answers truthfully; otherwise the whole group is
+        reversed.
     share : float
-        B's part of the training records, between 0 and 1.
+        B's share of the training records, between 0 and 1.
     learner : {"id3", "naive-bayes"}
         Which is fitted.
     max_depth : int, optional
-        Of the trees; by default they grow as far as they can.
+        Depth of the trees; by default without limit.
     groups : int
-        Groups of attributes, the class among them.
+        Number of groups of attributes, including the class.
     train : float
-        Share of all records that is trained on, between 0 and 1.
+        Share of all records used for training, between 0 and 1.
     """
 
     measures = (

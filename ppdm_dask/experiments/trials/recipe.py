@@ -90,14 +90,14 @@ class TrialFigure(Declared):
     title : str
         Above it.
     measures : tuple of str
-        What runs upwards; several are told apart by the kind of line.
+        Measures on the vertical axis; each has its own line style.
     x : str, optional
-        Axis of the grid, with numbers, that runs across; the first one by default.
+        Axis of the grid, with numbers, on the horizontal axis; the first one by default.
     series : str, optional
-        What tells the lines apart: "variant", "data" or another axis of the grid; by default the
+        What each line stands for: "variant", "data" or another axis of the grid; by default the
         first of these that has several values.
     at : mapping, optional
-        Values of other axes to draw, one or a list; an axis that is left over has one value.
+        Values of other axes to draw, one or a list; an axis that is not named must have one value.
     log : tuple of {"x", "y"}
         Axes with a logarithmic scale.
     """
@@ -249,7 +249,7 @@ class TrialRecipe(RecipeBase):
         return {**data, **self.sweep.grid, **variant}
 
     def points(self) -> tuple[GridPoint[DataEntry | None], ...]:
-        """All grid points, the last axis running fastest."""
+        """All grid points; the last axis changes fastest."""
         return grid_points(self.data or (None,), self.sweep.grid)
 
     def setting(self, point: GridPoint[Any]) -> Trial:

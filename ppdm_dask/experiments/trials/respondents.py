@@ -65,7 +65,7 @@ class RespondentsTrial(Trial):
     n : int
         People who send something.
     attributes : tuple of str
-        Features in the order in which they are taken; by default all, as in the codebook.
+        Features in the order in which they are used; by default all, as in the codebook.
     features : int, optional
         Number of features that are asked; all by default.
     learner : {"naive-bayes", "id3"}
@@ -75,7 +75,7 @@ class RespondentsTrial(Trial):
     q : float
         Probability that a training record is the private one.
     train : float
-        Share of the records that is trained on, between 0 and 1.
+        Share of the records used for training, between 0 and 1.
     """
 
     measures = (

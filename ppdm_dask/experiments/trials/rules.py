@@ -58,15 +58,15 @@ class RulesTrial(Trial):
     n : int
         Reports.
     groups : int
-        Groups of attributes with a coin each, to which the attributes are dealt in turn.
+        Number of groups, each with its own coin; attributes are assigned to them in turn.
     attributes : tuple of str
         Binary attributes that rules are about, at most 12; all by default.
     min_support, min_confidence : float
-        Of a rule, in the truth and by the estimates.
+        Limit for a rule, for true and for estimated values.
     max_length : int
-        Items of a rule at the most.
+        Largest number of items in a rule.
     fdr : float
-        Expected share of false rules among those that are tested.
+        Expected share of false rules, for the variant ``tested``.
     """
 
     measures = (

@@ -42,13 +42,13 @@ class SelectionTrial(Trial):
     theta : float
         Probability of a truthful answer.
     groups : int
-        Groups of attributes, with a coin each.
+        Number of groups of attributes, each with its own coin.
     depths : tuple of int
         Depths to choose from, in rising order.
     folds : int
-        Parts that are left out in turn.
+        Number of folds of the cross-validation.
     train : float
-        Share of the records that is disguised; the rest judges.
+        Share of the records that is disguised; the choice is tested on the rest.
     """
 
     measures = (

@@ -58,9 +58,9 @@ class StagesTrial(Trial):
     n : int
         Reports of both stages together.
     pilot : float
-        Share of them in the pilot.
+        Share of the reports in the pilot.
     truth, guess : tuple of float
-        Proportions; the guess is even by default.
+        Proportions; by default the guess is that all are equal.
     """
 
     measures = (
