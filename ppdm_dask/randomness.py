@@ -372,15 +372,11 @@ class _Simulated(Source):
         return self._bits.random_raw(n)
 
     def _fill(self, plane: Words, digits: npt.NDArray[np.uint8]) -> None:
-        from ppdm_dask.kernels import has_numba
+        from ppdm_dask.kernels.planes import fill_by_key
 
-        if self._filled or "_bits" in vars(self) or not has_numba():
+        key = self._stream.key + self._key
+        untouched = not self._filled and "_bits" not in vars(self)
+        if untouched and fill_by_key(self._stream.entropy, key, digits, plane):
+            self._filled = True
+        else:
             super()._fill(plane, digits)
-            return
-        from ppdm_dask.kernels.draws import absorb, seed_words
-        from ppdm_dask.kernels.planes import draw_bernoulli
-
-        pool = np.empty(4, np.uint64)
-        absorb(seed_words(self._stream.entropy, self._stream.key + self._key), pool)
-        draw_bernoulli(pool, digits, plane)
-        self._filled = True

@@ -13,9 +13,16 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Words
 from ppdm_dask.kernels import has_numba, kernel
-from ppdm_dask.kernels.draws import sfc64_next, sfc64_start
+from ppdm_dask.kernels.draws import POOL, absorb, seed_words, sfc64_next, sfc64_start
 
-__all__ = ["bernoulli_plane", "bernoulli_plane_plain", "draw_bernoulli", "pack_plane", "popcount"]
+__all__ = [
+    "bernoulli_plane",
+    "bernoulli_plane_plain",
+    "draw_bernoulli",
+    "fill_by_key",
+    "pack_plane",
+    "popcount",
+]
 
 
 def _counted_by_the_processor() -> Callable[[Any], Any]:
@@ -103,6 +110,21 @@ def draw_bernoulli(pool: Words, digits: npt.NDArray[np.uint8], out: Words) -> No
             if undecided == zero:
                 break
         out[i] = ones
+
+
+def fill_by_key(
+    entropy: int, key: tuple[int, ...], digits: npt.NDArray[np.uint8], out: Words
+) -> bool:
+    """Fill a plane from SFC64 seeded under a key; False where that is not compiled.
+
+    NumPy's own generator takes longer to be made than a short plane to be drawn.
+    """
+    if not has_numba():
+        return False
+    pool = np.empty(POOL, np.uint64)
+    absorb(seed_words(entropy, key), pool)
+    draw_bernoulli(pool, digits, out)
+    return True
 
 
 def bernoulli_plane_plain(words: list[int], digits: list[int], n_words: int) -> list[list[bool]]:
