@@ -173,11 +173,9 @@ def numba_tree(patterns, which, test, tested, groups, theta, rng):
                 there[place], there[cut] = there[cut], there[place]
                 cut += 1
         used |= 1 << split
-        # Where nobody is tested nothing has to grow.
-        if cut > first:
-            stack.append((low, middle, first, cut, used, label))
-        if last > cut:
-            stack.append((middle, high, cut, last, used, label))
+        # The whole tree, as the others grow it, also where nobody is tested.
+        stack.append((low, middle, first, cut, used, label))
+        stack.append((middle, high, cut, last, used, label))
     return correct
 
 
