@@ -8,10 +8,16 @@ CPU seconds are those of a process and its workers, as the system counts them; p
 Start-up is the command on a thousand records.
 
     python benchmarks/disguise.py --records 1e7 --rounds 5
+
+With ``--memory`` it is the largest memory of ``ppdm disguise`` and ``ppdm count``, by the number of
+records, which should not grow beyond a million.
+
+    python benchmarks/disguise.py --memory 1e4 1e6 1e7 1e8
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -28,6 +34,7 @@ from timing import Claim, options, ratio, report
 SIZES = {"a0": 2, "a1": 3, "a2": 5, "a3": 4}
 KEPT = 0.7
 FEW = 1_000
+FLAT_FROM = 1_000_000
 
 
 def labels(k: int) -> list[str]:
@@ -82,10 +89,11 @@ def write(folder: Path, n: int) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of processor and of the clock."""
+    """Seconds of processor and of the clock, and the largest memory in bytes."""
 
     cpu: float
     wall: float
+    memory: int
 
 
 def timed(command: Sequence[str | Path]) -> Cost:
@@ -95,7 +103,7 @@ def timed(command: Sequence[str | Path]) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{command[0]} failed with exit code {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, time.perf_counter() - start)
+    return Cost(used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss * 1024)
 
 
 def reports_in(folder: Path) -> int:
@@ -104,7 +112,8 @@ def reports_in(folder: Path) -> int:
     return sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet"))
 
 
-def rounds(folder: Path, n: int, number: int, workers: int) -> dict[str, list[Cost]]:
+def write_survey(folder: Path) -> list[str | Path]:
+    """A codebook and a design; options that name them."""
     import ppdm_dask as pp
 
     book = pp.Codebook(tuple(pp.Attribute(name, labels(k)) for name, k in SIZES.items()))
@@ -113,13 +122,51 @@ def rounds(folder: Path, n: int, number: int, workers: int) -> dict[str, list[Co
     for name, k in SIZES.items():
         design += ["[[blocks]]", "id = 'kary'", f"attribute = '{name}'", f"n = {k}", f"p = {KEPT}"]
     (folder / "design.toml").write_text("\n".join(design) + "\n")
-    write(folder / "many", n)
-    write(folder / "few", FEW)
     # Whoever runs this keeps no record of it.
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
+    return ["--codebook", folder / "codebook.toml", "--design", folder / "design.toml"]
+
+
+def memory(folder: Path, sizes: Sequence[int]) -> dict[str, dict[int, int]]:
+    """Largest memory in bytes of both commands, by the number of records."""
+    files, ppdm = write_survey(folder), Path(sys.executable).with_name("ppdm")
+    found: dict[str, dict[int, int]] = {"disguise": {}, "count": {}}
+    for n in sizes:
+        data, reports, counts = (folder / f"{n}{end}" for end in ("", "-r.parquet", "-c.parquet"))
+        write(data, n)
+        over = [option for name in SIZES for option in ("--over", name)]
+        commands = {
+            "disguise": [ppdm, "disguise", data, *files, "--out", reports],
+            "count": [ppdm, "count", reports, *files, *over, "--out", counts],
+        }
+        for name, command in commands.items():
+            found[name][n] = timed(command).memory
+        subprocess.run(["rm", "-r", data, reports, counts], check=True)
+    return found
+
+
+def grown(given: argparse.Namespace) -> None:
+    """Print the memory by size, and claim that it does not grow from a million on."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = memory(Path(folder), [int(n) for n in given.memory])
+    claims = []
+    for name, sizes in found.items():
+        if not given.json:
+            for n, most in sizes.items():
+                print(f"ppdm {name:10s}{n:14,} records {most / 1e6:8.0f} MB")
+        large = [most for n, most in sizes.items() if n >= FLAT_FROM]
+        if len(large) > 1:
+            said = f"ppdm {name}, largest memory over that at {FLAT_FROM:,} records"
+            claims.append(Claim(said, max(large) / large[0], most=1.15))
+    report("Memory of ppdm disguise and ppdm count", {}, claims, given)
+
+
+def rounds(folder: Path, n: int, number: int, workers: int) -> dict[str, list[Cost]]:
+    files = write_survey(folder)
+    write(folder / "many", n)
+    write(folder / "few", FEW)
 
     def ours(data: str, *more: str) -> list[str | Path]:
-        files = ["--codebook", folder / "codebook.toml", "--design", folder / "design.toml"]
         command = Path(sys.executable).with_name("ppdm")
         return [command, "disguise", folder / data, *files, *more, "--out"]
 
@@ -151,6 +198,7 @@ def main() -> None:
     parser.add_argument("--records", type=float, default=1e7)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--memory", type=float, nargs="+", metavar="RECORDS")
     parser.add_argument("--peer", type=Path, nargs=2, help="run the script: DATA OUT")
     given = parser.parse_args()
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -158,6 +206,9 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if given.peer:
         peer(*given.peer)
+        return
+    if given.memory:
+        grown(given)
         return
     n, workers = int(given.records), f"ours, {given.workers} workers"
     with tempfile.TemporaryDirectory() as folder:

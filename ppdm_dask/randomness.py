@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from numbers import Rational
 from typing import Any
 
@@ -80,6 +80,12 @@ def binary_digits(probability: Fraction) -> npt.NDArray[np.uint8]:
     return digits
 
 
+@lru_cache(maxsize=1024)
+def _plane_digits(probability: Fraction) -> npt.NDArray[np.uint8] | None:
+    """Binary digits of a probability in [0, 1); None for any other."""
+    return binary_digits(probability) if 0 <= probability < 1 else None
+
+
 def unpack_plane(plane: Words, start: int, stop: int) -> npt.NDArray[np.bool_]:
     """Bits start .. stop - 1 of a plane: bit ``i % 64`` of word ``i // 64`` is record i's."""
     bits = np.unpackbits(plane.astype("<u8", copy=False).view(np.uint8), bitorder="little")
@@ -115,24 +121,30 @@ class Source:
         The bits of the uniform are compared with the digits of the probability until every lane of
         a word is decided, so the probability is met to 2**-256.
         """
-        value: Any = probability
-        rational = isinstance(value, Rational) and not isinstance(value, bool)
-        if not rational or not 0 <= value <= 1:
-            raise InputError(
-                f"probability: got {given(probability)}; a Fraction from 0 to 1 is needed",
-                probability,
-            )
+        digits = _plane_digits(probability) if type(probability) is Fraction else None
+        if digits is None:
+            value: Any = probability
+            rational = isinstance(value, Rational) and not isinstance(value, bool)
+            if not rational or not 0 <= value <= 1:
+                raise InputError(
+                    f"probability: got {given(probability)}; a Fraction from 0 to 1 is needed",
+                    probability,
+                )
+            digits = _plane_digits(Fraction(value))
         n_words = -(-whole("n", n, 0) // 64)
-        if probability == 1:
+        if digits is None:
             return np.full(n_words, np.uint64(0xFFFFFFFFFFFFFFFF))
+        plane = np.zeros(n_words, dtype=np.uint64)
+        self._fill(plane, digits)
+        return plane
+
+    def _fill(self, plane: Words, digits: npt.NDArray[np.uint8]) -> None:
+        """Fill a plane with bits that are one with a probability of these binary digits."""
         from ppdm_dask.kernels.planes import bernoulli_plane
 
-        digits = binary_digits(probability)
-        plane = np.zeros(n_words, dtype=np.uint64)
-        words = self._draw(8 * n_words + 64)
+        words = self._draw(8 * len(plane) + 64)
         while bernoulli_plane(words, digits, plane) < 0:
-            words = np.concatenate([words, self._draw(n_words + 64)])
-        return plane
+            words = np.concatenate([words, self._draw(len(plane) + 64)])
 
     def below(self, m: int, n: int) -> npt.NDArray[np.int64]:
         """Integers uniform on ``0 .. m - 1``, shape (n,), one word each (bias under m / 2**64)."""
@@ -330,12 +342,7 @@ class SimulationStream(Stream):
         return SimulationStream(self.entropy, self.key + key)
 
     def source(self, *key: int) -> Source:
-        bits = self.generator(*key).bit_generator
-
-        def draw(n: int) -> Words:
-            return bits.random_raw(n)
-
-        return Source(draw)
+        return _Simulated(self, key)
 
     def generator(self, *key: int) -> np.random.Generator:
         """NumPy's generator under a key, for distributions that a source does not draw.
@@ -345,3 +352,31 @@ class SimulationStream(Stream):
         """
         sequence = np.random.SeedSequence(self.entropy, spawn_key=self.key + key)
         return np.random.Generator(np.random.SFC64(sequence))
+
+
+class _Simulated(Source):
+    """A source of a simulation; seeding it in Python would take longer than filling a plane."""
+
+    def __init__(self, stream: SimulationStream, key: tuple[int, ...]) -> None:
+        super().__init__(self._raw)
+        self._stream, self._key = stream, key
+        self._filled = False
+
+    @cached_property
+    def _bits(self) -> np.random.BitGenerator:
+        if self._filled:
+            raise InputError("a source of draws serves one list of them", self._key)
+        return self._stream.generator(*self._key).bit_generator
+
+    def _raw(self, n: int) -> Words:
+        return self._bits.random_raw(n)
+
+    def _fill(self, plane: Words, digits: npt.NDArray[np.uint8]) -> None:
+        from ppdm_dask.kernels.planes import fill_by_key
+
+        key = self._stream.key + self._key
+        untouched = not self._filled and "_bits" not in vars(self)
+        if untouched and fill_by_key(self._stream.entropy, key, digits, plane):
+            self._filled = True
+        else:
+            super()._fill(plane, digits)

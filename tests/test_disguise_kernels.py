@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import ppdm_dask as pp
-from ppdm_dask.designs import SubsetSelection
+from ppdm_dask.designs import SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.base import all_thresholds, thresholds
+from ppdm_dask.designs.sets import CHUNK, unpack
+from ppdm_dask.errors import InputError
 from ppdm_dask.kernels.disguise import (
     draw_reports,
     draw_reports_plain,
@@ -18,10 +22,13 @@ from ppdm_dask.kernels.disguise import (
     keep_or_draw_plain,
     keep_or_step,
     keep_or_step_plain,
+    put_truth,
+    put_truth_plain,
     sum_by_code,
     sum_by_code_plain,
 )
-from ppdm_dask.randomness import LOGICAL_BLOCK, KeyedStream, unpack_plane
+from ppdm_dask.kernels.planes import bernoulli_plane_plain
+from ppdm_dask.randomness import LOGICAL_BLOCK, KeyedStream, binary_digits, unpack_plane
 
 EDGES = [0, 1, 3, 4, (1 << 63) - 1, 1 << 63, (1 << 64) - 4, (1 << 64) - 1]
 
@@ -64,6 +71,35 @@ def test_laws_are_drawn_as_the_plain_statement_does(seed: int, k: int) -> None:
     np.testing.assert_array_equal(kept, same)
     stays = unpack_plane(plane, 77, 77 + len(codes))
     np.testing.assert_array_equal(kept == codes, stays)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([2, 7, 8, 9, 16, 57, 63, 64, 65, 100, 130]),
+    st.booleans(),
+    st.sampled_from([0, 1, 63, 64, 77]),
+)
+def test_truths_are_put_into_sets_as_the_plain_statement_does(
+    seed: int, k: int, tight: bool, start: int
+) -> None:
+    rng, n = np.random.default_rng(seed), 50
+    stride = k if tight else -(-k // 64) * 64
+    plane = rng.integers(0, 1 << 64, -(-(start + n) * stride // 64), np.uint64, endpoint=False)
+    coin = rng.integers(0, 1 << 63, 3, np.uint64)
+    true = rng.integers(k, size=n)
+    found, plain = np.full((2, n, -(-k // 8)), 255, np.uint8)
+    put_truth(plane, coin, start, stride, true, k, found)
+    put_truth_plain(plane, coin, start, stride, true, k, plain)
+    np.testing.assert_array_equal(found, plain)
+    # Bit by bit, as the docstring says it; nothing is set beyond the last category.
+    bits = [int(word) for word in plane]
+    for i in (0, 1, n - 1):
+        at = (start + i) * stride
+        said = [bits[(at + v) >> 6] >> ((at + v) & 63) & 1 for v in range(k)]
+        said[true[i]] = int(coin[(start + i) >> 6]) >> ((start + i) & 63) & 1
+        whole = np.unpackbits(found[i], bitorder="little").tolist()
+        assert whole == said + [0] * (len(whole) - k)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int64])
@@ -152,3 +188,40 @@ def test_a_real_disguise_follows_its_law_wherever_a_block_begins() -> None:
     assert chisquare(np.sum(found, 0), 3 * n * np.array([0.6, 0.1, 0.1, 0.1, 0.1])).pvalue > 1e-9
     once = design.disguise(part, pp.Stream.from_entropy())
     assert (once.codes != reports.codes).any()
+
+
+@pytest.mark.parametrize("k", [4, 70])
+def test_unary_reports_of_a_real_disguise_follow_their_law_in_each_category(k: int) -> None:
+    """Their draws are packed closely, unlike those of a simulation, and have the same law."""
+    design = UnaryEncoding("a", k, 0.7, 0.2)
+    book = pp.Codebook((pp.Attribute("a", tuple(map(str, range(k)))),))
+    n = 20 * CHUNK + 5
+    truth = np.random.default_rng(1).integers(k, size=n)
+    made = [
+        unpack(design.disguise(pp.Records(truth[:, None], book), stream).sets["a"], k)
+        for stream in (pp.Stream.from_entropy(), pp.Stream.from_entropy(), pp.Stream.from_seed(1))
+    ]
+    assert (made[0] != made[1]).any()
+    own = np.arange(k) == truth[:, None]
+    for bits in made:
+        for p, some in ((0.7, bits[own]), (0.2, bits[~own])):
+            assert abs(some.mean() - p) < 6 * np.sqrt(p * (1 - p) / some.size)
+        # Categories, and neighbours, are independent.
+        expected = 0.7 * own.sum(0) + 0.2 * (~own).sum(0)
+        spread = np.sqrt(0.21 * own.sum(0) + 0.16 * (~own).sum(0))
+        assert (abs(bits.sum(0) - expected) < 6 * spread).all()
+        both = (bits[:, 1:] & bits[:, :-1])[~(own[:, 1:] | own[:, :-1])]
+        assert abs(both.mean() - 0.04) < 6 * np.sqrt(0.04 / both.size)
+
+
+def test_a_source_of_a_simulation_serves_one_list() -> None:
+    source = pp.Stream.from_seed(1).source(3)
+    plane = source.bernoulli(Fraction(1, 3), 128)
+    with pytest.raises(InputError, match="serves one list"):
+        source.bernoulli(Fraction(1, 3), 128)
+    with pytest.raises(InputError, match="serves one list"):
+        source.words(1)
+    # The same plane from NumPy's words, bit by bit.
+    words = pp.Stream.from_seed(1).source(3).words(80).tolist()
+    plain = bernoulli_plane_plain(words, binary_digits(Fraction(1, 3)).tolist(), 2)
+    assert unpack_plane(plane, 0, 128).tolist() == plain[0] + plain[1]

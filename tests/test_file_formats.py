@@ -147,6 +147,21 @@ def test_row_groups_are_the_file(name: str) -> None:
     assert file.levels("smokes") is None
 
 
+def test_blocks_of_a_parquet_file_do_not_hold_the_file() -> None:
+    rng = np.random.default_rng(1)
+    texts = pa.array([f"answer {i}" for i in range(200)]).take(
+        pa.array(rng.integers(0, 200, 10**6))
+    )
+    pq.write_table(pa.table({"a": texts}), "long.parquet", row_group_size=10_000)
+    file, held, read = open_data(Path("long.parquet")), [], []
+    start = pa.total_allocated_bytes()
+    for block in file.blocks(["a"], 5_000):
+        read.append(pa.array(block.frame["a"]).cast(pa.string()))
+        held.append(pa.total_allocated_bytes() - start - sum(part.nbytes for part in read))
+    assert pa.concat_arrays(read).equals(texts)
+    assert max(held) < Path("long.parquet").stat().st_size / 4
+
+
 def test_a_csv_has_no_row_groups() -> None:
     WRITERS["t.csv"](answers())
     for ask in (lambda f: f.row_groups(), lambda f: f.blocks_of([0], ["age"])):

@@ -213,6 +213,7 @@ LATE = frozenset(
         ("designs.multigroup", "kernels.draws"),
         ("designs.sets", "kernels.draws"),
         ("designs.subset", "kernels.draws"),
+        ("designs.unary", "kernels.disguise"),
         ("experiments.fronts", "experiments.fronts.plan"),
         ("experiments.perturbation", "experiments.perturbation.plan"),
         ("experiments.perturbation", "experiments.perturbation.recipe"),

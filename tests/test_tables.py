@@ -28,7 +28,7 @@ from ppdm_dask import (
 from ppdm_dask.designs.matching import covering, require_whole
 from ppdm_dask.errors import CodebookError, RecordsError
 from ppdm_dask.inference import tables
-from ppdm_dask.inference.tables import ContingencyTable
+from ppdm_dask.inference.tables import ContingencyTable, RunningTable, sum_tables
 
 BOOK = make_codebook(["a", "b", "c"], [2, 3, 4])
 IDENTITY = Identity(["a", "b", "c"], [2, 3, 4])
@@ -157,6 +157,60 @@ def test_where_keeps_the_part_inside(layout):
     assert (part.cells is None) == (table.cells is None)
     with pytest.raises(CodebookError, match="'9' is not a category"):
         table.where({"b": "9"})
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_tables_that_come_one_by_one_add_in_a_binary_tree(layout, monkeypatch):
+    """As counted by hand; and no cell is merged more often than a tree is deep."""
+    if layout == "sparse":
+        monkeypatch.setattr(tables, "DENSE_CELLS", 4)
+    book = make_codebook(["a", "b"], [50, 40])
+    moved = []
+    plain = tables._merged
+
+    def merged(cells, counts):
+        moved.append(sum(map(len, cells)))
+        return plain(cells, counts)
+
+    monkeypatch.setattr(tables, "_merged", merged)
+    whole = random_records(book, 64 * 60, 1)
+    design = identity_of(book)
+    running, parts = RunningTable(), []
+    assert running.total() is None
+    for i in range(64):
+        parts.append(count(whole.slice(60 * i, 60 * i + 60), design))
+        assert (parts[-1].cells is None) == (layout == "dense")
+        running.add(parts[-1])
+        so_far = running.total()
+        assert so_far is not None
+        assert so_far.n == 60 * (i + 1)
+    moved.clear()
+    again = RunningTable()
+    for part in parts:
+        again.add(part)
+    for found in (
+        running.total(),
+        again.total(),
+        sum_tables(parts),
+        reduce(lambda x, y: x + y, parts),
+    ):
+        assert found is not None
+        assert cells(found) == tallied(whole, ["a", "b"])
+        assert found.n == len(whole)
+    if layout == "dense":
+        assert not moved
+    else:
+        # In a tree of six levels a cell moves six times; one after another the whole sum so far
+        # moves each time.
+        moved.clear()
+        last = RunningTable()
+        for part in parts:
+            last.add(part)
+        last.total()
+        assert sum(moved) < 60 * 64 * 8
+        moved.clear()
+        reduce(lambda x, y: x + y, parts)
+        assert sum(moved) > 60 * 64 * 12
 
 
 def test_a_large_domain_is_counted_sparsely():

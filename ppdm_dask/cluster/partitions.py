@@ -18,8 +18,9 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
+from operator import add
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from ppdm_dask.files.arrow import together
 from ppdm_dask.files.datafile import RECORDS, Block
 from ppdm_dask.files.reader import open_parquet_data, require_same_types
 from ppdm_dask.inference.evidence import WeightSums, sum_weights
-from ppdm_dask.inference.tables import ContingencyTable, count
+from ppdm_dask.inference.tables import ContingencyTable, count, sum_tables
 from ppdm_dask.randomness import KeyedStream, SealedStream, Stream
 
 if TYPE_CHECKING:
@@ -376,10 +377,13 @@ def _summarise(
 
 
 def _add(parts: Sequence[Sequence[Any]]) -> list[Any]:
-    totals = list(parts[0])
-    for part in parts[1:]:
-        totals = [total + table for total, table in zip(totals, part, strict=True)]
-    return totals
+    return [_sum(each) for each in zip(*parts, strict=True)]
+
+
+def _sum(evidence: Sequence[Any]) -> Any:
+    if isinstance(evidence[0], ContingencyTable):
+        return sum_tables(evidence)
+    return reduce(add, evidence)
 
 
 def disguise_and_count(

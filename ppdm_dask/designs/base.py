@@ -137,8 +137,10 @@ def all_thresholds(laws: npt.NDArray[np.float64]) -> Thresholds:
     """:func:`thresholds` of each column of laws: cuts (columns, symbols), last (columns,)."""
     cuts = np.empty(laws.shape[::-1], np.uint64)
     last = np.empty(laws.shape[1], np.int64)
-    for x in range(laws.shape[1]):
-        cuts[x], last[x] = thresholds(laws[:, x])
+    # Columns are read where they lie together: one by one each entry would be fetched by itself.
+    for low in range(0, laws.shape[1], 64):
+        for x, law in enumerate(np.ascontiguousarray(laws[:, low : low + 64].T), low):
+            cuts[x], last[x] = thresholds(law)
     cuts.flags.writeable = last.flags.writeable = False
     return cuts, last
 

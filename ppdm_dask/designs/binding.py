@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ppdm_dask.data.words import by_label, word_codes
 from ppdm_dask.designs.labels import Categories, Labels, Orders, check_labels, none_of
-from ppdm_dask.designs.parameters import Parameters
+from ppdm_dask.designs.parameters import Parameters, as_plain
 from ppdm_dask.errors import DesignError, RecordsError
+from ppdm_dask.files.canonical import canonical_json
 from ppdm_dask.shown import cut, listed, quoted
 
 if TYPE_CHECKING:
@@ -91,12 +92,17 @@ class Binding(Parameters):
 
     def channel(self) -> dict[str, Any]:
         """The configuration without what does not touch the reports: inverse, and words."""
-        config = self.config()
+        plain: dict[str, Any] = as_plain(self._channel())
+        return plain
+
+    def _channel(self) -> dict[str, Any]:
+        """The channel with arrays as they are."""
+        config = self._config()
         return {key: value for key, value in config.items() if key not in ("inverse", "symbols")}
 
     def _by_label(self) -> dict[str, Any]:
-        """The channel; with labels, whatever order they are in."""
-        return self.channel()
+        """The same; with labels, whatever order they are in."""
+        return self._channel()
 
     @cached_property
     def digest(self) -> str:
@@ -104,8 +110,10 @@ class Binding(Parameters):
 
         It covers labels, not their order: binding does not change it.
         """
-        text = json.dumps(self._by_label(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        digest = hashlib.sha256()
+        for piece in canonical_json(self._by_label()):
+            digest.update(piece)
+        return digest.hexdigest()
 
 
 def check_fit(design: Binding, codebook: Codebook) -> None:

@@ -106,7 +106,7 @@ class Trait(Design):
 
     def _by_label(self) -> dict[str, Any]:
         # The other label follows from the codebook.
-        return {key: value for key, value in self.channel().items() if key != "categories"}
+        return {key: value for key, value in self._channel().items() if key != "categories"}
 
 
 Places = tuple[npt.NDArray[np.int64], ...]
@@ -147,4 +147,4 @@ class Labelled(Design):
 
     def _by_label(self) -> dict[str, Any]:
         stated = zip(self.attributes, self.labels, strict=True)
-        return self.in_order({n: tuple(sorted(ls)) for n, ls in stated if ls}).channel()
+        return self.in_order({n: tuple(sorted(ls)) for n, ls in stated if ls})._channel()

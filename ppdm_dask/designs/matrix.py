@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RRMatrix"]
 
+SLAB = 1 << 20
+"""Entries of P that are compared at a time."""
+
 
 @register
 class RRMatrix(Labelled):
@@ -163,22 +166,26 @@ class RRMatrix(Labelled):
             for moved in (swap, turn):
                 order = [np.arange(k) for k in self.shape]
                 order[axis] = moved
-                if not same_law(self.P, self._moved(tuple(order))):
-                    return True
+                rows, columns = self._old(tuple(order))
+                # A few rows most often tell, and all of a large P would be held several times.
+                for low in range(0, len(rows), some := max(1, SLAB // len(columns))):
+                    part = slice(low, low + some)
+                    if not same_law(self.P[part], self.P[np.ix_(rows[part], columns)]):
+                        return True
         return False
 
-    def _moved(self, order: Places) -> Floats:
-        """P with categories in another order, and the reported columns that hold categories."""
+    def _old(self, order: Places) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Old rows and columns of P with categories in another order.
+
+        Reported columns that hold categories have them in the same order.
+        """
         along = zip(order, self.shape, self.reported, strict=True)
         rows = [moved if m == k else np.arange(m) for moved, k, m in along]
-        moved: Floats = self.P[
-            np.ix_(joint_order(rows, self.reported), joint_order(order, self.shape))
-        ]
-        return moved
+        return joint_order(rows, self.reported), joint_order(order, self.shape)
 
     def permuted(self, order: Places, labels: Categories) -> Self:
         p0 = None if self.p0 is None else self.p0[joint_order(order, self.shape)]
-        P = self._moved(order)
+        P = self.P[np.ix_(*self._old(order))]
         return type(self)(self.attributes, P, self.shape, self.reported, p0, labels)
 
     @property

@@ -166,10 +166,10 @@ class MultiGroup(Product):
         return PosteriorSummary(total.ravel(), largest.ravel(), squares.ravel())
 
     def _by_label(self) -> dict[str, Any]:
-        return self.channel()
+        return self._channel()
 
-    def channel(self) -> dict[str, Any]:
-        return {key: value for key, value in self.config().items() if key != "symbols"}
+    def _channel(self) -> dict[str, Any]:
+        return {key: value for key, value in self._config().items() if key != "symbols"}
 
     def _parameter(self, name: str) -> Any:
         if name == "theta" and len(set(self.theta)) == 1:

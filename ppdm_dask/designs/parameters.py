@@ -487,7 +487,12 @@ class Parameters(Frozen):
 
     def config(self) -> dict[str, Any]:
         """Parameters as JSON values, from which ``design_from_config`` builds an equal one."""
-        found = {"id": self.id, **{key: _plain(value) for _, key, value in self._stated()}}
+        plain: dict[str, Any] = as_plain(self._config())
+        return plain
+
+    def _config(self) -> dict[str, Any]:
+        """The configuration with arrays in it, which may be large, as they are."""
+        found = {"id": self.id, **{key: _config_of(value) for _, key, value in self._stated()}}
         if stated := self._own_symbols:
             words = {name: dict(table) for name, table in stated.items()}
             found["symbols"] = words if len(self.attributes) > 1 else words[self.attributes[0]]
@@ -534,13 +539,20 @@ class Parameters(Frozen):
         return brief(f"{type(self).__name__}({names_of(self.attributes)}; {what})")
 
 
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
+def _config_of(value: Any) -> Any:
+    """A parameter as JSON has it, but for arrays."""
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.config() if isinstance(value, Parameters) else value
+        return [_config_of(item) for item in value]
+    return value._config() if isinstance(value, Parameters) else value
+
+
+def as_plain(value: Any) -> Any:
+    """A configuration with arrays as the lists that JSON has."""
+    if isinstance(value, dict):
+        return {key: as_plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_plain(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 SHOWN = 50

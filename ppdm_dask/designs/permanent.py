@@ -271,8 +271,8 @@ class Permanent(Design):
 
     # -- configuration ---------------------------------------------------------------------------
 
-    def channel(self) -> dict[str, Any]:
-        return {"id": self.id, "first": self.first.channel(), "again": self.again.channel()}
+    def _channel(self) -> dict[str, Any]:
+        return {"id": self.id, "first": self.first._channel(), "again": self.again._channel()}
 
     def _by_label(self) -> dict[str, Any]:
         return {"id": self.id, "first": self.first._by_label(), "again": self.again._by_label()}

@@ -231,8 +231,8 @@ class Product(Design):
     def _by_label(self) -> dict[str, Any]:
         return {"id": self.id, "blocks": [block._by_label() for block in self.designs]}
 
-    def channel(self) -> dict[str, Any]:
-        return {"id": self.id, "blocks": [block.channel() for block in self.designs]}
+    def _channel(self) -> dict[str, Any]:
+        return {"id": self.id, "blocks": [block._channel() for block in self.designs]}
 
     @classmethod
     def from_config(cls, parameters: Mapping[str, Any]) -> Self:

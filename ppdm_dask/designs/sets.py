@@ -177,10 +177,12 @@ class SetDesign(Design):
         """Packed reports, shape (n, ceil(k / 8)), drawn for by chunks."""
         true = codes[:, 0].astype(np.int64)
         parts, stop = [np.zeros((0, -(-self.shape[0] // 8)), np.uint8)], start + len(codes)
-        for chunk in range(start // CHUNK, -(-stop // CHUNK)):
-            low, high = max(start, chunk * CHUNK), min(stop, (chunk + 1) * CHUNK)
+        # Where nobody can repeat the draws they need no key for each chunk.
+        size = max(CHUNK, 8 * CHUNK // -(-self.shape[0] // 64)) if stream.fresh else CHUNK
+        for chunk in range(start // size, -(-stop // size)):
+            low, high = max(start, chunk * size), min(stop, (chunk + 1) * size)
             rows = true[low - start : high - start]
-            parts.append(self.draw(rows, stream.child(chunk), low - chunk * CHUNK))
+            parts.append(self.draw(rows, stream.child(chunk), low - chunk * size))
         return np.concatenate(parts)
 
 

@@ -20,7 +20,7 @@ from ppdm_dask.designs.parameters import (
     probability,
     whole,
 )
-from ppdm_dask.designs.sets import CHUNK, Bits, SetDesign, check_size
+from ppdm_dask.designs.sets import Bits, SetDesign, check_size
 from ppdm_dask.errors import DesignError
 from ppdm_dask.files.values import Whole
 from ppdm_dask.randomness import exact, unpack_plane
@@ -124,7 +124,7 @@ class SubsetSelection(SetDesign):
         from ppdm_dask.kernels.draws import draw_subsets
 
         k, s, stop = self.shape[0], self.size, start + len(true)
-        coin = unpack_plane(stream.source(TRUTH).bernoulli(exact(self.p), CHUNK), start, stop)
+        coin = unpack_plane(stream.source(TRUTH).bernoulli(exact(self.p), stop), start, stop)
         steps = min(s, k - s)
         words = stream.source(OTHERS).words(len(true) * steps, start * steps)
         bits = np.zeros((len(true), -(-k // 8)), np.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,10 @@ from ppdm_dask.designs.parameters import (
     probability,
     whole,
 )
-from ppdm_dask.designs.sets import CHUNK, Bits, SetDesign
+from ppdm_dask.designs.sets import Bits, SetDesign
 from ppdm_dask.distributions import binomial_law
 from ppdm_dask.errors import DesignError
-from ppdm_dask.randomness import exact, unpack_plane
+from ppdm_dask.randomness import exact
 
 if TYPE_CHECKING:
     from ppdm_dask.randomness import Stream
@@ -159,19 +160,21 @@ class UnaryEncoding(SetDesign):
         return inside, outside
 
     def draw(self, true: npt.NDArray[np.int64], stream: Stream, start: int) -> Bits:
+        from ppdm_dask.kernels.disguise import put_truth
+
         k, stop = self.shape[0], start + len(true)
-        words = -(-k // 64)
-        plane = stream.source(OTHERS).bernoulli(exact(self.q), CHUNK * words * 64)
-        rows = plane.reshape(CHUNK, words)[start:stop].astype("<u8")
-        bits = np.array(rows.view(np.uint8)[:, : -(-k // 8)])
-        # Bits beyond the last category stay 0.
-        if k % 8:
-            bits[:, -1] &= np.uint8((1 << k % 8) - 1)
-        coin = unpack_plane(stream.source(TRUTH).bernoulli(exact(self.p), CHUNK), start, stop)
-        here, byte = np.arange(len(true)), true // 8
-        bit = (np.uint8(1) << (true % 8).astype(np.uint8)).astype(np.uint8)
-        bits[here, byte] = np.where(coin, bits[here, byte] | bit, bits[here, byte] & ~bit)
+        q, p = self._coins
+        # Whole words for each record, as clients draw them, where draws can be repeated.
+        stride = k if stream.fresh else -(-k // 64) * 64
+        plane = stream.source(OTHERS).bernoulli(q, stop * stride)
+        coin = stream.source(TRUTH).bernoulli(p, stop)
+        bits = np.empty((len(true), -(-k // 8)), np.uint8)
+        put_truth(plane, coin, start, stride, true, k, bits)
         return bits
+
+    @cached_property
+    def _coins(self) -> tuple[Fraction, Fraction]:
+        return exact(self.q), exact(self.p)
 
     def steps(self) -> Steps:
         k, others, truth = self.shape[0], coin_of(self.q, 0, OTHERS), coin_of(self.p, 0, TRUTH)

@@ -97,8 +97,8 @@ class CsvFile(DataFile):
 class _PlainLines:
     """Records of a file that hold nothing that is refused, and quotes only around whole fields.
 
-    Of these both parsers say the same, and Arrow's is ten times as fast. Whatever is not plain is
-    left to the strict one, which knows what is wrong with it, and in which line.
+    Of these both parsers say the same, and Arrow's makes no Python object of a field. Whatever is
+    not plain is left to the strict one, which knows what is wrong with it, and in which line.
 
     Parameters
     ----------

@@ -44,7 +44,13 @@ class ParquetFile(ArrowColumns):
         texts = [name for name in coded if is_texts(self.types[name])]
         with (
             reading_parquet(self.path),
-            pq.ParquetFile(source, read_dictionary=texts, page_checksum_verification=True) as file,
+            pq.ParquetFile(
+                source,
+                read_dictionary=texts,
+                page_checksum_verification=True,
+                # Else all bytes of the columns stay in memory until the last record is read.
+                pre_buffer=False,
+            ) as file,
         ):
             yield _RowGroups(file)
 

@@ -1,4 +1,4 @@
-"""Columns with names: what files are read as, and what a table in memory is taken for."""
+"""Named columns: the form of what is read from files and of tables in memory."""
 
 from __future__ import annotations
 

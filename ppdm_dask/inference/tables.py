@@ -276,20 +276,7 @@ class ContingencyTable(Face):
     def __add__(self, other: ContingencyTable) -> ContingencyTable:
         if not isinstance(other, ContingencyTable):
             return NotImplemented
-        if other.codebook.digest != self.codebook.digest:
-            raise RecordsError("tables over different attributes or categories do not add", other)
-        if other.design_digest != self.design_digest or other.sizes != self.sizes:
-            raise RecordsError("tables of reports made by different designs do not add", other)
-        _require_total(self.n + other.n)
-        simulated = self.simulated or other.simulated
-        if self.cells is None and other.cells is None:
-            return replace(self, counts=self.counts + other.counts, simulated=simulated)
-        one, two = self.sparse(), other.sparse()
-        assert one.cells is not None and two.cells is not None
-        cells, where = np.unique(np.concatenate([one.cells, two.cells]), return_inverse=True)
-        counts = np.zeros(len(cells), np.int64)
-        np.add.at(counts, where, np.concatenate([one.counts, two.counts]))
-        return replace(one, counts=counts, cells=cells, simulated=simulated)
+        return sum_tables([self, other])
 
     def sparse(self) -> ContingencyTable:
         """The same table as the cells that occur."""
@@ -400,10 +387,86 @@ def _tally(
         else:
             np.add.at(counts, index, multiplicity)
         return {"counts": counts.reshape(sizes), "cells": None}
-    cells, where = np.unique(index, return_inverse=True)
-    counts = np.zeros(len(cells), np.int64)
-    np.add.at(counts, where, 1 if multiplicity is None else multiplicity)
+    if multiplicity is None:
+        index.sort()
+        starts = _starts(index)
+        return {"counts": np.diff(starts, append=len(index)), "cells": index[starts]}
+    cells, counts = _merged([index], [multiplicity])
     return {"counts": counts, "cells": cells}
+
+
+def _starts(cells: Counts) -> Counts:
+    """Where each of some ascending cells stands first."""
+    first = np.ones(len(cells), bool)
+    np.not_equal(cells[1:], cells[:-1], out=first[1:])
+    return np.flatnonzero(first).astype(np.int64, copy=False)
+
+
+def _merged(cells: Sequence[Counts], counts: Sequence[Counts]) -> tuple[Counts, Counts]:
+    """Cells of several tables, ascending and each once, and the sums of their counts."""
+    every = np.concatenate(cells)
+    # Timsort: cells of each table are in order, and are merged in a binary tree.
+    order = np.argsort(every, kind="stable")
+    every = every[order]
+    starts = _starts(every)
+    if not len(starts):
+        return every, np.zeros(0, np.int64)
+    return every[starts], np.add.reduceat(np.concatenate(counts)[order], starts)
+
+
+def sum_tables(tables: Sequence[ContingencyTable]) -> ContingencyTable:
+    """The sum of one or more tables over the same attributes, at once.
+
+    Raises
+    ------
+    RecordsError
+        If they are over different attributes, of different designs, or too large together.
+    """
+    first, *others = tables
+    for other in others:
+        if other.codebook.digest != first.codebook.digest:
+            raise RecordsError("tables over different attributes or categories do not add", other)
+        if other.design_digest != first.design_digest or other.sizes != first.sizes:
+            raise RecordsError("tables of reports made by different designs do not add", other)
+    if not others:
+        return first
+    _require_total(sum(table.n for table in tables))
+    simulated = any(table.simulated for table in tables)
+    if all(table.cells is None for table in tables):
+        counts = first.counts.copy()
+        for other in others:
+            counts += other.counts
+        return replace(first, counts=counts, simulated=simulated)
+    sparse = [table.sparse() for table in tables]
+    cells, counts = _merged(
+        [table.cells for table in sparse if table.cells is not None],
+        [table.counts for table in sparse],
+    )
+    return replace(sparse[0], counts=counts, cells=cells, simulated=simulated)
+
+
+class RunningTable:
+    """The sum of tables that come one by one, in a binary tree where they are sparse.
+
+    A table waits until what has come after it is half as large: each cell is merged a logarithm of
+    times, not once for each table that comes.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[ContingencyTable] = []
+
+    def add(self, table: ContingencyTable) -> None:
+        """Take the next table."""
+        waiting = self._waiting
+        waiting.append(table)
+        while len(waiting) > 1 and (
+            table.cells is None or len(waiting[-2].counts) <= 2 * len(waiting[-1].counts)
+        ):
+            waiting[-2:] = [sum_tables(waiting[-2:])]
+
+    def total(self) -> ContingencyTable | None:
+        """The sum of all; None if there are none."""
+        return sum_tables(self._waiting) if self._waiting else None
 
 
 def count(

@@ -23,6 +23,8 @@ __all__ = [
     "keep_or_draw_plain",
     "keep_or_step",
     "keep_or_step_plain",
+    "put_truth",
+    "put_truth_plain",
     "sum_by_code",
     "sum_by_code_plain",
 ]
@@ -141,6 +143,65 @@ def keep_or_step_plain(
     """Plain statement of :func:`keep_or_step`."""
     steps = np.array([1 + (word * (n - 1) >> 64) for word in words.tolist()], np.int64)
     out[:] = np.where(_bits(plane, start, codes.size), codes, (codes + steps) % n)
+
+
+@kernel
+def put_truth(
+    plane: Words,
+    coin: Words,
+    start: int,
+    stride: int,
+    true: npt.NDArray[np.int64],
+    k: int,
+    out: npt.NDArray[np.uint8],
+) -> None:
+    """Sets of categories as packed bits: those of a plane, but the truth as a coin says.
+
+    Parameters
+    ----------
+    plane : uint64
+        Bit ``(start + i) * stride + v`` says whether record i holds category v.
+    coin : uint64
+        Record i holds its truth if bit ``start + i`` is 1.
+    start, stride : int
+        Place of the first record in both, and bits from one to the next in the plane.
+    true : int64, shape (n,)
+    k : int
+        Categories, `stride` at most.
+    out : uint8, shape (n, ceil(k / 8))
+        Bits beyond the last category are 0.
+    """
+    size = out.shape[1]
+    for i in range(true.size):
+        at = start + i
+        for j in range(size):
+            bit = at * stride + 8 * j
+            word, low = bit >> 6, bit & 63
+            byte = plane[word] >> np.uint64(low)
+            if low > 56 and word + 1 < plane.size:
+                byte |= plane[word + 1] << np.uint64(64 - low)
+            out[i, j] = np.uint8(byte & np.uint64(255))
+        if k & 7:
+            out[i, size - 1] &= np.uint8((1 << (k & 7)) - 1)
+        held = (coin[at >> 6] >> np.uint64(at & 63)) & np.uint64(1)
+        place, one = true[i] >> 3, np.uint8(1 << (true[i] & 7))
+        out[i, place] = out[i, place] | one if held else out[i, place] & ~one
+
+
+def put_truth_plain(
+    plane: Words,
+    coin: Words,
+    start: int,
+    stride: int,
+    true: npt.NDArray[np.int64],
+    k: int,
+    out: npt.NDArray[np.uint8],
+) -> None:
+    """Plain statement of :func:`put_truth`."""
+    n = len(true)
+    inside = _bits(plane, start * stride, n * stride).reshape(n, stride)[:, :k].copy()
+    inside[np.arange(n), true] = _bits(coin, start, n)
+    out[:] = np.packbits(inside, axis=1, bitorder="little")
 
 
 def _bits(plane: Words, start: int, n: int) -> npt.NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from ppdm_dask.kernels import kernel
 POOL = 4
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(16)
+_ONE = np.uint64(1)
 _INIT_A, _MULT_A = np.uint64(0x43B0D7E5), np.uint64(0x931E8875)
 _INIT_B, _MULT_B = np.uint64(0x8B51F9DD), np.uint64(0x58F38DED)
 _MIX_L, _MIX_R = np.uint64(0xCA01F9DD), np.uint64(0x4973F715)
@@ -119,16 +120,21 @@ def sfc64_start(pool: Words, state: Words) -> None:
 
 
 @kernel
+def sfc64_next(
+    a: np.uint64, b: np.uint64, c: np.uint64, counter: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Return the generator's next word, and the state behind it."""
+    word = a + b + counter
+    turned = (c << np.uint64(24)) | (c >> np.uint64(40))
+    return word, b ^ (b >> np.uint64(11)), c + (c << np.uint64(3)), turned + word, counter + _ONE
+
+
+@kernel
 def sfc64_fill(state: Words, out: Words, start: int) -> None:
     """Write the generator's next words to ``out[start:]``."""
     a, b, c, counter = state[0], state[1], state[2], state[3]
     for i in range(start, out.size):
-        word = a + b + counter
-        counter += np.uint64(1)
-        a = b ^ (b >> np.uint64(11))
-        b = c + (c << np.uint64(3))
-        c = ((c << np.uint64(24)) | (c >> np.uint64(40))) + word
-        out[i] = word
+        out[i], a, b, c, counter = sfc64_next(a, b, c, counter)
     state[0], state[1], state[2], state[3] = a, b, c, counter
 
 

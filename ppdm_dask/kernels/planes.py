@@ -13,9 +13,16 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Words
 from ppdm_dask.kernels import has_numba, kernel
-from ppdm_dask.kernels.draws import sfc64_fill, sfc64_start
+from ppdm_dask.kernels.draws import POOL, absorb, seed_words, sfc64_next, sfc64_start
 
-__all__ = ["bernoulli_plane", "bernoulli_plane_plain", "draw_bernoulli", "pack_plane", "popcount"]
+__all__ = [
+    "bernoulli_plane",
+    "bernoulli_plane_plain",
+    "draw_bernoulli",
+    "fill_by_key",
+    "pack_plane",
+    "popcount",
+]
 
 
 def _counted_by_the_processor() -> Callable[[Any], Any]:
@@ -47,6 +54,16 @@ def pack_plane(bits: npt.NDArray[Any]) -> Words:
 
 
 @kernel
+def _masks(digits: npt.NDArray[np.uint8]) -> Words:
+    """Words that are full where a digit is 1: a branch on it would take longer."""
+    masks = np.zeros(digits.size, np.uint64)
+    for d in range(digits.size):
+        if digits[d]:
+            masks[d] = ~masks[d]
+    return masks
+
+
+@kernel
 def bernoulli_plane(words: Words, digits: npt.NDArray[np.uint8], out: Words) -> int:
     """Fill a plane with Bernoulli bits from uniform words; number of words used, or -1 if too few.
 
@@ -54,6 +71,7 @@ def bernoulli_plane(words: Words, digits: npt.NDArray[np.uint8], out: Words) -> 
     the probability's until they differ.  A word of lanes draws until all are decided.
     """
     zero = np.uint64(0)
+    masks = _masks(digits)
     used = 0
     for i in range(out.size):
         undecided = ~zero
@@ -63,11 +81,8 @@ def bernoulli_plane(words: Words, digits: npt.NDArray[np.uint8], out: Words) -> 
                 return -1
             word = words[used]
             used += 1
-            if digits[d]:
-                ones |= undecided & ~word
-                undecided &= word
-            else:
-                undecided &= ~word
+            ones |= undecided & ~word & masks[d]
+            undecided &= ~(word ^ masks[d])
             if undecided == zero:
                 break
         out[i] = ones
@@ -76,17 +91,40 @@ def bernoulli_plane(words: Words, digits: npt.NDArray[np.uint8], out: Words) -> 
 
 @kernel
 def draw_bernoulli(pool: Words, digits: npt.NDArray[np.uint8], out: Words) -> None:
-    """Fill a plane from the source that a seed pool stands for; ``Source.bernoulli`` compiled."""
+    """Fill a plane from the source that a seed pool stands for; ``Source.bernoulli`` compiled.
+
+    Words are compared as they are drawn, and none is kept; see :func:`bernoulli_plane`.
+    """
+    zero = np.uint64(0)
+    masks = _masks(digits)
     state = np.empty(4, np.uint64)
     sfc64_start(pool, state)
-    words = np.empty(8 * out.size + 64, np.uint64)
-    sfc64_fill(state, words, 0)
-    while bernoulli_plane(words, digits, out) < 0:
-        longer = np.empty(words.size + out.size + 64, np.uint64)
-        for i in range(words.size):
-            longer[i] = words[i]
-        sfc64_fill(state, longer, words.size)
-        words = longer
+    a, b, c, counter = state[0], state[1], state[2], state[3]
+    for i in range(out.size):
+        undecided = ~zero
+        ones = zero
+        for d in range(digits.size):
+            word, a, b, c, counter = sfc64_next(a, b, c, counter)
+            ones |= undecided & ~word & masks[d]
+            undecided &= ~(word ^ masks[d])
+            if undecided == zero:
+                break
+        out[i] = ones
+
+
+def fill_by_key(
+    entropy: int, key: tuple[int, ...], digits: npt.NDArray[np.uint8], out: Words
+) -> bool:
+    """Fill a plane from SFC64 seeded under a key; False where that is not compiled.
+
+    NumPy's own generator takes longer to be made than a short plane to be drawn.
+    """
+    if not has_numba():
+        return False
+    pool = np.empty(POOL, np.uint64)
+    absorb(seed_words(entropy, key), pool)
+    draw_bernoulli(pool, digits, out)
+    return True
 
 
 def bernoulli_plane_plain(words: list[int], digits: list[int], n_words: int) -> list[list[bool]]:

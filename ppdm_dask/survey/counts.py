@@ -27,7 +27,7 @@ from ppdm_dask.files.arrow import arrow_table
 from ppdm_dask.files.parquet import reading_parquet
 from ppdm_dask.files.reader import BLOCK
 from ppdm_dask.files.writing import replacing
-from ppdm_dask.inference.tables import ContingencyTable, count
+from ppdm_dask.inference.tables import ContingencyTable, RunningTable, count, sum_tables
 from ppdm_dask.shown import listed, shown
 from ppdm_dask.survey.about import EMPTY, KEY, PLACE, About, seal
 from ppdm_dask.survey.parts import Found, Sources, checked, report_files, require_whole, seal_of
@@ -227,14 +227,17 @@ def _of_source(
     """Evidence of a file; None without reports."""
     about = checked(source.place, source.about)
     source = replace(source, about=about)
-    total: Named = source.path, None
+    table, total = RunningTable(), None
     try:
         for evidence, n in work(source):
-            total = _plus([total, (source.path, evidence)])
+            if isinstance(evidence, ContingencyTable):
+                table.add(evidence)
+            else:
+                total = evidence if total is None else total + evidence
             told(n)
+        return source.path, table.total() if total is None else total
     except (NotLumpable, RecordsError) as error:
         raise DataError(f"{source.path}: {error}", error.subject) from None
-    return total
 
 
 Named = tuple[Path, Any]
@@ -243,16 +246,18 @@ Named = tuple[Path, Any]
 
 def _plus(parts: Sequence[Named]) -> Named:
     """The sum of evidence."""
+    there = [(path, part) for path, part in parts if part is not None]
     total: Any = None
-    for path, part in parts:
-        if part is None:
-            continue
-        if isinstance(total, ContingencyTable) and (n := total.n + part.n) > MAX_REPORTS:
-            raise DataError(
-                f"{path}: with it there are {n:,} reports; at most {MAX_REPORTS:,} are possible",
-                path,
-            )
-        total = part if total is None else total + part
+    if all(isinstance(part, ContingencyTable) for _, part in there):
+        n = 0
+        for path, part in there:
+            n += part.n
+            if n > MAX_REPORTS:
+                possible = f"at most {MAX_REPORTS:,} are possible"
+                raise DataError(f"{path}: with it there are {n:,} reports; {possible}", path)
+        total = sum_tables([part for _, part in there]) if there else None
+    else:
+        total = reduce(add, (part for _, part in there))
     return parts[-1][0], total
 
 
