@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 # A pilot is grown by this factor until its time means something, and no batch is larger than this
 # many times the largest one measured.
-GROWTH = 8
+GROWTH = 32
 # So many cells must have been begun before they tell what beginning another takes.
 TELLING = 3
 
@@ -47,7 +47,7 @@ class _State:
 class Planner:
     """Hands out batches until nothing is missing.
 
-    A cell of unknown cost first gives out pilots, one at a time: 1 repeat, then up to 8 times as
+    A cell of unknown cost first gives out pilots, one at a time: 1 repeat, then up to 32 times as
     many, until a pilot takes long enough to mean something. From then on its batches take about
     ``batch_seconds``. The cheapest time a repeat counts, as compiling and loading only ever add to
     it; the first measurement of a cell in a process is trusted only when it is confirmed.
@@ -216,7 +216,7 @@ class Outcome:
     work_seconds, elapsed_seconds : float
         Time of all trials computed now, summed over processes, and wall time of the run.
     mode : str
-        ``"synchronous"``, ``"2 workers"``, or ``"nothing to do"``.
+        ``"synchronous"``, ``"2 threads"``, ``"2 workers"``, or ``"nothing to do"``.
     costs : mapping of str to float
         Seconds of work a repeat by cell id, over all that is stored.
     quarantined : tuple of Quarantined
