@@ -48,9 +48,9 @@ def test_pilots_grow_then_batches_take_their_time() -> None:
     cells = make_cells(1, 2000)
     done = simulate(Planner(whole(cells), 0.5), {"q=0": 0.001})
     sizes = [batch.size for batch, _ in done]
-    assert sizes[:2] == [1, 32]
-    assert all(0.3 <= seconds <= 0.5 for _, seconds in done[2:])
-    assert max(sizes[2:]) - min(sizes[2:]) <= 1
+    assert sizes[:3] == [1, 8, 64]
+    assert all(0.3 <= seconds <= 0.5 for _, seconds in done[3:])
+    assert max(sizes[3:]) - min(sizes[3:]) <= 1
 
 
 @pytest.mark.parametrize("processes", [1, 2, 5])

@@ -122,7 +122,9 @@ def test_batches_run_side_by_side(path: Path) -> None:
 def test_error_of_the_work_names_its_batch(path: Path) -> None:
     with Ledger(path) as ledger, pytest.raises(TrialError) as caught:
         execute(Free(Faulty()), make_cells(3, 20), ledger)
-    assert "cell q=1, repeats 1 to 19: ZeroDivisionError: no records" in str(caught.value)
+    # How far the batch goes depends on how long the pilot before it took.
+    assert str(caught.value).startswith("cell q=1, repeats ")
+    assert "ZeroDivisionError: no records in the training part" in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     check_ended()
 

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 # A pilot is grown by this factor until its time means something, and no batch is larger than this
 # many times the largest one measured.
-GROWTH = 32
+GROWTH = 8
 # So many cells must have been begun before they tell what beginning another takes.
 TELLING = 3
 
@@ -47,7 +47,7 @@ class _State:
 class Planner:
     """Hands out batches until nothing is missing.
 
-    A cell of unknown cost first gives out pilots, one at a time: 1 repeat, then up to 32 times as
+    A cell of unknown cost first gives out pilots, one at a time: 1 repeat, then up to 8 times as
     many, until a pilot takes long enough to mean something. From then on its batches take about
     ``batch_seconds``. The cheapest time a repeat counts, as compiling and loading only ever add to
     it; the first measurement of a cell in a process is trusted only when it is confirmed.
