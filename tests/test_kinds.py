@@ -17,8 +17,16 @@ from small_recipe import CONFIG
 from ppdm_dask.cli import main
 from ppdm_dask.errors import RecipeError, RunFolderError
 from ppdm_dask.experiments import kinds
-from ppdm_dask.experiments.kinds import KINDS, kind_of, kind_of_result, recipe_from_config
+from ppdm_dask.experiments.kinds import (
+    KINDS,
+    kind_of,
+    kind_of_result,
+    load_recipe,
+    outline,
+    recipe_from_config,
+)
 from ppdm_dask.experiments.results import digest, read_netcdf, write_netcdf
+from ppdm_dask.resources import recipes
 
 Capture = pytest.CaptureFixture[str]
 
@@ -159,3 +167,9 @@ def test_a_result_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 def test_recipes_know_their_kind() -> None:
     assert kind_of(recipe_from_config(CONFIG)) is KINDS["sweep"]
     assert all(kind.name == name for name, kind in KINDS.items())
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_an_outline_says_what_reading_the_recipe_says(name: str) -> None:
+    recipe = load_recipe(name)
+    assert outline(name) == (recipe.about.title, len(recipe.points()), recipe.sweep.repeats)

@@ -103,6 +103,35 @@ for command in [*([name] for name in parser.commands), *inner]:
     assert not {"jinja2", "numpy", "pyarrow", "scipy", *HEAVY}.intersection(loaded.split())
 
 
+HEAVIEST = {"deap", "distributed", "matplotlib", "numba", "sklearn"}
+
+
+@pytest.mark.parametrize(
+    ("command", "also"),
+    [
+        ("list", {"dask", "pandas", "scipy", "xarray"}),
+        ("check electronic-surveys multi-group", {"dask", "scipy", "xarray"}),
+        ("run electronic-surveys multi-group --dry-run", {"dask", "scipy", "xarray"}),
+        ("estimate r.csv --design d.toml --codebook b.toml --over used", {"dask", "xarray"}),
+    ],
+)
+def test_commands_that_compute_nothing_start_light(
+    fresh_python: FreshPython, tmp_path: Path, command: str, also: set[str]
+) -> None:
+    if command.startswith("estimate"):
+        book = '[[attribute]]\nname = "used"\ncategories = ["no", "yes"]\n'
+        (tmp_path / "b.toml").write_text(book)
+        design = 'id = "warner"\nattribute = "used"\ntheta = 0.8\n'
+        (tmp_path / "d.toml").write_text(design)
+        (tmp_path / "a.csv").write_text("used\n" + "yes\n" * 30 + "no\n" * 70)
+        files = ["a.csv", "--design", "d.toml", "--codebook", "b.toml", "--out", "r.csv"]
+        fresh_python(f"from ppdm_dask.cli import main; assert main(['import', *{files!r}]) == 0")
+    code = f"from ppdm_dask.cli import main; assert main({command.split()!r}) == 0; {REPORT_LOADED}"
+    *text, loaded = fresh_python(code).splitlines()
+    assert text
+    assert not (HEAVIEST | also).intersection(loaded.split())
+
+
 @pytest.mark.parametrize("name", ppdm_dask.__all__)
 def test_public_name_resolves(name: str) -> None:
     value = getattr(ppdm_dask, name)
@@ -227,6 +256,7 @@ LATE = frozenset(
         ("randomness", "kernels.planes"),
         ("reproduce.reproduce", "ppdm_dask"),
         ("search.operators", "kernels.spea2"),
+        ("search.problem", "kernels.channels"),
         ("survey.marker", "kernels.disguise"),
     }
 )

@@ -46,13 +46,13 @@ def list_(
 def _recipes() -> list[dict[str, Any]]:
     rows = []
     for name in recipes():
-        recipe = pp.experiments.load_recipe(name)
+        found = pp.experiments.outline(name)
         rows.append(
             {
                 "recipe": name,
-                "cells": len(recipe.points()),
-                "repeats": recipe.sweep.repeats,
-                "title": recipe.about.title,
+                "cells": found.cells,
+                "repeats": found.repeats,
+                "title": found.title,
             }
         )
     return rows

@@ -292,8 +292,8 @@ Workers = Annotated[
     typer.Option(
         min=0,
         metavar="N",
-        help="Worker processes; 0 computes in this process.",
-        show_default="as many as help",
+        help="Worker processes; 0 computes in one thread.",
+        show_default="threads or as many as help",
     ),
 ]
 Cluster = Annotated[

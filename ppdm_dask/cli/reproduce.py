@@ -97,9 +97,10 @@ def reproduce(
     chosen = _grade(against, grade, recipes)
     documents = pp.reproduce.documents
     with _occupied(folder, fresh):
-        results = pp.reproduce.reproduce(
-            chosen, folder, workers=workers, cluster=cluster, progress=_progress
-        )
+        with pp.cluster.pool_kept():
+            results = pp.reproduce.reproduce(
+                chosen, folder, workers=workers, cluster=cluster, progress=_progress
+            )
         whole = documents.make_reproduction(chosen, results, started)
         drift = folder / documents.DRIFT
         # The whole last: while it is missing, --fresh takes the runs for unfinished.

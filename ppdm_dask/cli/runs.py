@@ -65,29 +65,31 @@ def run(
         return
     found = []
     wrong = False
-    for recipe in loaded:
-        with ProgressReporter(recipe.name) as progress:
-            result = pp.run(
-                recipe,
-                workers=workers,
-                cluster=cluster,
-                out=out,
-                retry_failed=retry_failed,
-                code=code or (),
-                progress=progress,
-            )
-        # Before anything is printed: a closed pipe must not cost the page.
-        pp.report.write_report(result.folder)
-        wrong = wrong or result.digest is None
-        for trial in result.outcome.quarantined:
-            tell(f"quarantined: {trial}")
-        if result.outcome.quarantined:
-            # The same command would end at once, like this one: quarantine is remembered.
-            earlier = " in an earlier run" if result.outcome.remembered else ""
-            tell(f"{recipe.name}: given up{earlier}; --retry-failed tries again")
-        found.append(_facts(recipe, result))
-        if not as_json:
-            _print(recipe, result)
+    # Recipes that need worker processes share them.
+    with pp.cluster.pool_kept():
+        for recipe in loaded:
+            with ProgressReporter(recipe.name) as progress:
+                result = pp.run(
+                    recipe,
+                    workers=workers,
+                    cluster=cluster,
+                    out=out,
+                    retry_failed=retry_failed,
+                    code=code or (),
+                    progress=progress,
+                )
+            # Before anything is printed: a closed pipe must not cost the page.
+            pp.report.write_report(result.folder)
+            wrong = wrong or result.digest is None
+            for trial in result.outcome.quarantined:
+                tell(f"quarantined: {trial}")
+            if result.outcome.quarantined:
+                # The same command would end at once, like this one: quarantine is remembered.
+                earlier = " in an earlier run" if result.outcome.remembered else ""
+                tell(f"{recipe.name}: given up{earlier}; --retry-failed tries again")
+            found.append(_facts(recipe, result))
+            if not as_json:
+                _print(recipe, result)
     if as_json:
         print_json(found)
     raise typer.Exit(1 if wrong else 0)

@@ -1,5 +1,6 @@
 from .inspection import Finding as Finding
 from .inspection import inspect_cluster as inspect_cluster
+from .keeping import pool_kept as pool_kept
 from .kinds import Profile as Profile
 from .kinds import load_profile as load_profile
 from .kinds import profile_schema as profile_schema

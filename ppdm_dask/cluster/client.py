@@ -93,7 +93,9 @@ class Pool:
         Whether workers may run on other machines or from another installation, so that they have
         to be compared with this process before they are given work.
     shared : bool
-        Whether scheduler and workers keep running after the run.
+        Whether scheduler and workers belong to others and keep running after the run.
+    kept : bool
+        Whether this process keeps the pool for a later run.
     patience : float
         Seconds without any worker after which the pool counts as lost.
     more_memory : str
@@ -110,6 +112,7 @@ class Pool:
     log: Path | None
     remote: bool = False
     shared: bool = False
+    kept: bool = False
     patience: float = 60.0
     more_memory: str = "give workers more memory"
     source: str = "the cluster"

@@ -1,15 +1,30 @@
-"""Doing all that is missing of a run: in this process, or on workers where they are worth it."""
+"""Doing all that is missing of a run: in this process, or on workers where they are worth it.
+
+Where nothing is asked for, work that runs without the interpreter's lock is shared by threads of
+this process, and other work moves to worker processes if that saves more than their start costs.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ppdm_dask.engine.cells import Cell, Performer, Progress, TrialError, Work, summarise
+from ppdm_dask.cluster.keeping import lend
+from ppdm_dask.engine.cells import (
+    Cell,
+    Performer,
+    Progress,
+    TrialError,
+    Unlocked,
+    Work,
+    summarise,
+)
 from ppdm_dask.engine.interrupt import Interruption, Stopped
 from ppdm_dask.engine.ledger import Ledger
 from ppdm_dask.engine.planner import Outcome, Tally
+from ppdm_dask.engine.threads import drive
 from ppdm_dask.errors import InputError, RunInterrupted
 from ppdm_dask.system import usable_cores
 
@@ -19,8 +34,10 @@ if TYPE_CHECKING:
     from ppdm_dask.cluster.client import Pool
     from ppdm_dask.cluster.kinds import Profile
 
-# Below this, starting workers costs more than they save.
-WORTH_WORKERS_SECONDS = 5.0
+LOG = logging.getLogger(__name__)
+
+# Wall time that workers have to save: two are up after two to four seconds, which cost as much CPU.
+WORTH_WORKERS_SECONDS = 4.0
 
 BATCH_SECONDS = 0.5
 # What driver and scheduler need for a batch, with some reserve: docs/scaling.md. Shorter batches
@@ -55,8 +72,10 @@ def execute(
     ledger : Ledger
         Open for writing.
     workers : int, optional
-        Number of worker processes; 0 stays in this process. By default the run begins here and
-        starts a worker for each core as soon as more than 5 seconds of work are left.
+        Number of worker processes; 0 stays in one thread of this process. By default work that is
+        :class:`~ppdm_dask.engine.cells.Unlocked` takes a thread of this process for each core.
+        Other work begins here, and moves to a worker for each core as soon as that saves more than
+        4 seconds: on two cores if more than 8 seconds of work are left.
     batch_seconds : float, optional
         Time that a batch should take, above 0. A batch costs driver and scheduler some
         milliseconds, so by default it is half a second up to 100 workers of a profile, and longer
@@ -96,7 +115,7 @@ def execute(
     try:
         with Interruption() as stop:
             if tally.planner.unfinished and not elsewhere and not workers:
-                _run_here(tally, work, stop, may_leave=workers is None and _cores() > 1)
+                _run_here(tally, work, stop, 1 if workers == 0 else _cores())
             if tally.planner.unfinished:
                 _run_on_workers(tally, work, stop, workers, client, profile, stall_seconds)
         # A signal that came with the last batch is for what would follow, such as another run.
@@ -147,11 +166,16 @@ def _cores() -> int:
     return usable_cores()
 
 
-def _run_here(tally: Tally, work: Work, stop: Interruption, *, may_leave: bool) -> None:
-    """Work in this process; leave what is worth workers to them, if that is allowed."""
-    tally.enter("synchronous")
+def _run_here(tally: Tally, work: Work, stop: Interruption, cores: int) -> None:
+    """Work in this process: in threads if that pays, else until the rest is worth workers."""
+    unlocked = cores > 1 and isinstance(work, Unlocked) and all(map(work.unlocked, tally.cells))
+    tally.enter(f"{cores} threads" if unlocked else "synchronous")
+    if unlocked:
+        LOG.info("compiled work: %d threads share it, and no workers are started", cores)
     with Performer(work) as performer:
-        while not (may_leave and tally.planner.remaining_seconds() > WORTH_WORKERS_SECONDS):
+        # With as many workers as cores, this share of the rest is what they save.
+        saved = 1 - 1 / cores
+        while unlocked or tally.planner.remaining_seconds() * saved <= WORTH_WORKERS_SECONDS:
             batch = tally.planner.next()
             if batch is None:
                 return
@@ -163,6 +187,10 @@ def _run_here(tally: Tally, work: Work, stop: Interruption, *, may_leave: bool) 
                 stop.check()
                 raise TrialError(f"{batch}: {summarise(error)}", batch) from error
             tally.store(batch, result)
+            if unlocked:
+                # The first batch came before: in this thread compiling can be interrupted.
+                drive(tally, performer, stop, cores)
+                return
 
 
 def _run_on_workers(
@@ -185,6 +213,7 @@ def _run_on_workers(
             return borrowed_pool(client)
         if profile is not None:
             return profile.pool(tally.ledger.path.parent)
-        return local_pool(workers or CPU_COUNT, tally.ledger.path.with_name("workers.log"))
+        count, log = workers or CPU_COUNT, tally.ledger.path.with_name("workers.log")
+        return lend(count, log, lambda: local_pool(count, log))
 
     dispatch(tally, work, stop, connect, stall_seconds)

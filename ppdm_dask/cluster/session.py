@@ -224,8 +224,8 @@ class Session:
             self.put_back(batch)
             future.release()
         self.in_flight.clear()
-        if self.pool.shared:
-            # Other drivers stay; a failure here must not hide why the session ends.
+        if self.pool.shared or self.pool.kept:
+            # Workers stay without this work; a failure here must not hide why the session ends.
             with suppress(Exception):
                 self.pool.client.unregister_worker_plugin(self.name)
 

@@ -21,7 +21,7 @@ import threadpoolctl
 
 from ppdm_dask.errors import PPDMError
 
-__all__ = ["Cell", "Checkpointed", "Progress", "Work"]
+__all__ = ["Cell", "Checkpointed", "Progress", "Unlocked", "Work"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Progress:
     elapsed_seconds : float
         Wall-clock time since this run began.
     mode : str
-        How the work is done, as text: ``"synchronous"``, ``"starting 2 workers"`` or
-        ``"2 workers"``.
+        How the work is done, as text: ``"synchronous"``, ``"2 threads"``, ``"starting 2
+        workers"`` or ``"2 workers"``.
     cell : str
         Id of the cell last worked on; empty before the first.
     """
@@ -100,6 +100,15 @@ class Checkpointed(Work, Protocol):
 
         Where a worker does not see the folder, a repeat starts over.
         """
+        ...  # pragma: no cover
+
+
+@runtime_checkable
+class Unlocked(Work, Protocol):
+    """Work whose trials may run in several threads at once."""
+
+    def unlocked(self, cell: Cell) -> bool:
+        """Whether a cell's trials run without the interpreter's lock, so that threads pay."""
         ...  # pragma: no cover
 
 

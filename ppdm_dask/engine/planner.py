@@ -216,7 +216,7 @@ class Outcome:
     work_seconds, elapsed_seconds : float
         Time of all trials computed now, summed over processes, and wall time of the run.
     mode : str
-        ``"synchronous"``, ``"2 workers"``, or ``"nothing to do"``.
+        ``"synchronous"``, ``"2 threads"``, ``"2 workers"``, or ``"nothing to do"``.
     costs : mapping of str to float
         Seconds of work a repeat by cell id, over all that is stored.
     quarantined : tuple of Quarantined

@@ -9,6 +9,7 @@ from .kinds import kind_of as kind_of
 from .kinds import kind_of_result as kind_of_result
 from .kinds import load_recipe as load_recipe
 from .kinds import make_plan as make_plan
+from .kinds import outline as outline
 from .kinds import recipe_schema as recipe_schema
 from .kinds import telling_tables as telling_tables
 from .results import write_netcdf as write_netcdf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ppdm_dask.experiments.inputs import Prepared
 
-__all__ = ["Finished", "Kind", "Plan"]
+__all__ = ["Finished", "Kind", "Plan", "size_of_grid"]
 
 
 class Finished(Protocol):
@@ -76,6 +77,12 @@ def _nothing(_: Any) -> list[str]:
     return []
 
 
+def size_of_grid(config: Mapping[str, Any]) -> int:
+    """How many grid points there are of ``[sweep.grid]`` on each data entry."""
+    lengths = [len(values) for values in config["sweep"].get("grid", {}).values()]
+    return math.prod(lengths) * max(1, len(config.get("data", ())))
+
+
 def _unchecked(_: Any) -> None:
     """Reading a recipe has checked it."""
 
@@ -97,6 +104,9 @@ class Kind(Generic[Recipe]):
         depends on it.
     schema : callable
         JSON Schema of its recipes.
+    size : callable
+        How many grid points plain tables ask for that were checked before: counts, and reads no
+        value.
     read : callable
         Makes a recipe of plain tables, the file as messages call it, and the recipe's name; raises
         RecipeError.
@@ -126,6 +136,7 @@ class Kind(Generic[Recipe]):
     axes: tuple[str, ...]
     variables: tuple[Variable, ...] | Callable[[xr.Dataset], tuple[Variable, ...]]
     schema: Callable[[], dict[str, Any]]
+    size: Callable[[Mapping[str, Any]], int]
     read: Callable[[Mapping[str, Any], str, str | None], Recipe]
     plan: Callable[[Recipe], Plan]
     tables: Callable[[xr.Dataset], Iterable[tuple[str, RenderableType]]]

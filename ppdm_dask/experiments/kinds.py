@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ppdm_dask.experiments.fronts import FRONT
 from ppdm_dask.experiments.kind import Kind, Plan
@@ -27,6 +27,7 @@ __all__ = [
     "kind_of_result",
     "load_recipe",
     "make_plan",
+    "outline",
     "recipe_schema",
     "telling_tables",
 ]
@@ -78,10 +79,31 @@ def recipe_from_config(
     RecipeError
         One line: `source`, dotted path, value, and what would be right.
     """
+    found: AnyRecipe = _told(config).read(config, source, name)
+    return found
+
+
+def _told(config: Mapping[str, Any]) -> Kind[Any]:
     # A recipe that lacks all of these tables is read as a sweep, whose reader says what is missing.
     told = (kind for kind in KINDS.values() if not config.keys().isdisjoint(kind.tells))
-    found: AnyRecipe = next(told, SWEEP).read(config, source, name)
-    return found
+    return next(told, SWEEP)
+
+
+class Outline(NamedTuple):
+    """What a list says of a recipe: its title, grid points and repeats of each."""
+
+    title: str
+    cells: int
+    repeats: int
+
+
+def outline(name: str) -> Outline:
+    """Outline a recipe of the package, which tests have checked, without reading its values.
+
+    The methods that perturbations and trials name load scikit-learn, numba and DEAP.
+    """
+    config = read_toml(recipe_path(name))
+    return Outline(config["about"]["title"], _told(config).size(config), config["sweep"]["repeats"])
 
 
 def load_recipe(recipe: str | Path) -> AnyRecipe:

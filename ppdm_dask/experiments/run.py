@@ -95,8 +95,9 @@ def run(
     repeats, seed : int, optional
         In place of the recipe's.
     workers : int, optional
-        0 computes in this process, N starts N workers; by default short runs stay in this process
-        and longer ones take one worker per core.  The numbers do not depend on it.
+        0 computes in one thread of this process, N starts N worker processes.  By default compiled
+        work takes a thread for each core, and other work a worker for each core if that saves more
+        than their start costs.  The numbers do not depend on it.
     cluster : str or Path, optional
         Cluster profile, its file or the name of one of the package; excludes `workers`.
     client : distributed.Client, optional

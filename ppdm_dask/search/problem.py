@@ -21,7 +21,6 @@ from threadpoolctl import ThreadpoolController
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError
 from ppdm_dask.frozen import settle
-from ppdm_dask.kernels import channels
 from ppdm_dask.ranges import whole
 from ppdm_dask.shown import given, shown
 
@@ -265,6 +264,9 @@ def evaluate(problem: Problem, P: npt.ArrayLike) -> Objectives:
     >>> f"{found.privacy[0]:.2f} {found.mse[0]:.4g}"
     '0.20 0.0006544'
     """
+    # Not at the top, here and below: numba, which reading a recipe of a search does without.
+    from ppdm_dask.kernels import channels
+
     stack = _stack(problem, P)
     loss, worst, trace = (np.empty(len(stack)) for _ in range(3))
     channels.measure(stack, problem.prior, loss, worst, trace)
@@ -283,6 +285,8 @@ def meet_bound(problem: Problem, P: Floats, sweeps: int = SWEEPS) -> None:
     sweeps : int
         How often the paper's step is repeated before what is left is mixed away.
     """
+    from ppdm_dask.kernels import channels
+
     delta = problem.delta
     if delta < 1.0:
         channels.repair(P, problem.prior, delta, sweeps, TOLERANCE)

@@ -22,6 +22,7 @@ from toy_works import Deadly, Draws, Faulty, Hanging, make_cells
 
 from ppdm_dask.cluster import client
 from ppdm_dask.cluster.client import local_pool
+from ppdm_dask.cluster.keeping import pool_kept
 from ppdm_dask.cluster.losses import plugin_name
 from ppdm_dask.cluster.runner import execute
 from ppdm_dask.cluster.worker import WorkPlugin
@@ -111,6 +112,42 @@ def test_numbers_do_not_depend_on_workers_or_batches(
     # On a busy machine one may have done all before the other is up.
     assert 1 <= len(processes) <= workers
     assert os.getpid() not in processes
+
+
+def test_runs_of_one_command_share_their_workers(path: Path, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    work, cells = Draws(seconds=0.001, record=str(record)), make_cells(2, 40)
+    logs = []
+    with pool_kept():
+        for name in ("first", "second", "third"):
+            (tmp_path / name).mkdir()
+            if name == "third":
+                os.kill(worker_pids()[0], signal.SIGKILL)
+            with Ledger(tmp_path / name / "ledger.sqlite") as ledger:
+                assert execute(work, cells, ledger, workers=1).complete
+            check_same(cells, tmp_path / name / "ledger.sqlite", tmp_path / f"{name}.sqlite")
+            logs.append((tmp_path / name / "workers.log").exists())
+        done = [pid for _, _, pid in lines(record)]
+        # A killed worker is replaced as in any run.
+        assert len(set(done[:160])) == 1
+        assert not {done[0]}.intersection(done[160:])
+    assert logs == [True, True, True]
+    assert worker_pids() == []
+
+
+def test_a_run_that_fails_ends_the_workers_that_others_would_share(
+    path: Path, tmp_path: Path
+) -> None:
+    with pool_kept():
+        with Ledger(path) as ledger, pytest.raises(TrialError):
+            execute(Faulty(), make_cells(3, 20), ledger, workers=1)
+        assert worker_pids() == []
+        with Ledger(tmp_path / "again.sqlite") as ledger:
+            assert execute(Draws(), make_cells(1, 20), ledger, workers=2).complete
+        assert len(worker_pids()) == 2
+        with Ledger(tmp_path / "more.sqlite") as ledger:
+            assert execute(Draws(), make_cells(1, 20), ledger, workers=1).complete
+        assert len(worker_pids()) == 1
 
 
 def test_long_job_moves_to_workers_by_itself(

@@ -190,6 +190,7 @@ DICE = Kind(
     axes=(GRID,),
     variables=VARIABLES,
     schema=DiceRecipe.schema,
+    size=lambda config: len(config["dice"]["faces"]),
     read=DiceRecipe.from_config,
     plan=DicePlan,
     findings=findings,

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ppdm_dask.experiments.fronts import results
 from ppdm_dask.experiments.fronts.recipe import FrontRecipe
 from ppdm_dask.experiments.kind import Kind, Plan
 from ppdm_dask.experiments.variables import GRID
+
+
+def _size(config: Mapping[str, Any]) -> int:
+    return sum(len(p["delta"]) * len(p.get("attributes", "1")) for p in config["prior"])
 
 
 def _plan(recipe: FrontRecipe) -> Plan:
@@ -21,6 +28,7 @@ FRONT = Kind(
     axes=("case", GRID, "level"),
     variables=results.FRONT_REGISTRY,
     schema=FrontRecipe.schema,
+    size=_size,
     read=FrontRecipe.from_config,
     plan=_plan,
     findings=results.findings,

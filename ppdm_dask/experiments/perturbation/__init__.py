@@ -19,6 +19,15 @@ def _schema() -> dict[str, Any]:
     return PerturbationRecipe.schema()
 
 
+def _size(config: Mapping[str, Any]) -> int:
+    entries = config["data"]
+    return sum(
+        len(values) * len(spec.get("data", entries))
+        for spec in config["perturb"]
+        for values in spec["sweep"].values()
+    )
+
+
 def _read(config: Mapping[str, Any], source: str, name: str | None) -> PerturbationRecipe:
     # Not at the top, here and below: the methods bring scikit-learn with them.
     from ppdm_dask.experiments.perturbation.recipe import PerturbationRecipe
@@ -44,6 +53,7 @@ PERTURBATION = Kind(
     axes=("data", GRID, "classifier"),
     variables=results.PERTURBATION_REGISTRY,
     schema=_schema,
+    size=_size,
     read=_read,
     check=_check,
     plan=_plan,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ppdm_dask.experiments.kind import Kind, Plan
+from ppdm_dask.experiments.kind import Kind, Plan, size_of_grid
 from ppdm_dask.experiments.sweep import figures, results, tables
 from ppdm_dask.experiments.sweep.recipe import Recipe
 from ppdm_dask.experiments.variables import GRID
@@ -27,6 +27,7 @@ SWEEP = Kind(
     axes=("data", GRID, "column", "w_a"),
     variables=results.REGISTRY,
     schema=Recipe.schema,
+    size=size_of_grid,
     read=Recipe.from_config,
     check=_check,
     plan=_plan,

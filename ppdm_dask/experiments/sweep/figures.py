@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Series:
     """Cells of one data entry along an axis, its values rising, and how they are drawn.
 
-    The cells are a result with only this axis and that of the repeats.
+    The cells are the variables of a result that have this axis or none.
     """
 
     name: str
@@ -64,6 +64,8 @@ def series_of(ds: xr.Dataset, figure: Figure) -> list[Series]:
     axis = figure.x_axis(axes)
     others = [other for other in axes if other != axis]
     known = [str(name) for name in ds["data"].to_numpy()]
+    # What has other axes is in no line, and takes most of the time to select.
+    ds = ds.drop_dims([str(dim) for dim in ds.dims if dim not in ("data", *axes)])
     # Numbered over all entries, so that a line looks alike in figures that show some of them.
     lines = [
         (entry, where)

@@ -212,11 +212,18 @@ class SweepWork:
         design = build_design(cell.params["design"], sample.records)
         return Setting(sample, design, cell.params["mine"], self.seed, cell.key)
 
-    def trials(self, cell: Cell, start: int, stop: int) -> Results:
-        """Results of repeats ``start .. stop - 1`` of a cell."""
+    def _engine(self, cell: Cell) -> Engine:
         if cell.key not in self._engines:
             self._engines[cell.key] = choose_engine(self.setting(cell))
-        return self._engines[cell.key].run(start, stop)
+        return self._engines[cell.key]
+
+    def unlocked(self, cell: Cell) -> bool:
+        """Whether a compiled engine serves the cell."""
+        return not isinstance(self._engine(cell), PlainEngine)
+
+    def trials(self, cell: Cell, start: int, stop: int) -> Results:
+        """Results of repeats ``start .. stop - 1`` of a cell."""
+        return self._engine(cell).run(start, stop)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ppdm_dask.experiments.kind import Kind
+from ppdm_dask.experiments.kind import Kind, size_of_grid
 from ppdm_dask.experiments.trials import figures, results
 from ppdm_dask.experiments.trials.plan import TrialPlan, check_trial
 from ppdm_dask.experiments.trials.recipe import TrialRecipe
@@ -14,6 +14,7 @@ TRIAL = Kind(
     axes=("data", GRID, "variant"),
     variables=results.variables,
     schema=TrialRecipe.schema,
+    size=size_of_grid,
     read=TrialRecipe.from_config,
     check=check_trial,
     plan=TrialPlan.make,
