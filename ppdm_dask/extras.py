@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from ppdm_dask.errors import InputError
 
@@ -87,11 +87,17 @@ def named(what: str) -> Iterator[None]:
 
 
 def _rooms(traceback: TracebackType | None) -> list[str]:
-    """Rooms of this package that a call went through, the outermost first."""
-    found = []
+    """Rooms of this package that a call went through, the outermost first.
+
+    A traceback begins where the error was caught, so the frames above that place come first.
+    """
+    frames: list[FrameType] = []
+    above = None if traceback is None else traceback.tb_frame.f_back
+    while above is not None:
+        frames.insert(0, above)
+        above = above.f_back
     while traceback is not None:
-        name = traceback.tb_frame.f_globals.get("__name__", "")
-        if name.startswith("ppdm_dask."):
-            found.append(name.split(".")[1])
+        frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
-    return found
+    names = (frame.f_globals.get("__name__", "") for frame in frames)
+    return [name.split(".")[1] for name in names if name.startswith("ppdm_dask.")]

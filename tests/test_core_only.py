@@ -116,7 +116,7 @@ print("numba" in sys.modules)
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        ("run electronic-surveys", 'ppdm run needs scikit-learn: pip install "ppdm-dask[all]"'),
+        ("run electronic-surveys", 'ppdm run needs pandas: pip install "ppdm-dask[all]"'),
         ("cluster check local", 'ppdm cluster check needs Dask: pip install "ppdm-dask[dask]"'),
         (
             "optimize --prior p.toml --n 100 --delta 0.8 --out f",
