@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import chromium
 import pytest
 from hypothesis import settings
 from untracked import Untracked
@@ -49,6 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def root() -> Path:
     """Folder of the checkout."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[chromium.Browser]:
+    """A headless Chromium for all tests of a module."""
+    with chromium.browsing() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

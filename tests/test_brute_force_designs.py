@@ -212,6 +212,7 @@ class Watched:
     """A stream that notes which of its sources are asked for."""
 
     simulated = True
+    fresh = False
 
     def __init__(
         self, stream: Any, keys: list[tuple[int, ...]], path: tuple[int, ...] = ()

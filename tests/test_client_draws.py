@@ -11,6 +11,7 @@ import checks
 import chromium
 import numpy as np
 import pytest
+from respondent import IN_BROWSER
 from strategies import codebook_of
 
 from ppdm_dask import Records
@@ -19,12 +20,7 @@ from ppdm_dask.designs import Design, Permanent
 from ppdm_dask.designs.sets import unpack
 from ppdm_dask.randomness import Source, Stream
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = IN_BROWSER
 
 DESIGNS = [design for designs in checks.EXAMPLES.values() for design in designs]
 KEPT = 300

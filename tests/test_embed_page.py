@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from pages import blocks
+from respondent import IN_BROWSER, NEEDS_AXE, choose, click, heading, violations, wait
 from scipy.stats import chi2
 from test_collector import served
-from test_respondent_page import choose, click, heading, wait
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
@@ -32,14 +31,7 @@ from ppdm_dask.files.fields import Table
 
 pytest.importorskip("uvicorn")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
-
-AXE = os.environ.get("PPDM_AXE", "")
+pytestmark = IN_BROWSER
 
 BOOK = pp.Codebook.from_config(
     {
@@ -78,12 +70,6 @@ ASKED: dict[str, Any] = {
     ],
 }  # fmt: skip
 COLUMNS = [*BOOK.names, "ppdmdesign"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium.Browser]:
-    with chromium.browsing() as browser:
-        yield browser
 
 
 class Frame:
@@ -488,32 +474,27 @@ def test_it_works_by_keyboard_from_the_page_around(
     browser.look(1280)
 
 
-@pytest.mark.skipif(not AXE, reason="PPDM_AXE names no axe.min.js; npm pack axe-core")
+@NEEDS_AXE
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_no_violation_inside_and_around(
     browser: chromium.Browser, framed: Framed, dark: bool
 ) -> None:
     browser.look(390, dark=dark, mobile=True)
     browser.send("Page.setBypassCSP", enabled=True)
-    axe = Path(AXE).read_text(encoding="utf-8") + "; 0"
-    found = "axe.run().then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
     frame = opened(browser, framed)
-    for place in (browser, frame):
-        place.evaluate(axe)
-    assert browser.evaluate(found) == []
+    assert violations(browser) == []
     click(frame, "form button")
     for code in (1, 2, 1, 3, 1):
-        assert frame.evaluate(found) == []
+        assert violations(frame) == []
         choose(frame, code)
-    assert frame.evaluate(found) == []
+    assert violations(frame) == []
     click(frame, "form button")
-    assert frame.evaluate(found) == []
+    assert violations(frame) == []
     click(frame, "form button")
     wait(frame, "document.body.innerText.includes('Please continue there')")
-    assert frame.evaluate(found) == []
+    assert violations(frame) == []
     browser.open(framed.page + "/embed.html")
-    browser.evaluate(axe)
-    assert browser.evaluate(found) == []
+    assert violations(browser) == []
     browser.send("Page.setBypassCSP", enabled=False)
     browser.look(1280)
 

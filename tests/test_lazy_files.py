@@ -172,7 +172,9 @@ def test_what_is_refused_leaves_nothing(frame: pd.DataFrame) -> None:
         DESIGN.disguise(source(bad), SEED).to_parquet("R")
     mixed = frame.astype({"school": object})
     mixed.iloc[700, 3] = 7
-    with pytest.raises(InputError, match="'school': holds values of several types; give it one"):
+    with pytest.raises(
+        InputError, match="column 'school': holds values of several types; convert it to one type"
+    ):
         DESIGN.disguise(source(mixed), SEED, keep=["school"]).to_parquet("R")
     mixed.iloc[500:1_000, 3] = 7
     with pytest.raises(

@@ -10,9 +10,9 @@ from typing import Any
 import chromium
 import numpy as np
 import pytest
+from respondent import IN_BROWSER, NEEDS_AXE, choose, click, heading, sent, violations, wait
 from scipy.stats import chi2
 from test_collector import served
-from test_respondent_page import AXE, choose, click, heading, sent, wait
 from tested import ASKED, BOOK, DESIGN, DOMAIN, LEARNERS, model, survey
 
 import ppdm_dask as pp
@@ -22,21 +22,10 @@ from ppdm_dask.collect.templates import asset
 
 pytest.importorskip("uvicorn")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = IN_BROWSER
 
 OPPOSITE = pp.Warner("classified", 0.0).bind(BOOK)
 """Reports the opposite of what was found out, so that it can be told."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium.Browser]:
-    with chromium.browsing() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -186,7 +175,7 @@ def test_the_page_is_small_and_others_carry_no_model() -> None:
     assert "const classify" not in built().html
 
 
-@pytest.mark.skipif(not AXE, reason="PPDM_AXE names no axe.min.js; npm pack axe-core")
+@NEEDS_AXE
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_no_violation_where_a_model_is_applied(
     browser: chromium.Browser, address: str, dark: bool
@@ -194,19 +183,13 @@ def test_axe_finds_no_violation_where_a_model_is_applied(
     browser.look(390, dark=dark, mobile=True)
     browser.send("Page.setBypassCSP", enabled=True)
     begin(browser, address)
-    browser.evaluate(Path(AXE).read_text(encoding="utf-8") + "; 0")
-
-    def violations() -> list[Any]:
-        found = "axe.run().then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
-        return list(browser.evaluate(found))
-
     click(browser, "form button")
     choose(browser, 0)
-    assert violations() == []  # of a private question
+    assert violations(browser) == []  # of a private question
     for code in (0, 0, 0, 0):
         choose(browser, code)
     click(browser, "form button")
     assert heading(browser) == "This is all that will be sent"
-    assert violations() == []
+    assert violations(browser) == []
     browser.send("Page.setBypassCSP", enabled=False)
     browser.look(1280)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import chromium
 import pytest
+from respondent import AXE, IN_BROWSER, choose, click, heading, sent, violations, wait
 from test_collector import served
 from test_embed_page import Frame, hosts
 from test_page_parts import SERIES, together
-from test_respondent_page import AXE, choose, click, heading, sent, wait
 from tested import ASKED, BOOK, DOMAIN, model
 
 import ppdm_dask as pp
@@ -21,21 +20,10 @@ from ppdm_dask.designs import Permanent
 
 pytest.importorskip("uvicorn")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = IN_BROWSER
 
 OPPOSITE = Permanent(pp.Warner("region", 0.0), pp.Warner("region", 1.0))
 """The symbol is the opposite of the answer, and each report is the symbol."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium.Browser]:
-    with chromium.browsing() as browser:
-        yield browser
 
 
 def answer(page: Any, row: Any) -> list[str]:
@@ -49,14 +37,6 @@ def answer(page: Any, row: Any) -> list[str]:
         choose(page, BOOK[name].categories.index("there" if name == "region" else row[name]))
     click(page, "form button")
     return put
-
-
-def violations(browser: chromium.Browser) -> list[Any]:
-    if not AXE:
-        return []
-    browser.evaluate(Path(AXE).read_text(encoding="utf-8") + "; 0")
-    found = "axe.run().then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
-    return list(browser.evaluate(found))
 
 
 def test_each_wave_asks_for_what_the_model_needs_and_keeps_the_symbol(
@@ -81,7 +61,7 @@ def test_each_wave_asks_for_what_the_model_needs_and_keeps_the_symbol(
             shown = browser.evaluate("document.body.innerText")
             assert "the symbol itself" in shown or "All waves together" in shown
             assert "determined on this device" in shown and "Never sent: your answers" in shown
-            assert violations(browser) == []
+            assert not AXE or violations(browser) == []
             kept = json.loads(browser.evaluate("JSON.stringify({...localStorage})"))
             assert {*kept} >= {f"ppdm:{survey.id}", f"ppdm:series:{SERIES['series']}"}
             assert len(kept) == wave + 1

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import chromium
 import pytest
+from respondent import IN_BROWSER
 
 from ppdm_dask.files.documents import seal
 from ppdm_dask.report.pages import write_reproduction
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = IN_BROWSER
 
 KINDS = ("answers", "groups", "numbers", "fronts", "own", "claims", "reproduction")
 TAB = 9
@@ -47,12 +42,6 @@ def pages(
     about = {"status": "green", "grade": "small", "started": "a", "finished": "b"}
     document.write_text(json.dumps(seal(about | {"recipes": recipes})), encoding="utf-8")
     return pages | {"reproduction": write_reproduction(document)}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium.Browser]:
-    with chromium.browsing() as browser:
-        yield browser
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import checks
 import chromium
 import numpy as np
 import pytest
+from respondent import IN_BROWSER, NEEDS_AXE, choose, click, heading, sent, violations, wait
 from scipy.stats import chi2
 from strategies import codebook_of
 from test_collector import served
@@ -27,14 +26,7 @@ from ppdm_dask.files.fields import Table
 
 pytest.importorskip("uvicorn")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
-
-AXE = os.environ.get("PPDM_AXE", "")
+pytestmark = IN_BROWSER
 
 BOOK = pp.Codebook.from_config(
     {
@@ -96,12 +88,6 @@ def built(theta: float = 0.8) -> Survey:
     return Survey.of(page, ["dice"])
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium.Browser]:
-    with chromium.browsing() as browser:
-        yield browser
-
-
 @pytest.fixture
 def survey() -> Survey:
     return built()
@@ -120,20 +106,6 @@ def address(survey: Survey, store: Store) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/"
 
 
-def click(browser: chromium.Browser, selector: str) -> None:
-    found = f"document.querySelector({json.dumps(selector)})"
-    assert browser.evaluate(f"(e => {{ if (e) e.click(); return !!e; }})({found})"), selector
-
-
-def choose(browser: chromium.Browser, code: int) -> None:
-    click(browser, f"input[value='{code}']")
-    click(browser, "form button")
-
-
-def heading(browser: chromium.Browser) -> str:
-    return str(browser.evaluate("document.querySelector('h1').textContent"))
-
-
 def fill(browser: chromium.Browser, used: int, often: int, region: int, dice: int) -> None:
     """Answer everything, and come to what will be sent."""
     click(browser, "form button")
@@ -143,22 +115,6 @@ def fill(browser: chromium.Browser, used: int, often: int, region: int, dice: in
     choose(browser, region)
     choose(browser, dice)
     click(browser, "form button")
-
-
-def sent(browser: chromium.Browser) -> list[dict[str, Any]]:
-    """Bodies of all requests but those for the page."""
-    return [
-        json.loads(event["request"]["postData"])
-        for event in browser.named("Network.requestWillBeSent")
-        if event["request"]["method"] == "POST"
-    ]
-
-
-def wait(browser: chromium.Browser, condition: str) -> None:
-    ends = time.monotonic() + 20
-    while not browser.evaluate(condition):
-        assert time.monotonic() < ends, condition
-        time.sleep(0.02)
 
 
 def test_it_sends_the_report_once_and_the_answer_never(
@@ -384,7 +340,7 @@ def test_it_works_by_keyboard_in_two_languages_on_a_narrow_screen(
     browser.look(1280)
 
 
-@pytest.mark.skipif(not AXE, reason="PPDM_AXE names no axe.min.js; npm pack axe-core")
+@NEEDS_AXE
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_no_violation_on_any_screen(
     browser: chromium.Browser, address: str, dark: bool
@@ -394,25 +350,19 @@ def test_axe_finds_no_violation_on_any_screen(
     browser.open(address)
     browser.evaluate("localStorage.clear()")
     browser.open(address)
-    browser.evaluate(Path(AXE).read_text(encoding="utf-8") + "; 0")
-
-    def violations() -> list[Any]:
-        found = "axe.run().then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
-        return list(browser.evaluate(found))
-
-    assert violations() == []
+    assert violations(browser) == []
     click(browser, "form button")
     for code in (1, 2, 1, 1):
-        assert violations() == []
+        assert violations(browser) == []
         click(browser, "form button")  # without an answer: the message is looked at too
-        assert violations() == []
+        assert violations(browser) == []
         choose(browser, code)
-    assert violations() == []
+    assert violations(browser) == []
     click(browser, "form button")
-    assert violations() == []
+    assert violations(browser) == []
     click(browser, "form button")
     wait(browser, "document.body.innerText.includes('Goodbye')")
-    assert violations() == []
+    assert violations(browser) == []
     browser.send("Page.setBypassCSP", enabled=False)
     browser.look(1280)
 

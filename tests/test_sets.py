@@ -285,5 +285,5 @@ def test_learners_refuse_what_they_would_misread():
         lambda r: score_disguised(lambda codes: codes[:, 0] == 0, r, warner),
         lambda r: Stratified([warner]).estimate([r], {"w": "1"}),
     ):
-        with pytest.raises(RecordsError, match=r"survey weights are"):
+        with pytest.raises(RecordsError, match=r"survey weights can be used only in estimate"):
             use(weighted)

@@ -318,7 +318,7 @@ def test_an_audit_says_what_waves_give_away_together() -> None:
     both = {each.measure: each for each in whole.findings}
     assert both["epsilon, 2 waves"].value == pytest.approx(two + 2 * math.log(3))
     assert math.isinf(both["epsilon, any number of waves"].value or 0)
-    assert "disguised afresh in each" in both["epsilon, any number of waves"].sentence
+    assert "disguised again in each" in both["epsilon, any number of waves"].sentence
     sure = Permanent(Mangat("a", 0.7), pp.Warner("a", 0.8))
     (only,) = pp.audit.audit(sure, {})
     said = {each.measure: each for each in only.findings}["epsilon, any number of waves"]

@@ -11,9 +11,9 @@ from typing import Any
 import chromium
 import numpy as np
 import pytest
+from respondent import IN_BROWSER, choose, click, heading, sent, wait
 from scipy.stats import chi2
 from test_collector import served
-from test_respondent_page import choose, click, heading, sent, wait
 
 import ppdm_dask as pp
 from ppdm_dask.collect import Limits, Store, Survey, build_page, collector
@@ -27,12 +27,7 @@ from ppdm_dask.files.fields import Table
 
 pytest.importorskip("uvicorn")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium.PROGRAM is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = IN_BROWSER
 
 CANARY = "canary-7f3a"
 """The true answer, as it is read."""
@@ -77,12 +72,6 @@ def built(
     }
     questions = Questionnaire.from_table(Table(asked, "q", error=InputError))
     return Survey.of(build_page(questions, codebook, design, accept=["used"]), ())
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium.Browser]:
-    with chromium.browsing() as browser:
-        yield browser
 
 
 class Site:

@@ -707,7 +707,7 @@ def check_reports(design: Design) -> None:
     reports = design.disguise(records, Stream.from_seed(18))
     assert reports.codebook is codebook
     assert (reports.offset, reports.design_digest, len(reports)) == (3, design.digest, 10)
-    with pytest.raises(ValueError, match="reports already"):
+    with pytest.raises(ValueError, match="already disguised"):
         design.disguise(reports, Stream.from_seed(18))
 
 
