@@ -126,6 +126,10 @@ print("numba" in sys.modules)
             "mine id3 r.parquet --codebook b.toml --design d.toml --target a --out m",
             'ppdm mine id3 needs scikit-learn: pip install "ppdm-dask[mine]"',
         ),
+        (
+            "survey serve f --database d",
+            'ppdm survey serve needs Starlette: pip install "ppdm-dask[survey]"',
+        ),
         ("-v cluster check local", 'ppdm cluster check needs Dask: pip install "ppdm-dask[dask]"'),
     ],
 )

@@ -15,6 +15,7 @@ from ppdm_dask.cli.completing import profile_names
 from ppdm_dask.cli.options import Json
 from ppdm_dask.cli.output import print_json, print_lines, print_rows
 from ppdm_dask.errors import PPDMError
+from ppdm_dask.extras import MissingExtra
 
 cluster = typer.Typer(help="Clusters: check a profile, make certificates.", no_args_is_help=True)
 
@@ -43,6 +44,8 @@ def check(
     ) as folder:
         try:
             findings = pp.cluster.inspect_cluster(loaded, Path(folder), _real_job)
+        except MissingExtra:
+            raise
         except PPDMError as error:
             raise _with_log(error, Path(folder)) from None
     if as_json:

@@ -26,6 +26,7 @@ from ppdm_dask.collect.store import Store
 from ppdm_dask.collect.survey import Survey
 from ppdm_dask.collect.team import team
 from ppdm_dask.errors import InputError, MachineError
+from ppdm_dask.extras import named
 from ppdm_dask.files.values import Place
 
 __all__ = ["Serving", "serve"]
@@ -216,11 +217,9 @@ def serve(how: Serving, ready: Callable[[int, int], None]) -> None:
     KeyboardInterrupt
         After an interrupt.
     """
-    try:
+    with named("serving"):
         import starlette
         import uvicorn
-    except ImportError:
-        raise InputError('serving needs more: pip install "ppdm-dask[survey]"') from None
     del starlette, uvicorn
     # Whatever is wrong with them is said here, once, before any process starts.
     survey = Survey.read(how.folder)
