@@ -132,11 +132,16 @@ def browsing() -> Iterator[Browser]:
             try:
                 yield Browser(loop, socket)
             finally:
-                socket.close()
+                loop.run_sync(lambda: _close(socket))
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             loop.close(all_fds=True)
+
+
+async def _close(socket: WebSocketClientConnection) -> None:
+    """Close a socket while a loop runs, which it asks for."""
+    socket.close()
 
 
 async def _connect(profile: Path, process: subprocess.Popen[bytes]) -> WebSocketClientConnection:
