@@ -67,7 +67,7 @@ test-all: $(STAMP) ## Run the fast tests and the slow, statistical ones
 	$(BIN)/python -m pytest $(ABREAST) -m "not cluster"
 
 test-cluster: $(STAMP) ## Run the tests that start and kill real Dask processes
-	$(BIN)/python -m pytest -m cluster
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m cluster
 
 lint: $(STAMP) ## Check style and imports
 	$(BIN)/ruff check .

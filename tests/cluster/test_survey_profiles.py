@@ -118,7 +118,7 @@ def test_a_cluster_that_is_another_or_has_no_worker_is_refused(
         monkeypatch.setattr(worker, "own_versions", lambda: ours | {"numpy": "1.0"})
         assert main([*DISGUISE, "R", "--cluster", str(profile)]) == 2
         said = capsys.readouterr().err
-        assert f"{profile}: the scheduler: numpy 1.0 here, {ours['numpy']} there; one run" in said
+        assert f"{profile}: the scheduler: numpy 1.0 here, {ours['numpy']} there; a run" in said
         monkeypatch.undo()
         monkeypatch.chdir(tmp_path)
         # Its workers have gone, and none comes.

@@ -112,7 +112,7 @@ def test_a_worker_that_comes_late_is_compared(pool: Pool) -> None:
     ours = worker.own_versions()
     assert pool.client.submit(worker.require_same, ours, pure=False).result() is None
     late = pool.client.submit(worker.require_same, ours | {"numpy": "1.0"}, pure=False)
-    says = rf"worker tls://127\.0\.0\.1:\d+: numpy 1\.0 here, {ours['numpy']} there; one run"
+    says = rf"worker tls://127\.0\.0\.1:\d+: numpy 1\.0 here, {ours['numpy']} there; a run"
     with pytest.raises(ClusterError, match=says):
         late.result()
 
