@@ -12,7 +12,9 @@ import re
 import shlex
 import tomllib
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pages import INDENTED, PAGES, Block, blocks
@@ -163,12 +165,18 @@ def is_command(block: Block) -> bool:
 
 def parsed(words: list[str]) -> None:
     """Let the parser of ``ppdm`` judge a command, and call nothing."""
-    context = parser.make_context("ppdm", words)
-    command, rest = parser, [*context._protected_args, *context.args]
-    while hasattr(command, "resolve_command"):
-        name, command, rest = command.resolve_command(context, rest)
-        context = command.make_context(name, rest, parent=context)
-        rest = [*getattr(context, "_protected_args", []), *context.args]
+    command: Any = parser
+    # Options of a group take no values.
+    while group := getattr(command, "commands", {}):
+        options = list(takewhile(lambda word: word.startswith("-"), words))
+        known = {name for each in command.params for name in each.opts}
+        assert known.issuperset(options), options
+        if not words[len(options) :]:  # such as ppdm --help
+            return
+        name, *words = words[len(options) :]
+        assert name in group, f"there is no command {name}"
+        command = group[name]
+    command.make_context(command.name, words)
 
 
 def judge(root: Path, words: list[str]) -> None:
