@@ -23,7 +23,6 @@ from ppdm_dask.files.columns import (
     coded,
     float_kind,
     look_up,
-    number_text,
     plain_number,
     read_numbers,
 )
@@ -319,8 +318,8 @@ class Attribute(Face, Declared):
             outside = (numbers < at_least(low, kind)) | (numbers > at_most(high, kind))
             if outside.any():
                 row = int(np.argmax(outside))
-                allowed = f"is outside the range {number_text(low)} to {number_text(high)}"
-                raise self._undeclared(row + offset, number_text(float(numbers[row])), allowed)
+                allowed = f"is outside the range {canonical_text(low)} to {canonical_text(high)}"
+                raise self._undeclared(row + offset, canonical_text(float(numbers[row])), allowed)
         return numbers
 
     def _undeclared(self, row: int, value: object, need: str) -> CodebookError:

@@ -19,7 +19,6 @@ from ppdm_dask.files.columns import (
     MissingCodes,
     factorise,
     float_kind,
-    number_text,
     plain_number,
     read_numbers,
 )
@@ -157,7 +156,7 @@ def cut_labels(cuts: Sequence[float]) -> tuple[str, ...]:
     >>> cut_labels([22, 26.5])
     ('<= 22', '(22, 26.5]', '> 26.5')
     """
-    texts = [number_text(float(cut)) for cut in _checked("", cuts)]
+    texts = [canonical_text(float(cut)) for cut in _checked("", cuts)]
     inner = [f"({low}, {high}]" for low, high in pairwise(texts)]
     return (f"<= {texts[0]}", *inner, f"> {texts[-1]}") if texts else ()
 

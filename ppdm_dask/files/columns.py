@@ -18,11 +18,6 @@ from ppdm_dask.files.texts import canonical_text
 _PLAIN = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?", re.ASCII)
 
 
-def number_text(value: float) -> str:
-    """Shortest text that reads back as the number, without the point of an integral one."""
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-
-
 def factorise(values: Any) -> tuple[Positions, list[str]]:
     """Distinct texts of a column and, for each value, which of them it is.
 

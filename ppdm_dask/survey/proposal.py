@@ -27,7 +27,6 @@ from ppdm_dask.faces.face import Face
 from ppdm_dask.files.column import Column as Values
 from ppdm_dask.files.columns import (
     MissingCodes,
-    number_text,
     plain_number,
     read_number,
 )
@@ -305,7 +304,7 @@ class Column:
         held = [*codes, *texts]
         self.attribute = self._fitted(numbers, bins, gap, held)
         if self.attribute is None:
-            self.left_out = f"every number is {number_text(float(numbers[0]))}"
+            self.left_out = f"every number is {canonical_text(float(numbers[0]))}"
             self.remedy = "to ask for it, write cuts = [...] with the categories between them"
             return
         note = f"numbers, cut by {self.attribute.rule}: put cuts where the questionnaire has them"
@@ -356,7 +355,7 @@ class Column:
 
     def _asked(self, numbers: Any, odd: list[float], bins: int, texts: list[str | float]) -> str:
         """Question about numbers that may stand for a missing value, with the lines that say so."""
-        said = ", ".join(map(number_text, odd))
+        said = ", ".join(map(canonical_text, odd))
         question = f"does {said} stand for a missing value?"
         rest = numbers[~np.isin(numbers, odd)]
         gap = None if self.apart and not self.missing else MISSING
@@ -382,7 +381,9 @@ def _last(number: float) -> float:
 def _toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
-    return number_text(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return canonical_text(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _doubts(labels: list[str], gap: str | None) -> Iterator[str]:
