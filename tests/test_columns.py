@@ -188,6 +188,15 @@ def test_blocks_that_are_joined_hold_their_values(name: str) -> None:
     assert texts(odd)[-3:] == ["1", "x", "x"]
 
 
+def test_a_block_without_rows_has_the_type_of_the_others() -> None:
+    whole = arrow_table(pa.table({"a": pa.array([1, None, 3])}))["a"]
+    empty = arrow_table(pa.table({"a": pa.array([], pa.int64())}))["a"]
+    kind = whole.series().dtype
+    assert empty.series().dtype == kind
+    for parts in ([empty, whole], [whole, empty]):
+        assert joined(parts).series().dtype == kind
+
+
 # -- results ---------------------------------------------------------------------------------------
 
 

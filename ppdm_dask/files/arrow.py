@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.files.column import ArrowValues, Column, Objects, Texts, numbers_of, one_array, small
+from ppdm_dask.files.column import ArrowValues, Column, Objects, Texts, column_of_arrow, small
 from ppdm_dask.files.datafile import Block, DataFile, Levels, block_size
 from ppdm_dask.files.table import Table, is_frame
 from ppdm_dask.files.texts import canonical_text
@@ -143,7 +143,7 @@ def _column(column: Any, *, as_it_is: bool = False) -> Column:
     if pa.types.is_null(column.type):
         return Objects([None] * len(column))
     whole = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    made = numbers_of(one_array(whole)) or ArrowValues(whole)
+    made = column_of_arrow(whole)
     if pa.types.is_temporal(column.type):
         made.coded()  # here, since a zone of times may be damaged
     return made

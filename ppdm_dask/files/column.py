@@ -35,6 +35,7 @@ __all__ = [
     "Texts",
     "as_column",
     "column_of",
+    "column_of_arrow",
     "joined",
     "numbers_of",
     "one_array",
@@ -430,6 +431,12 @@ class ArrowValues(Column):
         return series
 
 
+def column_of_arrow(column: Any) -> Column:
+    """Column of a chunked array of Arrow: numbers as such, and other values as Arrow has them."""
+    numbers = numbers_of(one_array(column))
+    return ArrowValues(column) if numbers is None else numbers
+
+
 def one_array(column: Any) -> Any:
     """One array of a chunked one."""
     import pyarrow as pa
@@ -611,7 +618,7 @@ def column_of(values: npt.NDArray[Any] | Sequence[Any]) -> Column:
 
             return ArrowValues(pa.chunked_array([pa.array(values)]))
         held: list[Any] = values.tolist()
-        return _texts(held) or Objects(held)
+        return _texts_or_objects(held)
     values = list(values)
     kinds = set(map(type, values))
     if kinds == {bool}:
@@ -620,7 +627,7 @@ def column_of(values: npt.NDArray[Any] | Sequence[Any]) -> Column:
     number = (int, float, np.integer, np.floating)
     if kinds and bool not in kinds and all(issubclass(each, number) for each in kinds):
         return _numbers(values)
-    return _texts(values) or Objects(values)
+    return _texts_or_objects(values)
 
 
 def _numbers(values: list[Any]) -> Column:
@@ -631,12 +638,12 @@ def _numbers(values: list[Any]) -> Column:
     return Numbers(found) if found.dtype.kind in "iuf" else Objects(values)
 
 
-def _texts(values: list[Any]) -> Texts | None:
-    """Column of a list of texts, None where one is missing; None where others are among them."""
+def _texts_or_objects(values: list[Any]) -> Column:
+    """Column of a list of texts, None where one is missing, or of whatever else is among them."""
     import pyarrow as pa
 
-    if not set(map(type, values)) <= {str, type(None)}:
-        return None
+    if not values or not set(map(type, values)) <= {str, type(None)}:
+        return Objects(values)
     try:
         found = pa.array(values, pa.string()).dictionary_encode()
     except UnicodeEncodeError:  # half a sign, which only Python takes for a text

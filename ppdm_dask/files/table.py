@@ -12,14 +12,12 @@ import numpy as np
 from ppdm_dask.errors import CodebookError
 from ppdm_dask.extras import named
 from ppdm_dask.files.column import (
-    ArrowValues,
     Column,
     FrameColumn,
     Rows,
     column_of,
+    column_of_arrow,
     joined,
-    numbers_of,
-    one_array,
 )
 
 if TYPE_CHECKING:
@@ -177,7 +175,7 @@ def _of_arrow(given: Any) -> Column:
 
     chunked = hasattr(given, "__arrow_c_stream__")
     found = pa.chunked_array(given if chunked else [pa.array(given)])
-    return numbers_of(one_array(found)) or ArrowValues(found)
+    return column_of_arrow(found)
 
 
 def _frame_of(columns: Mapping[str, Any], wrong: CodebookError) -> pd.DataFrame:
