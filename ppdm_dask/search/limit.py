@@ -42,7 +42,8 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.randomness import exact
-from ppdm_dask.search.bound import ROUNDING, Designer, Level
+from ppdm_dask.search.bound import ROUNDING, Level
+from ppdm_dask.search.guess import Guesses
 from ppdm_dask.search.problem import NEAREST, Problem
 from ppdm_dask.search.rays import Certificate, listable
 
@@ -416,13 +417,13 @@ class Limit:
         hook : callable, optional
             Called with the number of levels solved after each one.
         solver : callable, optional
-            Makes of a problem what solves a level; by default the cone solver, whose last bits
-            the results of recipes hold.
+            Makes of a problem what solves a level; by default
+            :class:`~ppdm_dask.search.guess.Guesses`.
         """
         at = levels(problem) if at is None else np.asarray(at, dtype=float)
         if not listable(problem.n, problem.delta):
             return cls(problem, _relaxed(problem, at, hook))
-        designer = (solver or Designer)(problem)
+        designer = (solver or Guesses)(problem)
         found = []
         for i, loss in enumerate(at):
             found.append(designer.solve(float(loss)))

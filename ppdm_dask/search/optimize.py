@@ -21,7 +21,6 @@ from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.ranges import real
 from ppdm_dask.search.checkpoints import read_checkpoint, require_file
 from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, EpsilonPosterior
-from ppdm_dask.search.guess import Guesses
 from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
@@ -397,7 +396,7 @@ def optimize(
     hook = None
     if progress is not None and method == "bound":
         hook = partial(_tell_level, progress, len(at))
-    limit = Limit.compute(problem, at, hook, solver=Guesses)
+    limit = Limit.compute(problem, at, hook)
     if method == "bound":
         found = optimal_designs(limit, stream, symbols)
     elif method == "memetic":

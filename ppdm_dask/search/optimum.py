@@ -17,18 +17,16 @@ from ppdm_dask.kernels.rays import most_lacking
 from ppdm_dask.search.cones import Cone, Pairs, starting_rows
 from ppdm_dask.search.newton import (
     GAP,
-    ROUNDING,
     UNUSED,
     Best,
-    Dual,
     Pricing,
-    Program,
-    Rays,
+    Start,
+    arithmetic,
     improve,
     settle,
 )
 from ppdm_dask.search.parts import EVEN, Parts, collapsed, orbits
-from ppdm_dask.search.problem import one_thread
+from ppdm_dask.search.program import ROUNDING, Dual, Program, Rays
 from ppdm_dask.search.rays import MOST_RAYS, thinned
 
 
@@ -128,8 +126,8 @@ def optimum(
         full = Program(p, np.vstack([L, spare]), np.zeros(0), cone.levels)
     pricing = pricing_of(full, cone)
     start = rays_of(cone, starting_rows(cone, p), p)
-    with np.errstate(all="ignore"), one_thread():
-        best = improve(full, start, pricing, gap=gap)
+    with arithmetic():
+        best = improve(full, Start(start), pricing, gap=gap)
     rays, weights = design_of(full, best)
     P = weights[:, None] * rays.rows
     P /= P.sum(axis=0)
@@ -226,10 +224,9 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
     entries = n * (n + 1) // 2 + len(program.levels)
     if len(weights) > entries <= MOST_THINNED:
         e = rays.rows @ program.basis
-        upper = np.triu_indices(n - 1)
-        columns = [np.r_[np.outer(v, v)[upper], row] for v, row in zip(e, rays.rows, strict=True)]
-        A = np.array(columns).T
-        thin = thinned(np.vstack([A, rays.cost.T]), weights)
+        i, j = np.triu_indices(n - 1)
+        A = np.hstack([e[:, i] * e[:, j], rays.rows, rays.cost]).T
+        thin = thinned(A, weights)
         try:
             settled = settle(program, rays, thin)
         except PPDMError:  # the vertex is too far off: the design as it was is as good
@@ -289,6 +286,6 @@ def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
     others = cone.others(prior, parts.some(pairs.least))
     every = every.join(collapsed(parts, cone, others, prior))
     start = collapsed(parts, cone, starting_rows(cone, prior), prior)
-    with np.errstate(all="ignore"), one_thread():
-        best = improve(program, start, listed(program, every), gap=gap)
+    with arithmetic():
+        best = improve(program, Start(start), listed(program, every), gap=gap)
     return Optimum(prior, cone, best.noise, best.bound, None)
