@@ -11,6 +11,7 @@ from ppdm_dask.search.newton import Best, Start, arithmetic, improve
 from ppdm_dask.search.optimum import design_of, pricing_of, rays_of
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.program import Program
+from ppdm_dask.search.solved import Arrays
 
 ENOUGH = 1e-9
 """Relative gap at which a level is solved."""
@@ -64,6 +65,25 @@ class Guesses:
         if self._designer is None:
             self._designer = Designer(self.problem)
         return self._designer.solve(loss)
+
+    def state(self) -> Arrays:
+        """What the next level begins from, for :meth:`begin_from`."""
+        failed = {"failed": np.array([self._failed])}
+        return failed if self._before is None else {**failed, **self._before.arrays()}
+
+    def begin_from(self, state: Arrays) -> None:
+        """Continue as the solver would whose state this was.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If it is none of this problem.
+        """
+        (failed,) = state["failed"]
+        before = None
+        if len(state) > 1:
+            before = Start.from_arrays(state, self.problem.n, len(self._program.levels))
+        self._failed, self._before = int(failed), before
 
     def _solve(self, loss: float) -> Level | None:
         """By Newton's method; None where it comes to no good end."""

@@ -17,17 +17,19 @@ which follows from s and dy, with r the right side of the first equation less ``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.problem import one_thread
 from ppdm_dask.search.program import Dual, Program, Rays
 from ppdm_dask.search.rays import Certificate
+from ppdm_dask.search.solved import finite
 
 GAP = 1e-9
 """Relative gap at which the solver stops."""
@@ -85,6 +87,31 @@ class Start(NamedTuple):
     rays: Rays
     state: _State | None = None
     """None for no weights in particular."""
+
+    def arrays(self) -> dict[str, Floats]:
+        """Its numbers by name, for :meth:`from_arrays`."""
+        named = {f"start_{name}": values for name, values in self.rays._asdict().items()}
+        if self.state is not None:
+            named |= {f"start_{name}": values for name, values in self.state._asdict().items()}
+        return named
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n: int, levels: int) -> Self:
+        """Inverse of :meth:`arrays`, for rays of n categories without parts.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If the arrays are none of such a start.
+        """
+        rows = finite(arrays, "start_rows", (None, n))
+        m = len(rows)
+        spread = finite(arrays, "start_spread", (m, 0))
+        rays = Rays(rows, spread, finite(arrays, "start_cost", (m, levels)))
+        w, z = (finite(arrays, f"start_{name}", (m + levels,)) for name in "wz")
+        if not (m and (w > 0).all() and (z > 0).all()):
+            raise ValueError("start_w or start_z is not above 0")
+        return cls(rays, _State(w, z, finite(arrays, "start_y", (n + levels,))))
 
 
 class Best(NamedTuple):

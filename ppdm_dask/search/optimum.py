@@ -7,6 +7,7 @@ number of categories in a few parts of equal proportion, only the numbers of mem
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import EPS, Floats
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.kernels.rays import most_lacking
-from ppdm_dask.search.cones import Cone, Pairs, starting_rows
+from ppdm_dask.search.cones import Cone, Pairs, breach, starting_rows
 from ppdm_dask.search.newton import (
     GAP,
     UNUSED,
@@ -28,6 +29,7 @@ from ppdm_dask.search.newton import (
 from ppdm_dask.search.parts import EVEN, Parts, collapsed, orbits
 from ppdm_dask.search.program import ROUNDING, Dual, Program, Rays
 from ppdm_dask.search.rays import MOST_RAYS, thinned
+from ppdm_dask.search.solved import Arrays, finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,34 @@ class Optimum:
         """How far the design is above the certificate, relative."""
         return self.noise / self.bound - 1.0
 
+    def arrays(self) -> Arrays:
+        """Its numbers by name, for :meth:`from_arrays`."""
+        numbers = {"numbers": np.array([self.noise, self.bound])}
+        return numbers if self.P is None else {**numbers, "P": self.P}
+
+    @classmethod
+    def from_arrays(cls, prior: Floats, cone: Cone, arrays: Arrays) -> Self:
+        """Inverse of :meth:`arrays`.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If the arrays are none of a design within this privacy.
+        """
+        noise, bound = map(float, finite(arrays, "numbers", (2,)))
+        P = finite(arrays, "P", (None, prior.size)) if "P" in arrays else None
+        good = 0 < bound <= noise
+        if P is not None and good:
+            good = P.size > 0 and P.min() >= 0 and np.abs(P.sum(axis=0) - 1).max() < CLOSE
+            good = good and breach(cone, P, prior) < CLOSE
+            good = good and abs(noise_of(prior, P) / noise - 1) < CLOSE
+        if not good:
+            raise ValueError(f"its design within {cone.text} is none")
+        return cls(prior, cone, noise, bound, P)
+
+
+CLOSE = 1e-9
+"""Relative difference, and a matrix's breach of a privacy, that rounding may make."""
 
 MOST_LISTED = 5_000
 """Rays up to which all are looked at in every round."""
