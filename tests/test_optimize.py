@@ -72,7 +72,6 @@ def test_choices_that_the_front_lacks_are_refused(optimum):
         ({"method": "nsga2"}, "^method: got 'nsga2'; one of spea2, memetic, bound"),
         ({"method": "bound", "generations": 5}, "not available for 'bound'"),
         ({"method": "memetic", "map": map}, "^map: 'memetic' has none; 'spea2' has"),
-        ({"method": "bound", "checkpoint": "x"}, "checkpoint: not available for 'bound'"),
         ({"symbols": 2}, "^symbols: got 2; at least 3"),
         ({"categories": ["a"]}, "^categories: got 1 labels; 3 are needed"),
     ],

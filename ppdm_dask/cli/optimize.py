@@ -112,7 +112,7 @@ def optimize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Save the search to this file, and resume from it; not for bound.",
+            help="Save the search to this file, and resume from it.",
             show_default=False,
         ),
     ] = None,

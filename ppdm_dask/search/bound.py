@@ -36,9 +36,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.problem import Problem, evaluate
 from ppdm_dask.search.rays import Certificate, list_rays, thinned
+from ppdm_dask.search.solved import Arrays, finite
 
 ATTEMPTS = ((1.0, 1e-10), (1.7, 1e-10), (0.6, 1e-9), (3.0, 1e-8))
 """Unit of the problem and tolerance, tried in turn where the solver breaks down.  What comes out
@@ -490,6 +491,44 @@ class Level:
     rays: Floats
     certificate: Certificate
 
+    def arrays(self) -> dict[str, Floats]:
+        """All but the level, by name, for :meth:`from_arrays`."""
+        certificate = np.array(astuple(self.certificate))
+        return {"weights": self.weights, "rays": self.rays, "certificate": certificate}
+
+    @classmethod
+    def from_arrays(cls, problem: Problem, loss: float, arrays: Arrays) -> Self:
+        """Inverse of :meth:`arrays`.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If the arrays are none of a design at this level, with its certificate.
+        """
+        rays = finite(arrays, "rays", (None, problem.n))
+        weights = finite(arrays, "weights", (len(rays),))
+        certificate = Certificate(*map(float, finite(arrays, "certificate", (5,))))
+        level = cls(loss, weights, rays, certificate)
+        with np.errstate(all="ignore"):  # of a matrix that is none
+            if not level.keeps(problem, WORST_GAP):
+                raise ValueError(f"its design at the level {loss:g} is none")
+        return level
+
+    def keeps(self, problem: Problem, gap: float = GAP) -> bool:
+        """Whether the design keeps its bounds and comes as near to its certificate as it should."""
+        if not self.weights.size:
+            return False
+        P = self.matrix(problem.prior)
+        if not np.isfinite(P).all() or P.min() < 0:
+            return False
+        found = evaluate(problem, P)
+        beyond = float(found.mse[0] / problem.mse(self.certificate.trace(self.loss))) - 1.0
+        return bool(
+            -ROUNDING <= beyond <= gap
+            and found.worst[0] <= problem.delta + ROUNDING
+            and 1.0 - found.privacy[0] <= self.loss + ROUNDING
+        )
+
     def matrix(self, prior: Floats) -> Floats:
         """P of the design, shape (rays in use, n); columns sum to 1."""
         P = self.weights[:, None] * self.rays / prior
@@ -563,7 +602,7 @@ class Designer:
         try:
             with np.errstate(all="ignore"):
                 level = self._solve(loss)
-                if self._good(level):
+                if level.keeps(self.problem):
                     return level
         except (PPDMError, np.linalg.LinAlgError):
             pass
@@ -573,24 +612,8 @@ class Designer:
         weights, chosen, certificate = self._balanced.solve(loss)
         return Level(loss, weights, self.rays[chosen], certificate)
 
-    def _good(self, level: Level) -> bool:
-        """Whether a design keeps its bounds and comes as near to its certificate as it should."""
-        problem = self.problem
-        if not level.weights.size:
-            return False
-        P = level.matrix(problem.prior)
-        if not np.isfinite(P).all():
-            return False
-        found = evaluate(problem, P)
-        gap = float(found.mse[0] / problem.mse(level.certificate.trace(level.loss))) - 1.0
-        return bool(
-            -ROUNDING <= gap <= GAP
-            and found.worst[0] <= problem.delta + ROUNDING
-            and 1.0 - found.privacy[0] <= level.loss + ROUNDING
-        )
-
     def _solve(self, loss: float) -> Level:
-        """The program as it is; :meth:`_good` says whether it can be believed."""
+        """The program as it is; :meth:`Level.keeps` says whether it can be believed."""
         if self._active is None:
             self._active = self._spanning()
         active = self._active

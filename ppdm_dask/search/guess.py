@@ -7,9 +7,11 @@ import numpy as np
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.bound import Designer, Level
 from ppdm_dask.search.cones import Guess, starting_rows
-from ppdm_dask.search.newton import Best, Program, Rays, improve
+from ppdm_dask.search.newton import Best, Start, arithmetic, improve
 from ppdm_dask.search.optimum import design_of, pricing_of, rays_of
-from ppdm_dask.search.problem import Problem, one_thread
+from ppdm_dask.search.problem import Problem
+from ppdm_dask.search.program import Program
+from ppdm_dask.search.solved import Arrays
 
 ENOUGH = 1e-9
 """Relative gap at which a level is solved."""
@@ -21,18 +23,9 @@ WORST = 1e-7
 TRIES = 2
 """Levels in a row that fail after which the cone solver is left to itself."""
 
-USED = 1e-6
-"""Weight of a ray, relative to the largest, with which it starts the next level."""
-
-
-def once(rays: Rays) -> Rays:
-    """The same rays without those that are there twice."""
-    _, first = np.unique(np.round(rays.rows, 9), axis=0, return_index=True)
-    return rays.take(np.sort(first))
-
 
 class Guesses:
-    """Optimal designs of one problem, each from the rays of the level before.
+    """Optimal designs of one problem, each from where the level before ended.
 
     Parameters
     ----------
@@ -46,7 +39,7 @@ class Guesses:
         self._program = Program(p, np.eye(p.size), np.zeros(0), (problem.delta,))
         self._pricing = pricing_of(self._program, cone)
         self._start = rays_of(cone, starting_rows(cone, p), p)
-        self._before: Rays | None = None
+        self._before: Start | None = None
         self._designer: Designer | None = None
         self._failed = 0
 
@@ -73,21 +66,42 @@ class Guesses:
             self._designer = Designer(self.problem)
         return self._designer.solve(loss)
 
+    def state(self) -> Arrays:
+        """What the next level begins from, for :meth:`begin_from`."""
+        failed = {"failed": np.array([self._failed])}
+        return failed if self._before is None else {**failed, **self._before.arrays()}
+
+    def begin_from(self, state: Arrays) -> None:
+        """Continue as the solver would whose state this was.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If it is none of this problem.
+        """
+        (failed,) = state["failed"]
+        before = None
+        if len(state) > 1:
+            before = Start.from_arrays(state, self.problem.n, len(self._program.levels))
+        self._failed, self._before = int(failed), before
+
     def _solve(self, loss: float) -> Level | None:
         """By Newton's method; None where it comes to no good end."""
         p = self.problem.prior
         program = Program(p, np.eye(p.size), np.zeros(0), (loss,))
-        start = self._start if self._before is None else once(self._start.join(self._before))
-        try:
-            with np.errstate(all="ignore"), one_thread():
-                best = improve(program, start, self._pricing, gap=ENOUGH)
-                level = _level(program, best, loss)
-            if best.gap <= WORST:
-                used = best.weights > USED * best.weights.max()
-                self._before = best.rays.take(np.flatnonzero(used))
-                return level
-        except (PPDMError, np.linalg.LinAlgError):
-            pass
+        for start in (self._before, Start(self._start)):
+            if start is None:
+                continue
+            try:
+                with arithmetic():
+                    best = improve(program, start, self._pricing, gap=ENOUGH)
+                    if best.gap <= WORST:
+                        level = _level(program, best, loss)
+                        self._before = best.last
+                        return level
+            except (PPDMError, np.linalg.LinAlgError):
+                pass
+        self._before = None
         return None
 
 

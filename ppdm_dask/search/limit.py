@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -42,9 +43,11 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.randomness import exact
-from ppdm_dask.search.bound import ROUNDING, Designer, Level
+from ppdm_dask.search.bound import ROUNDING, Level
+from ppdm_dask.search.guess import Guesses
 from ppdm_dask.search.problem import NEAREST, Problem
 from ppdm_dask.search.rays import Certificate, listable
+from ppdm_dask.search.solved import Arrays, Solved
 
 
 class Expansion(NamedTuple):
@@ -406,6 +409,7 @@ class Limit:
         hook: Callable[[int], None] | None = None,
         *,
         solver: Solver | None = None,
+        checkpoint: Path | None = None,
     ) -> Self:
         """Solve at some levels (the 98 by default), which must rise.
 
@@ -416,13 +420,22 @@ class Limit:
         hook : callable, optional
             Called with the number of levels solved after each one.
         solver : callable, optional
-            Makes of a problem what solves a level; by default the cone solver, whose last bits
-            the results of recipes hold.
+            Makes of a problem what solves a level; by default
+            :class:`~ppdm_dask.search.guess.Guesses`.
+        checkpoint : Path, optional
+            A file to resume from, where rays can be listed; only with the default solver.
+
+        Raises
+        ------
+        DamagedCheckpoint
+            One line, if the file is not one of these levels.
         """
         at = levels(problem) if at is None else np.asarray(at, dtype=float)
         if not listable(problem.n, problem.delta):
             return cls(problem, _relaxed(problem, at, hook))
-        designer = (solver or Designer)(problem)
+        if solver is None:
+            return cls(problem, tuple(_resumed(problem, at, hook, checkpoint)))
+        designer = solver(problem)
         found = []
         for i, loss in enumerate(at):
             found.append(designer.solve(float(loss)))
@@ -505,6 +518,32 @@ class Limit:
         """Hypervolume ratio and median of MSE / limit over the levels."""
         ratios = self.ratios(loss, mse)
         return {"hypervolume": self.hypervolume(loss, mse), "median": float(np.median(ratios))}
+
+
+def _resumed(
+    problem: Problem, at: Floats, hook: Callable[[int], None] | None, checkpoint: Path | None
+) -> list[Level]:
+    """Levels by Newton's method, each from where the one before ended, in this run or another."""
+    identity = {"prior": problem.prior.tolist(), "delta": problem.delta, "levels": at.tolist()}
+    solved = Solved(checkpoint, identity, _most_bytes(problem.n, len(at)))
+
+    def read(i: int, arrays: Arrays) -> Level:
+        return Level.from_arrays(problem, float(at[i]), arrays)
+
+    solver = Guesses(problem)
+    found = solved.taken_up(read, len(at), solver.begin_from)
+    with solved.at_the_end():
+        for loss in at[len(found) :]:
+            found.append(solver.solve(float(loss)))
+            solved.add(found[-1].arrays, solver.state)
+            if hook is not None:
+                hook(len(found))
+    return found
+
+
+def _most_bytes(n: int, several: int) -> int:
+    """More than the checkpoint of so many levels has."""
+    return (1 << 20) + 64 * (several + 20) * (n + 10) ** 3
 
 
 def _relaxed(problem: Problem, at: Floats, hook: Callable[[int], None] | None) -> tuple[Level, ...]:

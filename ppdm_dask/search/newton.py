@@ -1,47 +1,48 @@
-"""The least noise of estimates within a privacy, by one solver and one certificate for every cone.
+"""Optimal weights of rays, by a primal-dual Newton method; rays are added as they are violated.
 
-A design gives its rays l_k, scaled to ``l_k^T p = 1``, the probabilities w_k.  With
-``D = diag(p)``, an orthonormal basis B of the complement of ``p^(1/2)`` and
-``e_k = B^T D^(1/2) l_k``, the sum of the variances of one report's estimates of ``L pi`` is
+The noise of :mod:`~ppdm_dask.search.program` is minimised over weights ``w >= 0`` with ``A w = b``:
+the reports, and the levels with a slack each.  With g and H its derivatives, z what the weights'
+conditions in the dual have to spare, and y the multipliers, a step solves
 
-    tr C K^-1 C^T   with   C = L D^(1/2) B,   K = sum_k w_k e_k e_k^T,
+    H dw + A^T dy - dz = z - g - A^T y,   A dw = b - A w,   w dz + z dw = t - w z
 
-in which nothing cancels, however rare a category is; for L = 1 it is ``tr J^-1 - |p|^2``, n N times
-the paper's MSE.  It is minimised subject to ``sum_k w_k l_k = 1`` and, where the privacy has
-levels, ``sum_k w_k c_k <= a``: a convex problem in w, solved by a primal-dual Newton method in the
-weights of some rays, to which rays are added as they are violated.
+for a target t that goes to 0.  There are many times more rays than entries of K, on which alone the
+noise depends: ``H = V V^T`` with a column of V for each.  So ``s = V^T dw`` takes the place of dw,
+which follows from s and dy, with r the right side of the first equation less ``z - t / w`` and
+``W = diag(w / z)``:
 
-The certificate needs no solver.  For any A, nu and ``mu >= 0`` let kappa be the largest of
-``|A e_k|^2 - nu^T l_k - mu^T c_k`` over *all* rays.  Since ``sum_k w_k = 1`` in every design,
-
-    tr C K^-1 C^T >= tr(A^T C)^2 / (nu^T 1 + mu^T a + kappa).
-
-Where L has fewer rows than categories the best K may be singular, as where a report tells one of
-several attributes.  Then some rows more, `spare`, times a small factor, keep it regular; what a
-design is certified by leaves their part of ``tr(A^T C)`` out.
-
-Categories of equal proportion are exchangeable: by convexity some optimal design is unchanged when
-they change places.  Then only the number of members that a ray has at each value counts.  With
-m_k the means of a ray over the parts, everything above holds for the parts; within a part of size
-n_i the variance of the entries, v_ki, adds ``(n_i - 1) / sum_k w_k v_ki``, and
-``(n_i - 1) a_i^2 v_ki`` to what a ray needs in the certificate, for any a_i.
+    dw = W (r - V s - A^T dy),   V^T dw = s,   A dw = b - A w.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from ppdm_dask.arrays import EPS, Floats, Ints
+from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.errors import PPDMError
+from ppdm_dask.search.problem import one_thread
+from ppdm_dask.search.program import Dual, Program, Rays
 from ppdm_dask.search.rays import Certificate
+from ppdm_dask.search.solved import finite
 
 GAP = 1e-9
 """Relative gap at which the solver stops."""
+
+COARSE, FINE = 1e-3, 1e-6
+"""Tolerance of the first round, and where it begins from the weights of other levels."""
+
+LEAST = 1e-3
+"""Share of the tolerance below which the mean product of a weight and what it has to spare is not
+brought: were it to vanish before the conditions hold, no step could be made."""
+
+REFINED = 2
+"""Times that a step is corrected by what it leaves."""
 
 ITERATIONS, ROUNDS = 80, 60
 STALLED = 6
@@ -59,144 +60,58 @@ UNUSED = 1e-9
 OFF = 1e-9
 """Relative residual of reports or a level beyond which weights are no design."""
 
-ROUNDING = 1e-12
-"""What arithmetic may take from a certificate, relative to what its sums are made of."""
 
+@contextmanager
+def arithmetic() -> Iterator[None]:
+    """One thread, and no word of numbers that end: what comes out is certified afterwards."""
+    # SciPy's own copy of the library is limited only where it is loaded.
+    import scipy.linalg  # noqa: F401
 
-class Rays(NamedTuple):
-    """Rays of a program: of categories, or of parts of exchangeable ones."""
-
-    rows: Floats
-    """Shape (rays, n), with ``rows @ prior = 1``: entries, or their means over parts."""
-    spread: Floats
-    """Shape (rays, parts): variance of the entries within a part; (rays, 0) without parts."""
-    cost: Floats
-    """Shape (rays, levels): what each level bounds."""
-
-    def take(self, places: Ints) -> Rays:
-        """Some of them."""
-        return Rays(self.rows[places], self.spread[places], self.cost[places])
-
-    def join(self, more: Rays) -> Rays:
-        """These and others."""
-        return Rays(*map(np.concatenate, zip(self, more, strict=True)))
-
-
-class Dual(NamedTuple):
-    """What a certificate is made of."""
-
-    A: Floats
-    """Shape (q, n - 1)."""
-    within: Floats
-    """a_i, shape (parts,)."""
-    nu: Floats
-    """Shape (n,)."""
-    mu: Floats
-    """Shape (levels,)."""
-    value: float
-    """``tr(A^T C)`` and what is within parts."""
+    with np.errstate(all="ignore"), one_thread():
+        yield
 
 
 Pricing = Callable[[Dual], tuple[float, Rays]]
 """The largest lack of any ray, or a bound on it, and some rays that lack most."""
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
-    """A-optimal weights of rays for one prior.
+class _State(NamedTuple):
+    w: Floats  # weights, and the slack of each level
+    z: Floats  # what their constraints of the dual have to spare
+    y: Floats  # nu and mu
 
-    Parameters
-    ----------
-    prior : array, shape (n,)
-        Proportions of the categories, or the sums of parts.
-    contrasts : array, shape (q, n)
-        L: what is estimated.
-    sizes : array, shape (parts,)
-        Numbers of exchangeable categories less 1, for each column of the spread.
-    levels : tuple of float
-        Bounds on the sums of costs.
-    """
 
-    prior: Floats
-    contrasts: Floats
-    sizes: Floats
-    levels: tuple[float, ...] = ()
+class Start(NamedTuple):
+    """Rays to begin with, of which some design has to be made, and where their weights begin."""
 
-    def __post_init__(self) -> None:
-        p = self.prior
-        root = np.sqrt(p / p.sum())
-        # Householder's reflection that takes p^(1/2) to an axis: its other columns are B.
-        axis = int(p.argmax())
-        normal = root.copy()
-        normal[axis] += 1.0  # the sign that cannot cancel: all entries of the root are above 0
-        normal /= np.linalg.norm(normal)
-        B = np.delete(np.eye(p.size) - 2 * np.outer(normal, normal), axis, axis=1)
-        vars(self)["basis"] = root[:, None] * B
-        vars(self)["C"] = self.contrasts @ vars(self)["basis"]
+    rays: Rays
+    state: _State | None = None
+    """None for no weights in particular."""
 
-    @property
-    def basis(self) -> Floats:
-        """``D^(1/2) B``: ``e = rows @ basis``."""
-        found: Floats = vars(self)["basis"]
-        return found
+    def arrays(self) -> dict[str, Floats]:
+        """Its numbers by name, for :meth:`from_arrays`."""
+        named = {f"start_{name}": values for name, values in self.rays._asdict().items()}
+        if self.state is not None:
+            named |= {f"start_{name}": values for name, values in self.state._asdict().items()}
+        return named
 
-    @property
-    def C(self) -> Floats:
-        """Shape (q, n - 1)."""
-        found: Floats = vars(self)["C"]
-        return found
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n: int, levels: int) -> Self:
+        """Inverse of :meth:`arrays`, for rays of n categories without parts.
 
-    def noise(self, rays: Rays, weights: Floats) -> float:
-        """Of the design with these weights; infinite where it cannot estimate."""
-        e = rays.rows @ self.basis
-        try:
-            half = np.linalg.solve((e.T * weights) @ e, self.C.T)
-        except np.linalg.LinAlgError:
-            return math.inf
-        total = float((self.C.T * half).sum())
-        if self.sizes.size:
-            total += float((self.sizes / (weights @ rays.spread)).sum())
-        return total if total > 0 and math.isfinite(total) else math.inf
-
-    def noise_of_matrix(self, P: Floats) -> float:
-        """Of the design with this matrix, whose columns sum to 1."""
-        reports = P @ self.prior
-        P, reports = P[reports > 0], reports[reports > 0]
-        none = np.zeros((len(P), 0))
-        return self.noise(Rays(P / reports[:, None], none, none), reports)
-
-    def lack(self, rays: Rays, dual: Dual) -> Floats:
-        """``|A e|^2 - nu^T l - mu c`` of rays, raised by what rounding may have done to it."""
-        half = self.basis @ dual.A.T
-        needs = ((rays.rows @ half) ** 2).sum(axis=1)
-        size = ((rays.rows @ np.abs(half)) ** 2).sum(axis=1)
-        within = rays.spread @ (self.sizes * dual.within**2)
-        cost = rays.cost @ dual.mu
-        has = rays.rows @ dual.nu + cost
-        off = rays.rows @ np.abs(dual.nu) + cost + within + np.sqrt(needs * size)
-        lacking: Floats = needs + within - has + 4 * self.prior.size * EPS * off
-        return lacking
-
-    def certify(self, dual: Dual, kappa: float) -> Certificate:
-        """Certificate of the least noise at every first level, given the largest lack of any ray.
-
-        Its sums are widened by what rounding may have done to them.
+        Raises
+        ------
+        KeyError, ValueError
+            If the arrays are none of such a start.
         """
-        base = float(dual.nu.sum()) + kappa
-        base += ROUNDING * (float(np.abs(dual.nu).sum()) + dual.value)
-        mu = dual.mu * (1 + ROUNDING)
-        base += float(mu[1:] @ self.levels[1:])
-        slope = float(mu[0]) if mu.size else 0.0
-        known = math.fsum(self.prior**2)
-        return Certificate(dual.value**2 * (1 - ROUNDING), base, slope, 0.0, known)
-
-    def bound(self, certificate: Certificate) -> float:
-        """The certified least noise at the program's levels; 0 where nothing is certified."""
-        level = self.levels[0] if self.levels else 0.0
-        if not certificate.base + certificate.slope * level > 0:
-            return 0.0
-        found = float(certificate.beyond(level))
-        return found if math.isfinite(found) else 0.0
+        rows = finite(arrays, "start_rows", (None, n))
+        m = len(rows)
+        spread = finite(arrays, "start_spread", (m, 0))
+        rays = Rays(rows, spread, finite(arrays, "start_cost", (m, levels)))
+        w, z = (finite(arrays, f"start_{name}", (m + levels,)) for name in "wz")
+        if not (m and (w > 0).all() and (z > 0).all()):
+            raise ValueError("start_w or start_z is not above 0")
+        return cls(rays, _State(w, z, finite(arrays, "start_y", (n + levels,))))
 
 
 class Best(NamedTuple):
@@ -209,6 +124,8 @@ class Best(NamedTuple):
     certificate: Certificate
     dual: Dual
     """Of the certificate."""
+    last: Start
+    """Of the last round: where the same with other levels may begin."""
 
     @property
     def gap(self) -> float:
@@ -216,20 +133,13 @@ class Best(NamedTuple):
         return self.noise / self.bound - 1.0 if self.bound > 0 else math.inf
 
 
-class _State(NamedTuple):
-    w: Floats  # weights, and the slack of each level
-    z: Floats  # what their constraints of the dual have to spare
-    y: Floats  # nu and mu
-
-
-def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP) -> Best:
+def improve(program: Program, start: Start, pricing: Pricing, *, gap: float = GAP) -> Best:
     """Optimal weights of rays, and of more rays as `pricing` offers them.
 
     Parameters
     ----------
     program : Program
-    rays : Rays
-        To begin with; some design has to be made of them.
+    start : Start
     pricing : callable
     gap : float
         Relative gap at which to stop.
@@ -240,7 +150,9 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
         If the solver finds no design.
     """
     best: Best | None = None
-    bound, tolerance, state = -1.0, 1e-3, None
+    bound, tolerance, (rays, state) = -1.0, COARSE, start
+    if state is not None:
+        tolerance, state = FINE, _elsewhere(program, rays, state)
     reached: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
         state = _newton(program, rays, state, tolerance)
@@ -254,7 +166,7 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
         weights = settle(program, rays, state.w[:m])
         noise = program.noise(rays, weights)
         if best is None or noise <= best.noise:
-            best = Best(rays, weights, noise, bound, certificate, of)
+            best = Best(rays, weights, noise, bound, certificate, of, start)
         best = best._replace(bound=bound, certificate=certificate, dual=of)
         if best.gap <= gap or (tolerance <= gap / 20 and not len(more.rows)):
             break
@@ -264,8 +176,11 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
             gap_then, noise_then = reached[-1 - STALLED]
             if best.gap > gap_then / 2 and best.noise > noise_then * (1 - SLOW):
                 break
-        lacking = kappa / max(dual.value, 1e-300)
-        tolerance = max(min(tolerance / 5, lacking / 5), gap / 100)
+        # What rays are missing a finer solution does not find, and the next round begins worse.
+        least = program.bound(found)
+        now = noise / least - 1.0 if least > 0 else math.inf
+        finer = tolerance if len(more.rows) else tolerance / 5
+        tolerance = max(min(finer, now / 30), gap / 100)
         # Rays that a design does not use may still hold the dual in place: few are dropped.
         spare = np.where(state.w[:m] > 1e-7 * state.w[:m].max(), -1.0, state.z[:m])
         most = program.prior.size * (program.prior.size + 1) + MOST_SPARE
@@ -275,7 +190,8 @@ def improve(program: Program, rays: Rays, pricing: Pricing, *, gap: float = GAP)
         state = _warm(state, keep, m, len(more.rows), dual.value)
         rays = rays.join(more)
     assert best is not None
-    return best
+    assert state is not None
+    return best._replace(last=Start(rays, state))
 
 
 def _absent(more: Rays, rays: Rays) -> Rays:
@@ -295,7 +211,20 @@ def _warm(state: _State, keep: Ints, m: int, added: int, value: float) -> _State
     """A start for other rays, moved off the ends."""
     w = np.r_[state.w[keep], np.zeros(added), state.w[m:]]
     z = np.r_[state.z[keep], np.zeros(added), state.z[m:]]
-    return _State(np.maximum(w, 1e-3 / len(w)), np.maximum(z, 1e-3 * value), state.y)
+    return _off_ends(w, z, state.y, 1e-3, value)
+
+
+def _elsewhere(program: Program, rays: Rays, state: _State) -> _State:
+    """A start for other levels: the slacks are what the weights leave of them."""
+    w, m = state.w.copy(), len(rays.rows)
+    w[m:] = program.levels - w[:m] @ rays.cost
+    # What multiplies a condition whose right side is 1 is about what it is worth.
+    return _off_ends(w, state.z, state.y, 1e-4, float(state.y[: program.prior.size].sum()))
+
+
+def _off_ends(w: Floats, z: Floats, y: Floats, share: float, value: float) -> _State:
+    """No weight, and nothing to spare, below a share of their mean, or of the noise."""
+    return _State(np.maximum(w, share / len(w)), np.maximum(z, share * value), y)
 
 
 def _dual(program: Program, rays: Rays, state: _State) -> Dual:
@@ -328,12 +257,12 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
     A, right = A * unit[:, None], right * unit
     if state is None:
         w = np.full(total, 1.0 / m)
-        g, _ = _slopes(program, rays, e, w, second=False)
+        g = _slopes(program, rays, e, w)
         z = np.full(total, float(-g.mean()))
         state = _State(w, z, np.r_[program.prior * -g.mean(), np.zeros(len(right) - n)])
     w, z, y = state.w, state.z, state.y / unit
+    g = _slopes(program, rays, e, w)
     for _ in range(ITERATIONS):
-        g, H = _slopes(program, rays, e, w[:m])
         value = -float(g @ w[:m])
         grad = np.r_[g, np.zeros(total - m)]
         dual, primal = grad + A.T @ y - z, A @ w - right
@@ -345,7 +274,9 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
             and np.abs(primal).max() <= max(tolerance * 1e-2, 1e-13)
         ):
             break
-        found = _step(H, A, w, z, dual, primal, gap / total)
+        V = _curvature(program, rays, e, w)
+        least = LEAST * tolerance * value / total
+        found = None if V is None else _step(V, A, w, z, dual, primal, least)
         if found is None:
             break
         dw, dz, dy = found
@@ -353,8 +284,8 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
         second = _longest(z, dz)
         # The objective is not a quadratic: a step that makes the trace explode is shortened.
         for _ in range(30):
-            g_new, _ = _slopes(program, rays, e, (w + first * dw)[:m], second=False)
-            new = -float(g_new @ (w + first * dw)[:m])
+            g = _slopes(program, rays, e, w + first * dw)
+            new = -float(g @ (w + first * dw)[:m])
             if math.isfinite(new) and new < 5 * value + 1e-300:
                 break
             first /= 2
@@ -362,66 +293,102 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
     return _State(w, z, y * unit)
 
 
-def _slopes(
-    program: Program, rays: Rays, e: Floats, w: Floats, *, second: bool = True
-) -> tuple[Floats, Floats]:
-    """Gradient of the noise by the weights, and its second derivatives."""
+def _slopes(program: Program, rays: Rays, e: Floats, w: Floats) -> Floats:
+    """Gradient of the noise by the weights."""
     w = w[: len(e)]
     try:
-        inverse = np.linalg.inv((e.T * w) @ e)
+        need = e @ np.linalg.solve((e.T * w) @ e, program.C.T)
     except np.linalg.LinAlgError:
-        return np.full(len(e), -math.inf), np.zeros((0, 0))
-    half = e @ inverse
-    need = half @ program.C.T
-    g = -(need**2).sum(axis=1)
-    within = None
+        return np.full(len(e), -math.inf)
+    g: Floats = -(need**2).sum(axis=1)
     if program.sizes.size:
-        within = 1.0 / (w @ rays.spread)
-        g -= rays.spread @ (program.sizes * within**2)
-    if not second:
-        return g, np.zeros((0, 0))
-    H = 2 * (half @ e.T) * (need @ need.T)
-    if within is not None:
-        H += 2 * (rays.spread * (program.sizes * within**3)) @ rays.spread.T
-    return g, H
+        g -= rays.spread @ (program.sizes / (w @ rays.spread) ** 2)
+    return g
+
+
+def _curvature(program: Program, rays: Rays, e: Floats, w: Floats) -> Floats | None:
+    """V with ``V V^T`` the second derivatives of the noise, a column for each entry of K.
+
+    With ``K^-1 = X X^T`` and ``K^-1 C^T C K^-1 = X diag(q) X^T`` and ``x = X^T e`` they are
+    ``2 (x_k^T x_l) (x_k^T diag(q) x_l)``, the sum over i and j of the products of
+    ``x_ki x_kj (q_i + q_j)^(1/2)`` for both rays.
+    """
+    w = w[: len(e)]
+    K = (e.T * w) @ e
+    try:
+        L = np.linalg.cholesky(K)
+        C = np.linalg.solve(L, program.C.T)
+        q, U = np.linalg.eigh(C @ C.T)
+        x = np.linalg.solve(L, e.T).T @ U
+    except np.linalg.LinAlgError:
+        return None
+    q = np.maximum(q, 0.0)
+    i, j = np.triu_indices(len(K))
+    V: Floats = x[:, i] * x[:, j] * np.sqrt(np.where(i == j, 1.0, 2.0) * (q[i] + q[j]))
+    if program.sizes.size:
+        within = np.sqrt(2 * program.sizes / (w @ rays.spread) ** 3)
+        V = np.hstack([V, rays.spread * within])
+    return V
 
 
 def _step(
-    H: Floats, A: Floats, w: Floats, z: Floats, dual: Floats, primal: Floats, mean: float
+    V: Floats, A: Floats, w: Floats, z: Floats, dual: Floats, primal: Floats, least: float
 ) -> tuple[Floats, Floats, Floats] | None:
-    """Mehrotra's step: one towards the end tells how much to centre."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+    """Mehrotra's step dw, dz, dy: one towards the end tells how much to centre.
 
-    m, total = len(H), len(w)
-    # In units of the weights the matrix is well scaled: W H W + W Z.
-    M = np.zeros((total, total))
-    M[:m, :m] = w[:m, None] * H * w[:m]
-    M[np.arange(total), np.arange(total)] += w * z
-    scaled = A * w
-    try:
-        factor = cho_factor(M, lower=True, check_finite=False)
-        solved = cho_solve(factor, scaled.T, check_finite=False)
-        S = scaled @ solved
-        S[np.arange(len(S)), np.arange(len(S))] *= 1 + 1e-14
-        outer = cho_factor(S, lower=True, check_finite=False)
-    except LinAlgError:
+    Parameters
+    ----------
+    V : array, shape (rays, d)
+    A : array, shape (conditions, weights)
+        Rays, and a slack for each level.
+    w, z : arrays, shape (weights,)
+    dual, primal : arrays
+        ``g + A^T y - z`` and ``A w - b``.
+    least : float
+        No target is below it.
+    """
+    from scipy.linalg.lapack import dpotrf, dpotrs
+
+    m, d = V.shape
+    both = np.zeros((len(w), d + len(A)))
+    both[:m, :d], both[:, d:] = V, A.T
+    inverse = w / z
+    half = both * np.sqrt(inverse)[:, None]
+    N = half.T @ half
+    N[np.arange(d), np.arange(d)] += 1.0
+    # Rows in units in which the diagonal is 1.
+    unit = 1.0 / np.sqrt(np.diag(N))
+    N *= unit[:, None] * unit
+    N[np.arange(len(N)), np.arange(len(N))] += 1e-14
+    factor, failed = dpotrf(N, lower=1, clean=0)
+    if failed:
         return None
 
-    def solve(target: Floats) -> tuple[Floats, Floats, Floats]:
-        # w dz + z dw = target - w z;  H dw + A^T dy - dz = -dual;  A dw = -primal.
-        right = w * (-dual) + target - w * z
-        half = cho_solve(factor, right, check_finite=False)
-        dy = cho_solve(outer, scaled @ half + primal, check_finite=False)
-        du = half - solved @ dy
-        dw = w * du
-        dz = (target - w * z) / w - z * du
-        return dw, dz, dy
+    def once(right: Floats, goal: Floats) -> tuple[Floats, Floats]:
+        # both @ found + dw / inverse = right;  both^T dw - (s, 0) = goal.
+        found = unit * dpotrs(factor, unit * ((inverse * right) @ both - goal), lower=1)[0]
+        return inverse * (right - both @ found), found
 
-    dw, dz, _ = solve(np.zeros(total))
-    after = float((w + _longest(w, dw) * dw) @ (z + _longest(z, dz) * dz)) / total
-    centre = min(1.0, max((after / mean) ** 3, 1e-3))
-    found = solve(np.clip(centre * mean - dw * dz, -10 * mean, 10 * mean))
-    return found if all(np.isfinite(each).all() for each in found) else None
+    goal = np.r_[np.zeros(d), -primal]
+    right = -z - dual
+    dw, _ = once(right, goal)
+    dz = -z - dw / inverse
+    mean = float(w @ z) / len(w)
+    after = float((w + _longest(w, dw) * dw) @ (z + _longest(z, dz) * dz)) / len(w)
+    # Products that vanish before the conditions hold would end all steps.
+    centre = max(min(1.0, max((after / mean) ** 3, 1e-3)) * mean, least)
+    target = np.clip(centre - dw * dz, -10 * mean, max(10 * mean, least))
+    right += target / w
+    dw, found = once(right, goal)
+    # Where z is small, dw is what large terms leave of each other: once more, for the rest.
+    for _ in range(REFINED):
+        left = goal - dw @ both
+        left[:d] += found[:d]
+        dw_more, more = once(right - both @ found - dw / inverse, left)
+        dw, found = dw + dw_more, found + more
+    dz = target / w - z - dw / inverse
+    step = dw, dz, found[d:]
+    return step if np.isfinite(np.concatenate(step)).all() else None
 
 
 def _longest(x: Floats, step: Floats) -> float:

@@ -21,7 +21,6 @@ from ppdm_dask.randomness import SimulationStream
 from ppdm_dask.ranges import real
 from ppdm_dask.search.checkpoints import read_checkpoint, require_file
 from ppdm_dask.search.cones import LEAST, MOST, Cone, Epsilon, EpsilonPosterior
-from ppdm_dask.search.guess import Guesses
 from ppdm_dask.search.limit import Limit, levels_with
 from ppdm_dask.search.methods import (
     METHODS,
@@ -36,6 +35,7 @@ from ppdm_dask.search.methods import (
 from ppdm_dask.search.optimum import Optimum, optimum
 from ppdm_dask.search.problem import GivenObjective, Objective, Problem, evaluate
 from ppdm_dask.search.rays import listable
+from ppdm_dask.search.solved import Arrays, Solved
 from ppdm_dask.search.spea2 import most_bytes
 from ppdm_dask.shown import given
 
@@ -289,8 +289,8 @@ def optimize(
     categories : sequence of str, optional
         Labels of the categories.
     checkpoint : path, optional
-        ``"spea2"`` and ``"memetic"``: a file to resume from after an interruption; one that is
-        damaged, or another search's, is refused.
+        A file to resume from after an interruption; one that is damaged, or another search's, is
+        refused.
     progress : callable, optional
         Called with the number done and the total: generations, levels or epsilons.  By default a
         notebook shows a progress bar; False turns it off.
@@ -351,8 +351,8 @@ def optimize(
             "'spea2' takes any",
             method,
         )
-    if method == "bound" and any(v is not None for v in (generations, patience, checkpoint)):
-        raise InputError("generations, patience, checkpoint: not available for 'bound'", method)
+    if method == "bound" and any(v is not None for v in (generations, patience)):
+        raise InputError("generations, patience: not available for 'bound'", method)
     if epsilon is not None:
         _refuse_beside_epsilon(method, symbols=symbols, privacy=privacy)
     problem = Problem(prior, n_records, delta, names=categories)
@@ -361,17 +361,17 @@ def optimize(
         raise InputError(
             f"categories: got {len(labels)} labels; {problem.n} are needed", categories
         )
+    path = None if checkpoint is None else Path(checkpoint)
     about: dict[str, Any] = {"method": method}
     about["labels"] = "positions" if categories is None else "categories"
     if epsilon is not None:
-        best = best_within(problem, epsilon, progress)
+        best = best_within(problem, epsilon, progress, path)
         found = within_epsilon(problem, best.values())
         return front_dataset(problem, found, labels, about, within=best)
     stream = SimulationStream(seed)
     at = levels_with(problem, None if objective is not None else privacy)
     settings = settings_for(method, generations=generations, patience=patience, symbols=symbols)
-    path = None if checkpoint is None else Path(checkpoint)
-    if path is not None and require_file(path):
+    if method != "bound" and path is not None and require_file(path):
         # A damaged one is not found only after the limit was computed.
         read_checkpoint(path, most_bytes(settings, settings.symbols or problem.n, problem.n))
     about |= {"seed": seed}
@@ -397,7 +397,8 @@ def optimize(
     hook = None
     if progress is not None and method == "bound":
         hook = partial(_tell_level, progress, len(at))
-    limit = Limit.compute(problem, at, hook, solver=Guesses)
+    # Of the other methods the file holds the search itself.
+    limit = Limit.compute(problem, at, hook, checkpoint=path if method == "bound" else None)
     if method == "bound":
         found = optimal_designs(limit, stream, symbols)
     elif method == "memetic":
@@ -425,22 +426,34 @@ def _refuse_beside_epsilon(method: str, **given: Any) -> None:
 
 
 def best_within(
-    problem: Problem, epsilon: float | Sequence[float], progress: Progress | None = None
+    problem: Problem,
+    epsilon: float | Sequence[float],
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> dict[float, Optimum]:
     """The optimum for each epsilon, by rising epsilon; within the problem's delta too."""
     several = [epsilon] if isinstance(epsilon, int | float) else list(epsilon)
     wanted = sorted({real("epsilon", each, LEAST, MOST) for each in several})
     if not wanted:
         raise InputError("epsilon: got none; one or more are needed", epsilon)
-    found: dict[float, Optimum] = {}
-    for i, each in enumerate(wanted):
-        cone: Cone = Epsilon(each)
-        if problem.delta < 1:
-            cone = EpsilonPosterior(each, problem.delta)
-        found[each] = optimum(problem.prior, cone)
-        if progress is not None:
-            progress(i + 1, len(wanted))
-    return found
+    p, delta = problem.prior, problem.delta
+    cones: list[Cone] = [
+        EpsilonPosterior(each, delta) if delta < 1 else Epsilon(each) for each in wanted
+    ]
+    identity = {"prior": p.tolist(), "delta": delta, "epsilons": wanted}
+    solved = Solved(checkpoint, identity, (1 << 20) + len(wanted) * 64 * (problem.n + 10) ** 3)
+
+    def read(i: int, arrays: Arrays) -> Optimum:
+        return Optimum.from_arrays(p, cones[i], arrays)
+
+    found = solved.taken_up(read, len(wanted))
+    with solved.at_the_end():
+        for cone in cones[len(found) :]:
+            found.append(optimum(p, cone))
+            solved.add(found[-1].arrays)
+            if progress is not None:
+                progress(len(found), len(wanted))
+    return dict(zip(wanted, found, strict=True))
 
 
 def within_epsilon(problem: Problem, best: Iterable[Optimum]) -> Found:

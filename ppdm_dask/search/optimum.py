@@ -7,6 +7,7 @@ number of categories in a few parts of equal proportion, only the numbers of mem
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,22 +15,21 @@ import numpy.typing as npt
 from ppdm_dask.arrays import EPS, Floats
 from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.kernels.rays import most_lacking
-from ppdm_dask.search.cones import Cone, Pairs, starting_rows
+from ppdm_dask.search.cones import Cone, Pairs, breach, starting_rows
 from ppdm_dask.search.newton import (
     GAP,
-    ROUNDING,
     UNUSED,
     Best,
-    Dual,
     Pricing,
-    Program,
-    Rays,
+    Start,
+    arithmetic,
     improve,
     settle,
 )
 from ppdm_dask.search.parts import EVEN, Parts, collapsed, orbits
-from ppdm_dask.search.problem import one_thread
+from ppdm_dask.search.program import ROUNDING, Dual, Program, Rays
 from ppdm_dask.search.rays import MOST_RAYS, thinned
+from ppdm_dask.search.solved import Arrays, finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,34 @@ class Optimum:
         """How far the design is above the certificate, relative."""
         return self.noise / self.bound - 1.0
 
+    def arrays(self) -> Arrays:
+        """Its numbers by name, for :meth:`from_arrays`."""
+        numbers = {"numbers": np.array([self.noise, self.bound])}
+        return numbers if self.P is None else {**numbers, "P": self.P}
+
+    @classmethod
+    def from_arrays(cls, prior: Floats, cone: Cone, arrays: Arrays) -> Self:
+        """Inverse of :meth:`arrays`.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If the arrays are none of a design within this privacy.
+        """
+        noise, bound = map(float, finite(arrays, "numbers", (2,)))
+        P = finite(arrays, "P", (None, prior.size)) if "P" in arrays else None
+        good = 0 < bound <= noise
+        if P is not None and good:
+            good = P.size > 0 and P.min() >= 0 and np.abs(P.sum(axis=0) - 1).max() < CLOSE
+            good = good and breach(cone, P, prior) < CLOSE
+            good = good and abs(noise_of(prior, P) / noise - 1) < CLOSE
+        if not good:
+            raise ValueError(f"its design within {cone.text} is none")
+        return cls(prior, cone, noise, bound, P)
+
+
+CLOSE = 1e-9
+"""Relative difference, and a matrix's breach of a privacy, that rounding may make."""
 
 MOST_LISTED = 5_000
 """Rays up to which all are looked at in every round."""
@@ -128,8 +156,8 @@ def optimum(
         full = Program(p, np.vstack([L, spare]), np.zeros(0), cone.levels)
     pricing = pricing_of(full, cone)
     start = rays_of(cone, starting_rows(cone, p), p)
-    with np.errstate(all="ignore"), one_thread():
-        best = improve(full, start, pricing, gap=gap)
+    with arithmetic():
+        best = improve(full, Start(start), pricing, gap=gap)
     rays, weights = design_of(full, best)
     P = weights[:, None] * rays.rows
     P /= P.sum(axis=0)
@@ -226,10 +254,9 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
     entries = n * (n + 1) // 2 + len(program.levels)
     if len(weights) > entries <= MOST_THINNED:
         e = rays.rows @ program.basis
-        upper = np.triu_indices(n - 1)
-        columns = [np.r_[np.outer(v, v)[upper], row] for v, row in zip(e, rays.rows, strict=True)]
-        A = np.array(columns).T
-        thin = thinned(np.vstack([A, rays.cost.T]), weights)
+        i, j = np.triu_indices(n - 1)
+        A = np.hstack([e[:, i] * e[:, j], rays.rows, rays.cost]).T
+        thin = thinned(A, weights)
         try:
             settled = settle(program, rays, thin)
         except PPDMError:  # the vertex is too far off: the design as it was is as good
@@ -289,6 +316,6 @@ def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
     others = cone.others(prior, parts.some(pairs.least))
     every = every.join(collapsed(parts, cone, others, prior))
     start = collapsed(parts, cone, starting_rows(cone, prior), prior)
-    with np.errstate(all="ignore"), one_thread():
-        best = improve(program, start, listed(program, every), gap=gap)
+    with arithmetic():
+        best = improve(program, Start(start), listed(program, every), gap=gap)
     return Optimum(prior, cone, best.noise, best.bound, None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.search.cones import Cone, Pairs
-from ppdm_dask.search.newton import Rays
+from ppdm_dask.search.program import Rays
 
 EVEN = 1e-12
 """Relative difference of proportions below which categories are exchangeable."""

@@ -23,6 +23,7 @@ from ppdm_dask.experiments.fronts.results import FRONT_REGISTRY, PAPER_ONLY
 from ppdm_dask.experiments.inputs import Prepared
 from ppdm_dask.experiments.variables import assemble
 from ppdm_dask.randomness import SimulationStream
+from ppdm_dask.search.bound import Designer
 from ppdm_dask.search.checkpoints import DamagedCheckpoint
 from ppdm_dask.search.limit import SHARES, Limit, least_mse, levels
 from ppdm_dask.search.methods import Found, evolve, refine, warner_matrices
@@ -164,7 +165,8 @@ class FrontWork:
         params = cell.params
         problem = Problem(params["prior"], params["n_records"], params["delta"])
         if params["method"] == LIMIT:
-            return {"certificates": Limit.compute(problem).table[None]}
+            # Results hold the last bits of this solver's certificates.
+            return {"certificates": Limit.compute(problem, solver=Designer).table[None]}
         rows = [self._trial(problem, params, cell.key, repeat) for repeat in range(start, stop)]
         # All of the batch is stored together, so nothing is removed before its last repeat.
         for repeat in range(start, stop):

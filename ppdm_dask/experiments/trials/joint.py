@@ -17,9 +17,9 @@ from ppdm_dask.files.values import Number, Text, Whole
 from ppdm_dask.search.joint import joint_level
 from ppdm_dask.search.joint_cones import MOST_CELLS, largest_of_margins
 from ppdm_dask.search.joint_law import JointLaw
-from ppdm_dask.search.newton import Program
 from ppdm_dask.search.optimize import optimize
 from ppdm_dask.search.problem import SMALLEST
+from ppdm_dask.search.program import Program
 from ppdm_dask.shown import listed
 
 if TYPE_CHECKING:
