@@ -6,8 +6,8 @@ conditions in the dual have to spare, and y the multipliers, a step solves
 
     H dw + A^T dy - dz = z - g - A^T y,   A dw = b - A w,   w dz + z dw = t - w z
 
-for a target t that goes to 0.  There are many times more rays than entries of K, on which alone the
-noise depends: ``H = V V^T`` with a column of V for each.  So ``s = V^T dw`` takes the place of dw,
+for a target t that goes to 0.  The noise depends on K only, and there are many times more rays than
+entries of K: ``H = V V^T`` with a column of V for each.  So ``s = V^T dw`` takes the place of dw,
 which follows from s and dy, with r the right side of the first equation less ``z - t / w`` and
 ``W = diag(w / z)``:
 
