@@ -510,12 +510,19 @@ class Level:
         certificate = Certificate(*map(float, finite(arrays, "certificate", (5,))))
         level = cls(loss, weights, rays, certificate)
         with np.errstate(all="ignore"):  # of a matrix that is none
-            if not level.keeps(problem, WORST_GAP):
+            if not level.keeps(problem, math.inf):
                 raise ValueError(f"its design at the level {loss:g} is none")
         return level
 
     def keeps(self, problem: Problem, gap: float = GAP) -> bool:
-        """Whether the design keeps its bounds and comes as near to its certificate as it should."""
+        """Whether the design keeps its bounds and comes as near to its certificate as it should.
+
+        Parameters
+        ----------
+        problem : Problem
+        gap : float
+            Largest relative distance from the certificate.
+        """
         if not self.weights.size:
             return False
         P = self.matrix(problem.prior)

@@ -8,7 +8,7 @@ from ppdm_dask.errors import PPDMError
 from ppdm_dask.search.bound import Designer, Level
 from ppdm_dask.search.cones import Guess, starting_rows
 from ppdm_dask.search.newton import Best, Start, arithmetic, improve
-from ppdm_dask.search.optimum import design_of, pricing_of, rays_of
+from ppdm_dask.search.optimum import design_of, even_cost, pricing_of, rays_of
 from ppdm_dask.search.problem import Problem
 from ppdm_dask.search.program import Program
 from ppdm_dask.search.solved import Arrays
@@ -36,7 +36,8 @@ class Guesses:
         self.problem = problem
         cone = Guess(problem.delta, success=problem.delta)
         p = problem.prior
-        self._program = Program(p, np.eye(p.size), np.zeros(0), (problem.delta,))
+        self._even = even_cost(cone, p)
+        self._program = Program(p, np.eye(p.size), np.zeros(0), (problem.delta,), self._even)
         self._pricing = pricing_of(self._program, cone)
         self._start = rays_of(cone, starting_rows(cone, p), p)
         self._before: Start | None = None
@@ -88,7 +89,7 @@ class Guesses:
     def _solve(self, loss: float) -> Level | None:
         """By Newton's method; None where it comes to no good end."""
         p = self.problem.prior
-        program = Program(p, np.eye(p.size), np.zeros(0), (loss,))
+        program = Program(p, np.eye(p.size), np.zeros(0), (loss,), self._even)
         for start in (self._before, Start(self._start)):
             if start is None:
                 continue

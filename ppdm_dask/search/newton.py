@@ -45,6 +45,9 @@ REFINED = 2
 """Times that a step is corrected by what it leaves."""
 
 ITERATIONS, ROUNDS = 80, 60
+PATIENCE = 15
+"""Steps within which what is violated has to halve: beyond them, arithmetic ends."""
+
 STALLED = 6
 """Rounds within which the gap has to halve, or the noise to fall."""
 
@@ -76,9 +79,9 @@ Pricing = Callable[[Dual], tuple[float, Rays]]
 
 
 class _State(NamedTuple):
-    w: Floats  # weights, and the slack of each level
+    w: Floats  # weights, and the slack of each level as a share of its room
     z: Floats  # what their constraints of the dual have to spare
-    y: Floats  # nu and mu
+    y: Floats  # nu, and mu times the room
 
 
 class Start(NamedTuple):
@@ -176,17 +179,17 @@ def improve(program: Program, start: Start, pricing: Pricing, *, gap: float = GA
             gap_then, noise_then = reached[-1 - STALLED]
             if best.gap > gap_then / 2 and best.noise > noise_then * (1 - SLOW):
                 break
-        # What rays are missing a finer solution does not find, and the next round begins worse.
-        least = program.bound(found)
-        now = noise / least - 1.0 if least > 0 else math.inf
-        finer = tolerance if len(more.rows) else tolerance / 5
-        tolerance = max(min(finer, now / 30), gap / 100)
         # Rays that a design does not use may still hold the dual in place: few are dropped.
         spare = np.where(state.w[:m] > 1e-7 * state.w[:m].max(), -1.0, state.z[:m])
         most = program.prior.size * (program.prior.size + 1) + MOST_SPARE
         keep = np.sort(np.argsort(spare, kind="stable")[: max(most, int((spare < 0).sum()))])
         rays = rays.take(keep)
         more = _absent(more, rays)
+        # What rays are missing a finer solution does not find, and the next round begins worse.
+        least = program.bound(found)
+        now = noise / least - 1.0 if least > 0 else math.inf
+        finer = tolerance if len(more.rows) else tolerance / 5
+        tolerance = max(min(finer, now / 30), gap / 100)
         state = _warm(state, keep, m, len(more.rows), dual.value)
         rays = rays.join(more)
     assert best is not None
@@ -217,7 +220,7 @@ def _warm(state: _State, keep: Ints, m: int, added: int, value: float) -> _State
 def _elsewhere(program: Program, rays: Rays, state: _State) -> _State:
     """A start for other levels: the slacks are what the weights leave of them."""
     w, m = state.w.copy(), len(rays.rows)
-    w[m:] = program.levels - w[:m] @ rays.cost
+    w[m:] = 1.0 - w[:m] @ ((rays.cost - program.even) / program.room)
     # What multiplies a condition whose right side is 1 is about what it is worth.
     return _off_ends(w, state.z, state.y, 1e-4, float(state.y[: program.prior.size].sum()))
 
@@ -237,7 +240,7 @@ def _dual(program: Program, rays: Rays, state: _State) -> Dual:
     if program.sizes.size:
         within = 1.0 / (w @ rays.spread)
         value += float((program.sizes * within).sum())
-    mu = np.maximum(state.y[n:], 0.0)
+    mu = np.maximum(state.y[n:], 0.0) / program.room
     return Dual(A, within, state.y[:n], mu, value)
 
 
@@ -249,8 +252,10 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
     if program.levels:
         several = len(program.levels)
         A = np.zeros((n + several, m + several))
-        A[:n, :m], A[n:, :m], A[n:, m:] = rays.rows.T, rays.cost.T, np.eye(several)
-        right = np.r_[right, program.levels]
+        # The slacks too are shares of what a level allows.
+        shares = (rays.cost - program.even) / program.room
+        A[:n, :m], A[n:, :m], A[n:, m:] = rays.rows.T, shares.T, np.eye(several)
+        right = np.r_[right, np.ones(several)]
     total = A.shape[1]
     # In units in which each condition is about 1.
     unit = 1.0 / np.sqrt((A**2).mean(axis=1))
@@ -262,17 +267,21 @@ def _newton(program: Program, rays: Rays, state: _State | None, tolerance: float
         state = _State(w, z, np.r_[program.prior * -g.mean(), np.zeros(len(right) - n)])
     w, z, y = state.w, state.z, state.y / unit
     g = _slopes(program, rays, e, w)
+    least_off, waited = math.inf, 0
     for _ in range(ITERATIONS):
         value = -float(g @ w[:m])
         grad = np.r_[g, np.zeros(total - m)]
         dual, primal = grad + A.T @ y - z, A @ w - right
-        gap = float(w @ z)
         scale = 1.0 / np.maximum(np.abs(grad), value)
-        if (
-            gap <= tolerance * value
-            and np.abs(dual * scale).max() <= tolerance
-            and np.abs(primal).max() <= max(tolerance * 1e-2, 1e-13)
-        ):
+        off = max(
+            float(w @ z) / (tolerance * value),
+            float(np.abs(dual * scale).max()) / tolerance,
+            float(np.abs(primal).max()) / max(tolerance * 1e-2, 1e-13),
+        )
+        if off < least_off / 2:
+            least_off, waited = off, 0
+        waited += 1
+        if off <= 1.0 or waited > PATIENCE:
             break
         V = _curvature(program, rays, e, w)
         least = LEAST * tolerance * value / total

@@ -149,11 +149,12 @@ def optimum(
         if parts.count() <= MOST_ORBITS and not by_walk and cone.pairs(p) is not None:
             return _of_parts(p, parts, cone, gap)
     L = np.eye(p.size) if contrasts is None else np.asarray(contrasts, dtype=float)
-    program = Program(p, L, np.zeros(0), cone.levels)
+    even = even_cost(cone, p)
+    program = Program(p, L, np.zeros(0), cone.levels, even)
     full = program
     if np.linalg.matrix_rank(program.C) < p.size - 1:
         spare = SPARE * np.abs(L).max() * np.eye(p.size)
-        full = Program(p, np.vstack([L, spare]), np.zeros(0), cone.levels)
+        full = Program(p, np.vstack([L, spare]), np.zeros(0), cone.levels, even)
     pricing = pricing_of(full, cone)
     start = rays_of(cone, starting_rows(cone, p), p)
     with arithmetic():
@@ -191,6 +192,11 @@ def pricing_of(program: Program, cone: Cone) -> Pricing:
     )
 
 
+def even_cost(cone: Cone, prior: Floats) -> tuple[float, ...]:
+    """What the even ray costs, which tells nothing."""
+    return tuple(cone.cost(np.ones((1, prior.size)), prior)[0].tolist())
+
+
 def rays_of(cone: Cone, rows: Floats, prior: Floats) -> Rays:
     """Rays of categories, without parts."""
     return Rays(rows, np.zeros((len(rows), 0)), cone.cost(rows, prior))
@@ -222,9 +228,9 @@ def walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
         )
         # What rounding may have done to the sums of the walk.
         most = float((np.abs(dual.nu) / p).max()) + once + dual.value
-        kappa = float(lack.max()) + 16 * p.size * EPS * most
+        kappa = float(lack.max() + dual.mu @ program.even) + 16 * p.size * EPS * most
         order = np.argsort(-lack, kind="stable")[: 4 * p.size]
-        chosen = codes[order[lack[order] > 1e-11 * dual.value]]
+        chosen = codes[order[lack[order] + dual.mu @ program.even > 1e-11 * dual.value]]
         if len(chosen):
             # Each part of the walk tells only its worst subset: one ray a round would take long.
             nearby = codes[order[:NEIGHBOURS], None] ^ (1 << np.arange(p.size))
@@ -310,6 +316,7 @@ def _of_parts(prior: Floats, parts: Parts, cone: Cone, gap: float) -> Optimum:
         np.diag(1.0 / np.sqrt(sizes)),
         (sizes[sizes > 1] - 1).astype(float),
         cone.levels,
+        even_cost(cone, prior),
     )
     every = orbits(parts, pairs)
     # A ray that is not a subset has two members at most beyond its ones.

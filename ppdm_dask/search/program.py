@@ -9,7 +9,8 @@ A design gives its rays l_k, scaled to ``l_k^T p = 1``, the probabilities w_k.  
 in which nothing cancels, however rare a category is; for L = 1 it is ``tr J^-1 - |p|^2``, n N times
 the paper's MSE.  It is minimised subject to ``sum_k w_k l_k = 1`` and, where the privacy has
 levels, ``sum_k w_k c_k <= a``: a convex problem in w, which
-:mod:`~ppdm_dask.search.newton` solves.
+:mod:`~ppdm_dask.search.newton` solves.  Costs c_k and levels a are counted from the cost of the
+even ray, below which no design is.
 
 The certificate needs no solver.  For any A, nu and ``mu >= 0`` let kappa be the largest of
 ``|A e_k|^2 - nu^T l_k - mu^T c_k`` over *all* rays.  Since ``sum_k w_k = 1`` in every design,
@@ -90,12 +91,16 @@ class Program:
         Numbers of exchangeable categories less 1, for each column of the spread.
     levels : tuple of float
         Bounds on the sums of costs.
+    even : tuple of float
+        What the even ray costs, as many as levels.  No design costs less, and what is relative to
+        it loses no digits where a level allows hardly more.
     """
 
     prior: Floats
     contrasts: Floats
     sizes: Floats
     levels: tuple[float, ...] = ()
+    even: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         p = self.prior
@@ -120,6 +125,12 @@ class Program:
         """Shape (q, n - 1)."""
         found: Floats = vars(self)["C"]
         return found
+
+    @property
+    def room(self) -> Floats:
+        """What the levels allow beyond the cost of the even ray, shape (levels,)."""
+        room: Floats = np.array(self.levels) - np.array(self.even)
+        return room
 
     def noise(self, rays: Rays, weights: Floats) -> float:
         """Of the design with these weights; infinite where it cannot estimate."""
@@ -146,8 +157,8 @@ class Program:
         needs = ((rays.rows @ half) ** 2).sum(axis=1)
         size = ((rays.rows @ np.abs(half)) ** 2).sum(axis=1)
         within = rays.spread @ (self.sizes * dual.within**2)
+        has = rays.rows @ dual.nu + (rays.cost - self.even) @ dual.mu
         cost = rays.cost @ dual.mu
-        has = rays.rows @ dual.nu + cost
         off = rays.rows @ np.abs(dual.nu) + cost + within + np.sqrt(needs * size)
         lacking: Floats = needs + within - has + 4 * self.prior.size * EPS * off
         return lacking
@@ -160,15 +171,15 @@ class Program:
         base = float(dual.nu.sum()) + kappa
         base += ROUNDING * (float(np.abs(dual.nu).sum()) + dual.value)
         mu = dual.mu * (1 + ROUNDING)
-        base += float(mu[1:] @ self.levels[1:])
-        slope = float(mu[0]) if mu.size else 0.0
+        base += float(mu[1:] @ self.room[1:])
+        slope, at = (float(mu[0]), self.even[0]) if mu.size else (0.0, 0.0)
         known = math.fsum(self.prior**2)
-        return Certificate(dual.value**2 * (1 - ROUNDING), base, slope, 0.0, known)
+        return Certificate(dual.value**2 * (1 - ROUNDING), base, slope, at, known)
 
     def bound(self, certificate: Certificate) -> float:
         """The certified least noise at the program's levels; 0 where nothing is certified."""
         level = self.levels[0] if self.levels else 0.0
-        if not certificate.base + certificate.slope * level > 0:
+        if not certificate.base + certificate.slope * (level - certificate.at) > 0:
             return 0.0
         found = float(certificate.beyond(level))
         return found if math.isfinite(found) else 0.0
