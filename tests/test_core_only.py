@@ -346,6 +346,39 @@ def test_commands_write_the_same_without_pandas(tmp_path: Path, core: dict[str, 
     assert one.equals(other) and one.num_rows == 160
 
 
+PREDICTIONS = """
+from ppdm_dask.cli import main
+kept = ["--keep", "n,note", "--probabilities", "--out"]
+for line in (
+    ["disguise", "a.csv", "--codebook", "codebook.toml", "--design", "design.toml"]
+    + ["--keep-undisguised", "region,n", "--drop", "note", "--simulate", "1", "--out", "r.parquet"],
+    ["mine", "naive-bayes", "r.parquet", "--codebook", "codebook.toml", "--design"]
+    + ["design.toml", "--target", "used", "--out", "m.json"],
+    *(["predict", "m.json", "a.csv", *kept, f"p.{form}"] for form in ("csv", "parquet")),
+):
+    assert main(line) == 0, line
+"""
+
+
+@pytest.mark.slow
+def test_predictions_are_the_same_without_pandas(tmp_path: Path, core: dict[str, str]) -> None:
+    rows = ["north,yes,1,a", "south,no,2,=b", "south,no,,", "north,no,-4,a"] * 50
+    (tmp_path / "a.csv").write_text("\n".join(["region,used,n,note", *rows]) + "\n")
+    (tmp_path / "codebook.toml").write_text(
+        '[[attribute]]\nname = "region"\ncategories = ["north", "south"]\n'
+        '[[attribute]]\nname = "used"\ncategories = ["no", "yes"]\n'
+    )
+    (tmp_path / "design.toml").write_text('id = "warner"\nattribute = "used"\ntheta = 0.9\n')
+    there, lacking = both_ways(tmp_path, core, PREDICTIONS)
+    assert lacking.stdout == there.stdout
+    assert lacking.stdout.count("200 predictions of used") == 2
+    one, other = (tmp_path / way / "p.csv" for way in ("with", "without"))
+    assert other.read_bytes() == one.read_bytes()
+    read = [pq.read_table(tmp_path / way / "p.parquet") for way in ("with", "without")]
+    assert read[0].equals(read[1], check_metadata=True)
+    assert read[1].column_names == ["n", "note", "predicted", "P(no)", "P(yes)"]
+
+
 def test_faces_do_without_pictures(tmp_path: Path, core: dict[str, str]) -> None:
     code = """
 import ppdm_dask as pp
