@@ -13,8 +13,10 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.faces.listing import Listing
+from ppdm_dask.files.any_column import as_column, column_of, joined
 from ppdm_dask.files.arrow import arrow_table
-from ppdm_dask.files.column import Column, FrameColumn, as_column, column_of, joined
+from ppdm_dask.files.column import Column
+from ppdm_dask.files.frame_column import FrameColumn
 from ppdm_dask.files.table import Table
 
 MOMENT = datetime.datetime(2026, 11, 29, 14, 5, 30)
