@@ -46,17 +46,18 @@ class ArrowValues(Column):
             found = found.storage
         return found
 
+    @cached_property
     def _held(self) -> Numbers | None:
-        """The column as numbers, where it holds such."""
+        """The column as numbers, where it holds such; converted once, whatever is asked of them."""
         return _numbers_of(self._array())
 
     @property
     def kind(self) -> np.dtype[Any]:
-        held = self._held()
+        held = self._held
         return super().kind if held is None else held.kind
 
     def numbers(self) -> Floats | None:
-        held = self._held()
+        held = self._held
         return None if held is None else held.numbers()
 
     def coded(self) -> tuple[Positions, list[str]]:
@@ -66,7 +67,7 @@ class ArrowValues(Column):
     def _coded(self) -> tuple[Positions, list[str]]:
         import pyarrow as pa
 
-        if (held := self._held()) is not None:
+        if (held := self._held) is not None:
             return held.coded()
         found = self._array()
         if not pa.types.is_dictionary(found.type):
@@ -87,7 +88,7 @@ class ArrowValues(Column):
         return _plain_values(self._array())
 
     def cells(self) -> list[str]:
-        held = self._held()
+        held = self._held
         if held is not None and held.values.dtype.kind == "f":
             # Single precision has its own shortest text: 0.1, where a double would have 17 digits.
             return [cell_text(value) for value in held.to_numpy()]
@@ -96,7 +97,7 @@ class ArrowValues(Column):
     def to_numpy(self) -> npt.NDArray[Any]:
         import pyarrow as pa
 
-        if (held := self._held()) is not None:
+        if (held := self._held) is not None:
             return held.to_numpy()
         found = self._array()
         zone = pa.types.is_timestamp(found.type) and found.type.tz is not None
