@@ -32,6 +32,7 @@ from ppdm_dask.data.partitioned import native, notice, plugin_for
 from ppdm_dask.designs.binding import Binding, check_fit, check_words, require_labels
 from ppdm_dask.designs.facing import Facing
 from ppdm_dask.designs.labels import Orders
+from ppdm_dask.designs.parameters import same_config
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
 from ppdm_dask.files.declared import document_of_kinds
 from ppdm_dask.files.documents import read_toml
@@ -727,7 +728,7 @@ class Design(Binding, Facing, ABC):
         return design_from_config(law | ({} if labels is None else {"categories": labels})), own
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Design) and self.config() == other.config()
+        return isinstance(other, Design) and same_config(self._config(), other._config())
 
     def __hash__(self) -> int:
         return int(self.digest[:15], 16)
