@@ -39,7 +39,7 @@ from ppdm_dask.designs import (
     register,
     two_stage,
 )
-from ppdm_dask.designs.base import thresholds
+from ppdm_dask.designs.draws import thresholds
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK
 
