@@ -39,7 +39,7 @@ from starlette.routing import Route
 
 import ppdm_dask as pp
 from ppdm_dask.collect.questionnaire import Questionnaire
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 BOOK = {
     "attribute": [
@@ -81,7 +81,7 @@ def survey() -> pp.collect.Survey:
     design = pp.Product([pp.Warner("used", 0.8), pp.KaryResponse("often", 3, 0.6)]).bind(book)
     asked = {"title": "t", "question": [{"attribute": n, "text": n} for n in book.names]}
     page = pp.collect.build_page(
-        Questionnaire.from_table(Table(asked, "questionnaire")), book, design
+        Questionnaire.from_table(TomlTable(asked, "questionnaire")), book, design
     )
     return pp.collect.Survey.of(page, ())
 

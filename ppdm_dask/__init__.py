@@ -12,7 +12,8 @@ from typing import Any
 
 import lazy_loader
 
-from ppdm_dask._moved import install, moved_attribute
+from ppdm_dask import _moved, extras
+from ppdm_dask._moved import moved_attribute
 from ppdm_dask.extras import missing
 
 __version__ = "0.1.0"
@@ -34,4 +35,5 @@ def __getattr__(name: str) -> Any:
 # A library shows no log by itself: the program that uses it adds a handler.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
-install()
+_moved.install()
+extras.install()

@@ -1,14 +1,19 @@
-"""What a part of this package needs that the core installation does not bring, and its extra."""
+"""What a part of this package needs that the core installation does not bring, and its extra.
+
+An import that fails says so wherever in this package it stands: a finder behind all others knows
+the extras.  Who knows better what was asked for says it with :func:`named`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 
 from ppdm_dask.errors import InputError
 
-__all__ = ["EXTRAS", "MissingExtra", "missing", "named"]
+__all__ = ["EXTRAS", "MissingExtra", "install", "missing", "named"]
 
 EXTRAS = {
     "asyncssh": ("AsyncSSH", "cluster"),
@@ -37,6 +42,8 @@ EXTRAS = {
 }
 """Packages by the name under which they are imported: their own name, and the extra to ask for."""
 
+PACKAGE = "ppdm_dask"
+
 _ROOMS = {"experiments": "all", "reproduce": "all", "claims": "all", "search": "search"}
 """Rooms that need more than one extra, or whose extra brings what others bring too."""
 
@@ -57,13 +64,11 @@ def missing(error: ImportError, what: str) -> MissingExtra | None:
     what : str
         What was asked for: a command, a name.
     """
-    found = EXTRAS.get((error.name or "").partition(".")[0])
-    if not isinstance(error, ModuleNotFoundError) or found is None:
+    if not isinstance(error, ModuleNotFoundError):
         return None
-    name, extra = found
-    rooms = _rooms(error.__traceback__)
-    extra = next((_ROOMS[room] for room in rooms if room in _ROOMS), extra)
-    need = f'needs {name}: pip install "ppdm-dask[{extra}]"'
+    need = _need((error.name or "").partition(".")[0], _frames(error.__traceback__))
+    if need is None:
+        return None
     told = MissingExtra(f"{what} {need}", error.name)
     told.need = need
     return told
@@ -86,18 +91,76 @@ def named(what: str) -> Iterator[None]:
         raise
 
 
-def _rooms(traceback: TracebackType | None) -> list[str]:
-    """Rooms of this package that a call went through, the outermost first.
+def _need(package: str, frames: Sequence[FrameType]) -> str | None:
+    """What the calls of some frames need; None where no extra brings the package."""
+    if package not in EXTRAS:
+        return None
+    name, extra = EXTRAS[package]
+    rooms = (own.split(".")[1] for frame in frames if "." in (own := _own(frame)))
+    extra = next((_ROOMS[room] for room in rooms if room in _ROOMS), extra)
+    return f'needs {name}: pip install "ppdm-dask[{extra}]"'
+
+
+def _own(frame: FrameType) -> str:
+    """Module of this package whose code a frame runs; empty for other code."""
+    name = str(frame.f_globals.get("__name__", ""))
+    return name if name.partition(".")[0] == PACKAGE else ""
+
+
+def _frames(traceback: TracebackType | None) -> list[FrameType]:
+    """Frames that a call went through, the outermost first.
 
     A traceback begins where the error was caught, so the frames above that place come first.
     """
-    frames: list[FrameType] = []
-    above = None if traceback is None else traceback.tb_frame.f_back
-    while above is not None:
-        frames.insert(0, above)
-        above = above.f_back
+    if traceback is None:
+        return []
+    frames = _above(traceback.tb_frame)
     while traceback is not None:
         frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
-    names = (frame.f_globals.get("__name__", "") for frame in frames)
-    return [name.split(".")[1] for name in names if name.startswith("ppdm_dask.")]
+    return frames
+
+
+def _above(frame: FrameType) -> list[FrameType]:
+    """Frames above one, the outermost first."""
+    frames = []
+    above = frame.f_back
+    while above is not None:
+        frames.append(above)
+        above = above.f_back
+    return frames[::-1]
+
+
+class _Finder:
+    """Finds no module, and says which extra has a package that a module of ours imports."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> None:
+        if name not in EXTRAS:
+            return
+        frames = _above(sys._getframe())
+        while frames and frames[-1].f_globals.get("__name__") in _IMPORT_SYSTEM:
+            frames.pop()
+        # Other packages may do without, and whoever asks whether it is there is told.
+        if not frames or not _own(frames[-1]):
+            return
+        # No error of ours: what tries another way where one fails would take it for one of these.
+        raise ModuleNotFoundError(f"{_asked_for(frames)} {_need(name, frames)}", name=name)
+
+
+_IMPORT_SYSTEM = {"importlib", "importlib._bootstrap", "_frozen_importlib"}
+
+
+def _asked_for(frames: Sequence[FrameType]) -> str:
+    """Public function of this package that was called first, or its module that was imported."""
+    own = [frame for frame in frames if _own(frame)]
+    called = (frame.f_code.co_name for frame in own)
+    return next((name for name in called if name[0] not in "_<"), _own(own[0]))
+
+
+def install() -> None:
+    """Make extras known to the import system, after everything that is there."""
+    if not any(finder is _Finder for finder in sys.meta_path):
+        sys.meta_path.append(_Finder)

@@ -35,7 +35,7 @@ from ppdm_dask.designs import (
     subset,
     unary,
 )
-from ppdm_dask.designs.base import condition, left_inverse
+from ppdm_dask.designs.inverses import condition, left_inverse
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import shape_of
 from ppdm_dask.designs.pram import two_stage

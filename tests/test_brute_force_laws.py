@@ -9,7 +9,7 @@ import pytest
 from strategies import make_codebook
 
 from ppdm_dask import Product, UnrelatedQuestion
-from ppdm_dask.inference.evidence import cell_laws, event_laws
+from ppdm_dask.inference.cell_laws import cell_laws, event_laws
 from ppdm_dask.inference.laws import EventLaw
 
 WEIGHTS = (np.array(-1.0), np.array(2.0))

@@ -36,7 +36,7 @@ from ppdm_dask.collect.survey import Submission
 from ppdm_dask.collect.team import team
 from ppdm_dask.designs import SubsetSelection, UnaryEncoding
 from ppdm_dask.errors import DataError, InputError, MachineError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 uvicorn = pytest.importorskip("uvicorn")
 
@@ -61,7 +61,7 @@ DESIGN = pp.Product(
 
 def built(**more: Any) -> Survey:
     asked = {"title": "t", "question": [{"attribute": n, "text": n} for n in BOOK.names], **more}
-    questionnaire = Questionnaire.from_table(Table(asked, "q", error=InputError))
+    questionnaire = Questionnaire.from_table(TomlTable(asked, "q", error=InputError))
     return Survey.of(build_page(questionnaire, BOOK, DESIGN), ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,11 @@ import pytest
 
 import ppdm_dask as pp
 from ppdm_dask.faces.listing import Listing
+from ppdm_dask.files import arrow_column
+from ppdm_dask.files.any_column import as_column, column_of, joined
 from ppdm_dask.files.arrow import arrow_table
-from ppdm_dask.files.column import Column, FrameColumn, as_column, column_of, joined
+from ppdm_dask.files.column import Column, Numbers
+from ppdm_dask.files.frame_column import FrameColumn
 from ppdm_dask.files.table import Table
 
 MOMENT = datetime.datetime(2026, 11, 29, 14, 5, 30)
@@ -97,6 +101,32 @@ def test_arrow_is_read_as_its_frame_is(name: str, kept: bool) -> None:
     part = table.take(np.array([False, *[True] * (len(ARRAYS[name]) - 1)]))
     assert texts(part["a"]) == texts(table["a"])[1:]
     assert texts(table.take(slice(1, 2))["a"]) == texts(table["a"])[1:2]
+
+
+def test_a_kept_column_of_numbers_is_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an attribute it is asked for its numbers, their kind, and the texts of a message."""
+    made = []
+
+    def converted(array: Any) -> Numbers | None:
+        made.append(array)
+        return numbers_of(array)
+
+    numbers_of = arrow_column._numbers_of
+    monkeypatch.setattr(arrow_column, "_numbers_of", converted)
+    attribute = pp.Attribute("a", ("<= 30", "> 30"), cuts=(30,))
+    book = pp.Codebook((attribute,))
+    for chunks in ([[20, None, 40]], [[20], [None, 40]]):
+        made.clear()
+        column = pa.chunked_array([pa.array(chunk, pa.int64()) for chunk in chunks])
+        table = arrow_table(pa.table({"a": column}), ["a"])
+        known = pp.Attribute("a", ("<= 30", "> 30"), cuts=(30,), missing="<= 30")
+        assert pp.Codebook((known,)).encode(table).column("a").tolist() == [0, 0, 1]
+        with pytest.raises(pp.InputError, match="missing"):
+            book.encode(table)
+        assert texts(table["a"]) == ["20", None, "40"]
+        assert table["a"].cells() == ["20", "", "40"]
+        np.testing.assert_array_equal(table["a"].to_numpy(), [20, np.nan, 40])
+        assert len(made) == 1
 
 
 def test_frames_of_files_have_their_types() -> None:

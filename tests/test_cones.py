@@ -24,6 +24,7 @@ from ppdm_dask.search.cones import (
 )
 from ppdm_dask.search.optimum import optimum
 from ppdm_dask.search.problem import Problem, evaluate
+from ppdm_dask.search.rays import MOST_RAYS
 
 SKEWED = [0.6, 0.2, 0.1, 0.05, 0.02, 0.015, 0.01, 0.005]
 EVEN = [1 / 8] * 8
@@ -301,3 +302,22 @@ def test_nothing_is_infinite_whatever_the_prior():
 @pytest.mark.slow
 def test_nothing_is_infinite_whatever_the_prior_many_times():
     assert check_adversarial(np.random.default_rng(4), 250) >= 200
+
+
+def test_both_limits_are_computed_for_as_many_categories_as_are_said() -> None:
+    """Whose rows are listed: a smallest, a largest or a bounded entry for each category."""
+    assert 3**11 <= MOST_RAYS < 3**12
+    for prior in (np.full(12, 1 / 12), np.arange(1.0, 13.0) / 78):
+        line = (
+            r"^prior: got 12 categories; the best design within epsilon of 1 and a bound of 0\.6 on"
+        )
+        with pytest.raises(InputError, match=line + r" the posterior is computed for up to 11$"):
+            optimum(prior, EpsilonPosterior(1.0, 0.6))
+
+
+@pytest.mark.slow
+def test_both_limits_are_computed_for_eleven_categories() -> None:
+    """Where one limit says nothing, the optimum is that of the other."""
+    prior = np.arange(1.0, 12.0) / 66
+    both = optimum(prior, EpsilonPosterior(1.0, 0.99)).noise
+    assert both == pytest.approx(optimum(prior, Epsilon(1.0)).noise, rel=1e-6)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +152,148 @@ def test_names_of_python_say_their_extra(tmp_path: Path, core: dict[str, str]) -
     # Anyone who tries whether it is there may ask as for any import.
     assert issubclass(MissingExtra, ImportError)
     assert missing(ModuleNotFoundError("No module named 'x'", name="x"), "it") is None
+
+
+def optional_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports of packages of extras in a module, wherever they stand, but those for types."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [str(node.module)]
+        else:
+            continue
+        if all(name.partition(".")[0] in EXTRAS for name in names):
+            yield node  # type: ignore[misc]
+
+
+RUN_IMPORTS = """
+import json, pathlib, ppdm_dask
+for module, imports in json.loads(pathlib.Path("imports.json").read_text()).items():
+    for text in imports:
+        space = {"__name__": module}
+        exec("def asked():\\n    " + text, space)
+        for run in (space["asked"], lambda: exec(text, space)):
+            try:
+                run()
+            except ModuleNotFoundError as error:
+                print(module, error.name, error, sep="|")
+"""
+
+
+def test_every_import_of_an_extra_names_it(
+    root: Path, tmp_path: Path, core: dict[str, str]
+) -> None:
+    """All that stand in the package are run: at the head of their module, and in a function."""
+    found = {
+        ".".join(path.relative_to(root).with_suffix("").parts): [
+            ast.unparse(node) for node in optional_imports(ast.parse(path.read_text()))
+        ]
+        for path in sorted((root / "ppdm_dask").rglob("*.py"))
+    }
+    (tmp_path / "imports.json").write_text(json.dumps(found))
+    done = python(tmp_path, core, "-c", RUN_IMPORTS)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 * sum(map(len, found.values())) > 300
+    for i, line in enumerate(lines):
+        module, package, said = line.split("|")
+        name, extra = EXTRAS[package]
+        room = module.split(".")[1]
+        if room in ("experiments", "reproduce", "claims"):
+            extra = "all"
+        elif room == "search":
+            extra = "search"
+        asked = module if i % 2 else "asked"
+        assert said == f'{asked} needs {name}: pip install "ppdm-dask[{extra}]"'
+
+
+def test_other_packages_and_questions_see_a_missing_package_as_ever(
+    tmp_path: Path, core: dict[str, str]
+) -> None:
+    code = """
+import importlib.util, ppdm_dask
+from ppdm_dask import distributions, kernels
+print(importlib.util.find_spec("pandas"), kernels.has_numba(), distributions._scipy("x"))
+try:
+    import pandas
+except ModuleNotFoundError as error:
+    print(error)
+space = {"__name__": "ppdm_dask.mine"}
+try:
+    exec("import numpy.nothing", space)
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    done = python(tmp_path, core, "-c", code)
+    assert done.stdout.splitlines() == [
+        "None False None",
+        "No module named 'pandas'",
+        "No module named 'numpy.nothing'",
+    ]
+
+
+NO_FRAMES = """
+import numpy as np, ppdm_dask as pp
+book = pp.Codebook((pp.Attribute("a", ("no", "yes")), pp.Attribute("b", ("u", "v"))), target="a")
+design = pp.Product([pp.Warner("a", 0.9), pp.Warner("b", 0.9)]).bind(book)
+rng = np.random.default_rng(1)
+answers = {name: rng.choice(book[name].categories, 400).tolist() for name in "ab"}
+reports = design.disguise(answers, stream=pp.Stream.from_seed(1))
+model = pp.NaiveBayes(design, "a").fit(reports)
+told = pp.mine.evaluate(model, reports)
+fit = pp.GLM(design, outcome="a", predictors=["b"])
+margins = pp.inference.fitted.Margins([("x",)], ("of",), np.zeros(1), np.eye(1))
+rules = pp.association_rules(reports, design, min_support=0.01, min_confidence=0.1)
+regret = pp.regret(pp.Warner("a", 0.8), [[0.1, 0.9], [0.2, 0.8]])
+for ask in (
+    rules.to_frame, fit.to_frame, margins.to_frame, told.to_frame, regret.to_frame,
+    lambda: told.roc("yes"), lambda: fit.fit(reports),
+):
+    try:
+        ask()
+    except ImportError as error:
+        print(isinstance(error, pp.InputError), error)
+"""
+
+
+def test_frames_of_models_name_pandas(tmp_path: Path, core: dict[str, str]) -> None:
+    """Where scikit-learn is installed and pandas is not."""
+    env = {**core, "PPDM_LACKING": "pandas"}
+    done = python(tmp_path, env, "-W", "ignore::UserWarning", "-c", NO_FRAMES)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        *['True to_frame needs pandas: pip install "ppdm-dask[pandas]"'] * 4,
+        'True to_frame needs pandas: pip install "ppdm-dask[search]"',
+        'True roc needs pandas: pip install "ppdm-dask[pandas]"',
+        'False fit needs pandas: pip install "ppdm-dask[pandas]"',
+    ]
+
+
+def test_frames_are_asked_for_by_name(root: Path) -> None:
+    """Who asks for a frame gets an InputError: no `to_frame` imports pandas by itself."""
+    plain, known = [], 0
+    for path in sorted((root / "ppdm_dask").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef) or node.name != "to_frame":
+                continue
+            known += 1
+            blocks = [w for w in ast.walk(node) if isinstance(w, ast.With)]
+            inside = {
+                each
+                for block in blocks
+                if ast.unparse(block.items[0]) == "named('to_frame')"
+                for each in ast.walk(block)
+            }
+            imports = (n for n in ast.walk(node) if isinstance(n, ast.Import))
+            plain += [f"{path}:{n.lineno}" for n in imports if n not in inside]
+    assert known > 12
+    assert plain == []
 
 
 def test_every_extra_that_is_named_is_declared(root: Path) -> None:
@@ -344,6 +489,39 @@ def test_commands_write_the_same_without_pandas(tmp_path: Path, core: dict[str, 
         assert without.read_bytes() == with_pandas.read_bytes(), name
     (one, other) = (pq.read_table(tmp_path / w / "reports.parquet") for w in ("with", "without"))
     assert one.equals(other) and one.num_rows == 160
+
+
+PREDICTIONS = """
+from ppdm_dask.cli import main
+kept = ["--keep", "n,note", "--probabilities", "--out"]
+for line in (
+    ["disguise", "a.csv", "--codebook", "codebook.toml", "--design", "design.toml"]
+    + ["--keep-undisguised", "region,n", "--drop", "note", "--simulate", "1", "--out", "r.parquet"],
+    ["mine", "naive-bayes", "r.parquet", "--codebook", "codebook.toml", "--design"]
+    + ["design.toml", "--target", "used", "--out", "m.json"],
+    *(["predict", "m.json", "a.csv", *kept, f"p.{form}"] for form in ("csv", "parquet")),
+):
+    assert main(line) == 0, line
+"""
+
+
+@pytest.mark.slow
+def test_predictions_are_the_same_without_pandas(tmp_path: Path, core: dict[str, str]) -> None:
+    rows = ["north,yes,1,a", "south,no,2,=b", "south,no,,", "north,no,-4,a"] * 50
+    (tmp_path / "a.csv").write_text("\n".join(["region,used,n,note", *rows]) + "\n")
+    (tmp_path / "codebook.toml").write_text(
+        '[[attribute]]\nname = "region"\ncategories = ["north", "south"]\n'
+        '[[attribute]]\nname = "used"\ncategories = ["no", "yes"]\n'
+    )
+    (tmp_path / "design.toml").write_text('id = "warner"\nattribute = "used"\ntheta = 0.9\n')
+    there, lacking = both_ways(tmp_path, core, PREDICTIONS)
+    assert lacking.stdout == there.stdout
+    assert lacking.stdout.count("200 predictions of used") == 2
+    one, other = (tmp_path / way / "p.csv" for way in ("with", "without"))
+    assert other.read_bytes() == one.read_bytes()
+    read = [pq.read_table(tmp_path / way / "p.parquet") for way in ("with", "without")]
+    assert read[0].equals(read[1], check_metadata=True)
+    assert read[1].column_names == ["n", "note", "predicted", "P(no)", "P(yes)"]
 
 
 def test_faces_do_without_pictures(tmp_path: Path, core: dict[str, str]) -> None:

@@ -39,7 +39,7 @@ from ppdm_dask.designs import (
     register,
     two_stage,
 )
-from ppdm_dask.designs.base import thresholds
+from ppdm_dask.designs.draws import thresholds
 from ppdm_dask.errors import DesignError, RecordsError
 from ppdm_dask.randomness import LOGICAL_BLOCK
 
@@ -62,6 +62,39 @@ def test_every_registered_family_has_examples():
 @pytest.mark.parametrize("design", ALL, ids=_label)
 def test_battery(design, check):
     check(design)
+
+
+def test_designs_are_equal_where_their_configurations_are():
+    """All pairs of the examples, each once more from its configuration, and near misses."""
+    once, again = ALL, [design_from_config(design.config()) for design in ALL]
+    configs = [design.config() for design in ALL]
+    same = [[one == other for other in configs] for one in configs]
+    assert [[one == other for other in again] for one in once] == same
+    assert sum(map(sum, same)) >= len(ALL)
+    for one, other in itertools.product(once, again):
+        assert one != other or hash(one) == hash(other)
+    P = np.array(checks.SKEWED)
+    P[:2, 0] += [2**-53, -(2**-53)]  # the last digit of a double
+    assert RRMatrix("a", checks.SKEWED).config() != RRMatrix("a", P).config()
+    assert RRMatrix("a", checks.SKEWED) != RRMatrix("a", P)
+    laws = [[0.25, 0.75]], [0.75]  # of a binary attribute without labels they say the same
+    one, other = (UnrelatedQuestion("a", 0.6, law) for law in laws)
+    assert one == other and hash(one) == hash(other)
+    labelled = UnrelatedQuestion("a", 0.6, laws[0], categories=["no", "yes"])
+    assert one != labelled and one.config() != labelled.config()
+    assert Warner("a", 0.8) != "warner" and Warner("a", 0.8) != Warner("b", 0.8)
+
+
+def test_equality_of_large_matrices_makes_no_lists():
+    P = np.random.default_rng(1).dirichlet(np.ones(600), 600).T
+    one, other = RRMatrix("a", P), RRMatrix("a", P.copy())
+    tracemalloc.start()
+    try:
+        assert one == other
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < P.nbytes / 2  # a byte an entry; a list has 32 of them
 
 
 def test_a_family_without_examples_fails_the_battery():

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 import ppdm_dask as pp
 from ppdm_dask.designs import SubsetSelection, UnaryEncoding
-from ppdm_dask.designs.base import all_thresholds, thresholds
+from ppdm_dask.designs.draws import all_thresholds, thresholds
 from ppdm_dask.designs.sets import CHUNK, unpack
 from ppdm_dask.errors import InputError
 from ppdm_dask.kernels.disguise import (

@@ -31,7 +31,7 @@ from ppdm_dask.designs import (
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.designs.permanent import Permanent, permanent_blocks
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 ORIGIN = "https://survey.example.org"
 BOOK = pp.Codebook.from_config(
@@ -52,7 +52,7 @@ def built(
     **more: Any,
 ) -> Page:
     asked = {"title": "t", "question": [{"attribute": n, "text": n} for n in book.names], **more}
-    questionnaire = Questionnaire.from_table(Table(asked, "q.toml", error=InputError))
+    questionnaire = Questionnaire.from_table(TomlTable(asked, "q.toml", error=InputError))
     names = [*book.names, *(c for a in book.attributes for c in a.categories)]
     return build_page(
         questionnaire, book, design.bind(book), source="q.toml", accept=names, embed=embed

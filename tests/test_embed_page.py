@@ -27,7 +27,7 @@ from ppdm_dask.collect.templates import asset
 from ppdm_dask.designs import Design, SubsetSelection, UnaryEncoding
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 pytest.importorskip("uvicorn")
 
@@ -154,7 +154,7 @@ class Framed:
         self.host = made.serve(self.host_pages)
         self.hostile = made.serve(self.host_pages)
         self.design = design(theta)
-        asked = Questionnaire.from_table(Table(ASKED, "q", error=InputError))
+        asked = Questionnaire.from_table(TomlTable(ASKED, "q", error=InputError))
         built = build_page(asked, BOOK, self.design, accept=BOOK.names, embed=[self.host])
         assert built.framed is not None
         Survey.of(built, ()).write(folder)
@@ -589,7 +589,7 @@ def test_the_lines_to_paste_fill_a_form_with_the_platform_s_names(
         survey: dict[str, Any] = {}
         host: dict[str, Any] = {}
         page, around = made.serve(survey), made.serve(host)
-        questionnaire = Questionnaire.from_table(Table(asked, "q", error=InputError))
+        questionnaire = Questionnaire.from_table(TomlTable(asked, "q", error=InputError))
         survey["embed.html"] = build_page(questionnaire, book, laws, embed=[around]).framed
         survey["embed.js"] = asset("embed.js")
         lines = pasted(platform).replace("https://ask.example.org", page)

@@ -19,7 +19,7 @@ from ppdm_dask.collect.questionnaire import Questionnaire
 from ppdm_dask.collect.team import estimates
 from ppdm_dask.errors import DataError, InputError
 from ppdm_dask.files.documents import seal
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 Capture = pytest.CaptureFixture[str]
 
@@ -160,7 +160,7 @@ def test_what_is_private_stands_in_no_report_and_what_is_sent_says_so() -> None:
 
 def test_another_model_is_another_survey_and_none_leaves_surveys_as_they_were() -> None:
     assert len({made(learner).survey for learner in LEARNERS}) == 3
-    table = Table({"title": "t", "question": QUESTIONS[:1]}, "q.toml", error=InputError)
+    table = TomlTable({"title": "t", "question": QUESTIONS[:1]}, "q.toml", error=InputError)
     config = Questionnaire.from_table(table).config()
     assert "classifier" not in config and "private" not in config["question"][0]
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import shlex
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 from pages import blocks
 
@@ -18,6 +23,9 @@ from ppdm_dask.cli import main
 from ppdm_dask.designs.files import write_design
 from ppdm_dask.errors import DataError
 from ppdm_dask.files.documents import seal
+from ppdm_dask.files.reader import open_data
+from ppdm_dask.mine.classifier import Classifier
+from ppdm_dask.survey.mining import predict_file
 
 Capture = pytest.CaptureFixture[str]
 BOTH = ("--codebook", "c.toml", "--design", "d.toml")
@@ -183,6 +191,109 @@ def test_mine_and_predict_are_what_python_does(
     np.testing.assert_allclose(found[columns], model.predict_proba(others), rtol=1e-12)
     assert run("predict", "m.json", "others.csv", "--out", "p.parquet") == 0
     assert pd.read_parquet("p.parquet")["predicted"].tolist() == found["predicted"].tolist()
+
+
+def of_each_type() -> pa.Table:
+    """Eight records with a column of each type that a model predicts from, or passes on."""
+    moment = datetime.datetime(2026, 11, 29, 14, 5, 30, 250_000)
+    given = {
+        "sex": pa.array(["Male", "Female"] * 4),
+        "text": pa.array(["b", None, "=a", 'say "a"', "3.0", "-99", "a,b", "b"]),
+        "dictionary": pa.array(["b", None, "a", "b"] * 2).dictionary_encode(),
+        "whole": pa.array([5, 2**60 + 1, None, -3] * 2),
+        "small": pa.array([1, 2, -3, 1] * 2, pa.int8()),
+        "truth": pa.array([True, None, False, True] * 2),
+        "double": pa.array([0.1, None, 3.0, float("nan"), float("inf"), -0.0, 1e300, 2.5]),
+        "single": pa.array([0.1, None, 2.7, 16_777_217.0] * 2, pa.float32()),
+        "date": pa.array([datetime.date(2026, 11, 29), None] * 4),
+        "moment": pa.array([moment, None] * 4, pa.timestamp("us")),
+        "zone": pa.array([moment, None] * 4, pa.timestamp("ms", "Europe/Berlin")),
+        "none": pa.nulls(8),
+    }
+    return pa.table(given)
+
+
+@pytest.fixture
+def by_sex(people: pd.DataFrame, book: pp.Codebook) -> Classifier:
+    husbands = people["relationship"] == "Husband"  # most of the men, and none of the women
+    table = people.assign(income=np.where(husbands, ">50K", "<=50K"))
+    return pp.NaiveBayes().fit(book.select(["sex", "income"]).encode(table))
+
+
+@pytest.mark.parametrize("size", [3, None])
+def test_predictions_are_written_as_pandas_writes_them(
+    by_sex: Classifier, size: int | None
+) -> None:
+    table = of_each_type()
+    pq.write_table(table, "d.parquet")
+    kept = table.column_names[1:]
+    read = open_data(Path("d.parquet")).read(table.column_names).frame
+    book = by_sex.codebook_.select(["sex"])
+    chances = dict(zip(by_sex.classes_, by_sex.predict_proba(book.encode(read)).T, strict=True))
+    labels = by_sex.predict(book.encode(read))
+    expected = read[kept].assign(
+        predicted=labels, **{f"P({label})": each for label, each in chances.items()}
+    )
+    assert len(set(labels)) == 2
+
+    def write(name: str, *, safe: bool = False) -> Path:
+        given = {} if size is None else {"size": size}
+        path, known = Path(name), {"keep": kept, "probabilities": True, "safe": safe}
+        assert predict_file(by_sex, Path("d.parquet"), path, **known, **given) == 8
+        return path
+
+    # In a CSV each value is as Python writes it: all digits of a number, and of a moment.
+    cells = expected.astype(object).map(lambda value: "" if pd.isna(value) else str(value))
+    text = cells.to_csv(index=False, lineterminator="\r\n")
+    assert write("p.csv").read_bytes().decode() == text
+    assert "\n'=a," in write("s.csv", safe=True).read_text()
+    found = pq.read_table(write("p.parquet"))
+    theirs = pa.Table.from_pandas(expected, preserve_index=False)
+    wide = pa.dictionary(pa.int32(), pa.string())
+    for name in found.column_names:
+        assert found[name].to_pylist() == theirs[name].to_pylist(), name
+        kind = theirs.schema.field(name).type
+        if pa.types.is_string(kind):  # of releases of pandas before 3
+            kind = pa.large_string()
+        # pandas numbers the categories of a block by bytes.
+        assert found.schema.field(name).type == (wide if pa.types.is_dictionary(kind) else kind)
+
+
+def test_later_records_may_need_more_room_than_the_first(by_sex: Classifier) -> None:
+    texts = ["a"] * 200 + [str(i) for i in range(200)]
+    decimals = pa.array([Decimal("1.50")] * 200 + [Decimal("123.45")] * 200, pa.decimal128(6, 2))
+    table = pa.table({"sex": ["Male"] * 400, "text": texts, "decimal": decimals})
+    pq.write_table(table, "d.parquet")
+    known = {"keep": ["text", "decimal"], "size": 200}
+    assert predict_file(by_sex, Path("d.parquet"), Path("p.parquet"), **known) == 400
+    found = pq.read_table("p.parquet")
+    assert found["text"].to_pylist() == texts
+    assert found["decimal"].to_pylist() == decimals.to_pylist()
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_predictions_of_no_record_have_their_columns(by_sex: Classifier, form: str) -> None:
+    Path("none.csv").write_text("sex,row\n")
+    out = Path(f"p.{form}")
+    assert predict_file(by_sex, Path("none.csv"), out, keep=["row"], probabilities=True) == 0
+    found = pd.read_csv(out) if form == "csv" else pd.read_parquet(out)
+    assert found.columns.tolist() == ["row", "predicted", "P(<=50K)", "P(>50K)"]
+    assert len(found) == 0
+
+
+def test_a_column_of_several_types_goes_to_a_csv(by_sex: Classifier) -> None:
+    """Numbers of Stata, and a letter that says why one is missing."""
+    frame = pd.DataFrame({"sex": ["Male", "Female"], "k": [1.5, "a"]})
+    pyreadstat.write_dta(frame, "s.dta", missing_user_values={"k": ["a"]})
+    line = (
+        r"^s\.dta: column 'k' holds values of several types, which no column of Parquet does; "
+        r"write the predictions to a \.csv file$"
+    )
+    with pytest.raises(DataError, match=line):
+        predict_file(by_sex, Path("s.dta"), Path("p.parquet"), keep=["k"])
+    assert not Path("p.parquet").exists()
+    assert predict_file(by_sex, Path("s.dta"), Path("p.csv"), keep=["k"]) == 2
+    assert pd.read_csv("p.csv")["k"].tolist() == ["1.5", ".a"]
 
 
 def test_trees_and_weights(reports: Path, capsys: Capture) -> None:

@@ -18,7 +18,7 @@ from ppdm_dask.collect.questionnaire import Questionnaire
 from ppdm_dask.collect.templates import asset
 from ppdm_dask.designs import Permanent
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 STAGES = Permanent(pp.Warner("region", 0.75), pp.Warner("region", 0.8))
 SERIES = {"series": "health", "wave": 1}
@@ -133,7 +133,7 @@ def open_page(languages: list[str], design: pp.Design, **more: Any) -> Page:
     )
     asked = [{"attribute": n, "text": f"{n}?"} for n in book.names]
     given = {"title": "t", "question": asked, "languages": languages, **more}
-    questions = Questionnaire.from_table(Table(given, "q.toml", error=InputError))
+    questions = Questionnaire.from_table(TomlTable(given, "q.toml", error=InputError))
     return build_page(questions, book, design.bind(book), accept=book.names)
 
 

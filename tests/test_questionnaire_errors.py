@@ -14,7 +14,7 @@ from ppdm_dask.collect.questionnaire import Questionnaire
 from ppdm_dask.collect.words import PARTS, filled, needed_words, words_of
 from ppdm_dask.designs import ForcedResponse, Permanent
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 BOOK = pp.Codebook.from_config(
     {
@@ -43,7 +43,7 @@ def made(
         {"attribute": "often", "text": "How often?", **(often or {})},
         {"attribute": "region", "text": "Region", **(region or {})},
     ]
-    table = Table({"title": "t", "question": asked, **more}, "q.toml", error=InputError)
+    table = TomlTable({"title": "t", "question": asked, **more}, "q.toml", error=InputError)
     return build_page(Questionnaire.from_table(table), BOOK, design, source="q.toml", accept=accept)
 
 

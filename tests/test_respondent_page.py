@@ -22,7 +22,7 @@ from ppdm_dask.collect.blocks import client_blocks
 from ppdm_dask.collect.questionnaire import Questionnaire
 from ppdm_dask.designs import Design
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 pytest.importorskip("uvicorn")
 
@@ -83,7 +83,7 @@ def built(theta: float = 0.8) -> Survey:
         pp.Warner("dice", 5 / 6),
     ]
     design = pp.Product(blocks).bind(BOOK)
-    asked = Questionnaire.from_table(Table(ASKED, "q", error=InputError))
+    asked = Questionnaire.from_table(TomlTable(ASKED, "q", error=InputError))
     page = build_page(asked, BOOK, design, accept=["used"])
     return Survey.of(page, ["dice"])
 
@@ -207,7 +207,7 @@ def test_an_answer_that_was_taken_back_puts_no_question(
     }
     # Each report is the opposite of the answer, so that the answers can be told.
     design = pp.Product([pp.Warner(name, 0.0) for name in book.names]).bind(book)
-    asking = Questionnaire.from_table(Table(asked, "q", error=InputError))
+    asking = Questionnaire.from_table(TomlTable(asked, "q", error=InputError))
     survey = Survey.of(build_page(asking, book, design, accept=book.names), ())
     store = Store(tmp_path / "reports.db", survey.id, survey.text())
     with served(collector(survey, store)) as port:

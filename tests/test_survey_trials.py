@@ -11,7 +11,7 @@ from ppdm_dask.designs import UnaryEncoding
 from ppdm_dask.errors import InputError
 from ppdm_dask.experiments.trials.frequency import FrequencyTrial
 from ppdm_dask.experiments.trials.stages import StagesTrial
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 from ppdm_dask.randomness import SimulationStream
 
 TRUTH = (0.6, 0.25, 0.1, 0.05)
@@ -87,7 +87,7 @@ def test_two_stages_are_unbiased_and_their_intervals_cover():
 )
 def test_what_is_refused(trial, parameters, message):
     with pytest.raises(InputError, match=message):
-        trial.from_table(Table(parameters, "recipe"))
+        trial.from_table(TomlTable(parameters, "recipe"))
 
 
 def test_repeats_do_not_depend_on_their_neighbours():

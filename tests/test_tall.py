@@ -20,7 +20,7 @@ from ppdm_dask import (
     event_weights,
     invert,
 )
-from ppdm_dask.designs.base import condition, left_inverse
+from ppdm_dask.designs.inverses import condition, left_inverse
 from ppdm_dask.errors import RecordsError
 from ppdm_dask.inference import estimate
 

@@ -23,7 +23,7 @@ from ppdm_dask.collect.questionnaire import Questionnaire
 from ppdm_dask.collect.series import keeps_of
 from ppdm_dask.designs import Permanent
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 pytest.importorskip("uvicorn")
 
@@ -70,7 +70,7 @@ def built(
             {"attribute": "well", "text": "Are you well?"},
         ],
     }
-    questions = Questionnaire.from_table(Table(asked, "q", error=InputError))
+    questions = Questionnaire.from_table(TomlTable(asked, "q", error=InputError))
     return Survey.of(build_page(questions, codebook, design, accept=["used"]), ())
 
 

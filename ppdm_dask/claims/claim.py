@@ -12,7 +12,7 @@ from ppdm_dask.claims.calculations import CALCULATIONS
 from ppdm_dask.claims.rules import RULES
 from ppdm_dask.claims.survey import Survey
 from ppdm_dask.errors import RecipeError
-from ppdm_dask.files.fields import Table, read_toml
+from ppdm_dask.files.fields import TomlTable, read_toml
 from ppdm_dask.resources import pipelines_dir
 from ppdm_dask.shown import shown
 
@@ -99,7 +99,7 @@ def read_paper(path: Path) -> Paper:
 
 def paper_from_config(config: Mapping[str, Any], source: str) -> Paper:
     """Build a paper's claims from plain tables, as :func:`read_paper` does from a file."""
-    root = Table(config, source)
+    root = TomlTable(config, source)
     key, title, authors = (root.text(name) for name in ("paper", "title", "authors"))
     claims: dict[str, Claim] = {}
     for table in root.tables("claim", "claims are tables [[claim]]"):
@@ -111,7 +111,7 @@ def paper_from_config(config: Mapping[str, Any], source: str) -> Paper:
     return Paper(key, title, authors, tuple(claims.values()))
 
 
-def _read_claim(table: Table, paper: str) -> Claim:
+def _read_claim(table: TomlTable, paper: str) -> Claim:
     own, where, says = (table.text(name) for name in ("id", "where", "says"))
     printed = table.optional_text("printed")
     untestable = table.optional_text("untestable")

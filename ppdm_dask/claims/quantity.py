@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.errors import PPDMError
 from ppdm_dask.experiments.grid import FEWEST
-from ppdm_dask.files.fields import Scalar, Table
+from ppdm_dask.files.fields import Scalar, TomlTable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -109,7 +109,7 @@ class Quantity:
     each: bool = False
 
     @classmethod
-    def read(cls, table: Table, outer: Quantity | None = None) -> Self:
+    def read(cls, table: TomlTable, outer: Quantity | None = None) -> Self:
         """Read the keys of a quantity; those left out are the `outer` one's."""
         variable = table.optional_text("variable")
         if variable is None:
@@ -121,7 +121,7 @@ class Quantity:
         if places is not None:
             if not isinstance(places, Mapping):
                 raise table.error("at", places, "a table of axes with lists of values is needed")
-            inner = Table(places, table.source, table.dotted("at"))
+            inner = TomlTable(places, table.source, table.dotted("at"))
             for axis in places:
                 at[axis] = inner.scalars(axis, "a list of values on the axis is needed")
         found = cls(
@@ -249,7 +249,7 @@ def _without(values: Values, axis: str) -> Values:
     return Values(values.value.squeeze(axis, drop=True), values.error.squeeze(axis, drop=True))
 
 
-def read_number(table: Table, key: str, default: float | None = None) -> float:
+def read_number(table: TomlTable, key: str, default: float | None = None) -> float:
     """Return a finite number; `default` where the key is absent, if there is one."""
     value = table.take(key)
     if value is None and default is not None:
@@ -259,7 +259,7 @@ def read_number(table: Table, key: str, default: float | None = None) -> float:
     return float(value)
 
 
-def read_flag(table: Table, key: str, default: bool = False) -> bool:
+def read_flag(table: TomlTable, key: str, default: bool = False) -> bool:
     """Return a truth value; `default` where the key is absent."""
     value = table.take(key)
     if value is None:

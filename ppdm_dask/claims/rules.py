@@ -25,7 +25,7 @@ from ppdm_dask.claims.quantity import (
     read_number,
 )
 from ppdm_dask.claims.verdict import ROUNDING, Comparison, Row, Verdict, decide, number
-from ppdm_dask.files.fields import Scalar, Table
+from ppdm_dask.files.fields import Scalar, TomlTable
 from ppdm_dask.files.values import Text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Rule(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read the rule's keys."""
 
     @abstractmethod
@@ -50,18 +50,18 @@ class Rule(ABC):
         """The rule as a sentence."""
 
 
-def read_than(table: Table, quantity: Quantity) -> Quantity | float:
+def read_than(table: TomlTable, quantity: Quantity) -> Quantity | float:
     """Read ``than``: a number, or a quantity whose keys are by default those of the other."""
     than = table.take("than")
     if isinstance(than, Mapping):
-        inner = Table(than, table.source, table.dotted("than"))
+        inner = TomlTable(than, table.source, table.dotted("than"))
         other = Quantity.read(inner, Quantity(quantity.variable, quantity.at, each=quantity.each))
         inner.done()
         return other
-    return read_number(Table({"than": than}, table.source, table.path), "than")
+    return read_number(TomlTable({"than": than}, table.source, table.path), "than")
 
 
-def read_share(table: Table) -> float:
+def read_share(table: TomlTable) -> float:
     """Read ``share``, 1 by default."""
     share = read_number(table, "share", 1.0)
     if not 0 < share <= 1:
@@ -120,18 +120,18 @@ class Within(Rule):
     tolerances: tuple[float, ...]
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read ``expected``, a number or a table by variable, and ``tolerance`` alike."""
         expected, tolerance = table.take("expected"), table.take("tolerance")
         if not isinstance(expected, Mapping):
             quantity = Quantity.read(table)
-            both = Table({"e": expected, "t": tolerance}, table.source, table.path)
+            both = TomlTable({"e": expected, "t": tolerance}, table.source, table.path)
             return cls((quantity,), (read_number(both, "e"),), (read_number(both, "t"),))
         if not isinstance(tolerance, Mapping) or set(tolerance) != set(expected):
             raise table.error("tolerance", tolerance, "a table with the keys of expected is needed")
-        first = Quantity.read(Table({**_rest(table), "variable": next(iter(expected))}, "", ""))
-        printed = Table(expected, table.source, table.dotted("expected"))
-        allowed = Table(tolerance, table.source, table.dotted("tolerance"))
+        first = Quantity.read(TomlTable({**_rest(table), "variable": next(iter(expected))}, "", ""))
+        printed = TomlTable(expected, table.source, table.dotted("expected"))
+        allowed = TomlTable(tolerance, table.source, table.dotted("tolerance"))
         return cls(
             tuple(Quantity(name, first.at, each=first.each) for name in expected),
             tuple(read_number(printed, name) for name in expected),
@@ -188,7 +188,7 @@ class Printed(Within):
     """Values are the printed ones, to half a unit of the last printed digit."""
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read ``expected``: by variable, a text with the digits as they are printed."""
         expected = table.table("expected", "a table of printed numbers by variable is needed")
         names = expected.remaining()
@@ -209,7 +209,7 @@ def _furthest(worst: Comparison, n: int) -> str:
     return worst.told + (f"; the furthest of {n}" if n > 1 else "")
 
 
-def _rest(table: Table) -> dict[str, Any]:
+def _rest(table: TomlTable) -> dict[str, Any]:
     """The keys of a quantity that a table still has."""
     return {key: table.take(key) for key in ("at", "each") if key in table.remaining()}
 
@@ -236,7 +236,7 @@ class Compare(Rule):
     ties: bool
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read ``relation``, ``than``, ``share`` and ``ties`` beside the quantity."""
         quantity = Quantity.read(table)
         relation = table.choice("relation", ("above", "below"), "a relation")
@@ -276,7 +276,7 @@ class Equal(Rule):
     tolerance: float
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read ``than`` and ``tolerance`` beside the quantity."""
         quantity = Quantity.read(table)
         return cls(quantity, read_than(table, quantity), read_number(table, "tolerance", ROUNDING))
@@ -315,7 +315,7 @@ class Defined(Rule):
     quantity: Quantity
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read the quantity."""
         return cls(Quantity.read(table))
 
@@ -396,7 +396,7 @@ class Monotone(Rule):
     mean: bool
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read ``along``, ``direction``, ``paths``, ``share`` and ``mean`` beside the quantity."""
         quantity = Quantity.read(table)
         along = table.text("along")
@@ -474,7 +474,7 @@ class Extreme(Rule):
     place: tuple[Scalar, ...]
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read ``along``, ``which`` and ``place`` beside the quantity."""
         quantity = Quantity.read(table)
         along = table.text("along")

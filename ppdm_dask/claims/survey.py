@@ -16,7 +16,7 @@ from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.data.codebook import Codebook, Reports
 from ppdm_dask.designs.base import Design, design_from_config
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 from ppdm_dask.files.values import Many, Number, Text, Whole
 from ppdm_dask.inference.proportions import Method, estimate
 from ppdm_dask.inference.tables import ContingencyTable, count
@@ -64,7 +64,7 @@ class Survey:
     divisor: str
 
     @classmethod
-    def read(cls, table: Table) -> Self:
+    def read(cls, table: TomlTable) -> Self:
         """Read the keys of ``[claim.survey]``.
 
         Raises
@@ -136,11 +136,11 @@ class Survey:
         return f"{self.design.id} design" + ("" if n is None else f", {n:,} respondents")
 
 
-def _counted(table: Table, counts: Any, design: Design, book: Codebook) -> ContingencyTable:
+def _counted(table: TomlTable, counts: Any, design: Design, book: Codebook) -> ContingencyTable:
     """Counts by the words that people answered with."""
     if not isinstance(counts, Mapping) or not counts:
         raise table.error("counts", counts, "a table of answers with their counts is needed")
-    inner = Table(counts, table.source, table.dotted("counts"), table.place.error)
+    inner = TomlTable(counts, table.source, table.dotted("counts"), table.place.error)
     numbers = np.array([inner.get(word, Whole(0)) for word in counts], dtype=np.int64)
     try:
         # Each word once: what it stands for is read as answers of the field are.
@@ -155,11 +155,11 @@ def _counted(table: Table, counts: Any, design: Design, book: Codebook) -> Conti
     return replace(once, counts=found)
 
 
-def _law(table: Table, law: Any, labels: tuple[str, ...], of: str) -> tuple[float, ...]:
+def _law(table: TomlTable, law: Any, labels: tuple[str, ...], of: str) -> tuple[float, ...]:
     """The proportions of all categories, by label; that of one is neither 0 nor 1."""
     if not isinstance(law, Mapping) or set(law) != set(labels):
         raise table.error("law", law, "a table with the proportion of each category is needed")
-    inner = Table(law, table.source, table.dotted("law"), table.place.error)
+    inner = TomlTable(law, table.source, table.dotted("law"), table.place.error)
     share = Number("a proportion is needed", 0, 1)
     found = tuple(float(inner.get(label, share)) for label in labels)
     if found[labels.index(of)] in (0, 1):

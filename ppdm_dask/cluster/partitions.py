@@ -33,7 +33,8 @@ from ppdm_dask.errors import InputError, PPDMError
 from ppdm_dask.files.arrow import together
 from ppdm_dask.files.datafile import RECORDS, Block
 from ppdm_dask.files.reader import open_parquet_data, require_same_types
-from ppdm_dask.inference.evidence import WeightSums, sum_weights
+from ppdm_dask.inference.evidence import sum_weights
+from ppdm_dask.inference.sums import WeightSums
 from ppdm_dask.inference.tables import ContingencyTable, count, sum_tables
 from ppdm_dask.randomness import KeyedStream, SealedStream, Stream
 

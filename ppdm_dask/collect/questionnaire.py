@@ -15,7 +15,7 @@ from ppdm_dask.collect.words import FIELD, PARTS, words_of
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.documents import read_toml
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 from ppdm_dask.files.values import Many, Named, Place, Text, Value, Whole
 from ppdm_dask.shown import quoted
 
@@ -278,7 +278,7 @@ class Questionnaire(Declared):
             One line: file, dotted path, value, and what would be right.
         """
         path = Path(path)
-        return cls.from_table(Table(read_toml(path, InputError), str(path), error=InputError))
+        return cls.from_table(TomlTable(read_toml(path, InputError), str(path), error=InputError))
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

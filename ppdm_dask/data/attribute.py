@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ppdm_dask.errors import CodebookError
 from ppdm_dask.faces.face import Face, html_table, names_of
 from ppdm_dask.faces.listing import Listing
-from ppdm_dask.files.column import as_column
+from ppdm_dask.files.any_column import as_column
 from ppdm_dask.files.columns import (
     MissingCodes,
     at_least,

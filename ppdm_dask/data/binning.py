@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ppdm_dask.data.attribute import Attribute
 from ppdm_dask.errors import CodebookError, InputError
-from ppdm_dask.files.column import as_column
+from ppdm_dask.files.any_column import as_column
 from ppdm_dask.files.columns import (
     MissingCodes,
     factorise,

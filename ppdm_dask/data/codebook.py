@@ -33,7 +33,7 @@ from ppdm_dask.files.arrow import as_table
 from ppdm_dask.files.column import Column
 from ppdm_dask.files.declared import Declared, document
 from ppdm_dask.files.documents import read_toml
-from ppdm_dask.files.fields import Table as TomlTable
+from ppdm_dask.files.fields import TomlTable
 from ppdm_dask.files.table import Table
 from ppdm_dask.frozen import settle
 from ppdm_dask.ranges import whole

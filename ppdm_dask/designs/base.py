@@ -8,9 +8,7 @@ A family states its parameters, which are those of its constructor, and its P.  
 methods below work for any family; a family with structure replaces them by its own, which the
 battery of tests holds to the dense ones.
 
-Also here: joint categories of several attributes as one number; drawing from a probability vector
-by comparing integers; left inverses of a channel matrix: the inverse of a square one, the weighted
-of a tall one.
+Also here: joint categories of several attributes as one number.
 """
 
 from __future__ import annotations
@@ -30,38 +28,31 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, Reports, code_dtype, table_of
 from ppdm_dask.data.partitioned import native, notice, plugin_for
 from ppdm_dask.designs.binding import Binding, check_fit, check_words, require_labels
+from ppdm_dask.designs.draws import Steps, Thresholds, all_thresholds, draw_signed
 from ppdm_dask.designs.facing import Facing
+from ppdm_dask.designs.inverses import left_inverse
 from ppdm_dask.designs.labels import Orders
+from ppdm_dask.designs.parameters import same_config
 from ppdm_dask.errors import DesignError, InputError, NotInvertible, RecordsError
 from ppdm_dask.files.declared import document_of_kinds
 from ppdm_dask.files.documents import read_toml
 from ppdm_dask.privacy import PosteriorSummary, Prior
-from ppdm_dask.randomness import LOGICAL_BLOCK, Stream, binary_digits, exact
+from ppdm_dask.randomness import LOGICAL_BLOCK, Stream
 from ppdm_dask.shown import amount, given, listed
 
 if TYPE_CHECKING:
     from ppdm_dask.data.partitioned import PartitionedReports
 
 __all__ = [
-    "MAX_CONDITION",
     "Codes",
     "Design",
-    "Floats",
-    "Steps",
-    "all_thresholds",
-    "coin_of",
-    "condition",
     "design_from_config",
     "design_schema",
-    "draw_signed",
-    "drawn",
     "families",
     "inside_of",
-    "left_inverse",
     "made_by",
     "register",
     "row_major",
-    "thresholds",
 ]
 
 
@@ -90,145 +81,6 @@ def inside_of(design: Design, masks: Mapping[str, npt.NDArray[np.bool_]]) -> npt
             along[axis] = size
             inside &= masks[name].reshape(along)
     return inside
-
-
-Thresholds = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
-
-Steps = dict[str, Any]
-"""What :meth:`Design.steps` gives: values that JSON can hold."""
-
-
-def coin_of(probability: float, *at: int) -> Steps:
-    """A coin of :meth:`Design.steps`: the key of its source, and digits of its probability."""
-    chance = exact(probability)
-    digits = "one" if chance == 1 else "".join(map(str, binary_digits(chance)))
-    return {"at": list(at), "digits": digits}
-
-
-UNITS = 62
-"""Binary digits of the uniform numbers that symbols are drawn by."""
-
-
-def _units(laws: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Probabilities along axis 0 in units of 2**-62, with that sum; the largest one gives way."""
-    units = np.rint(laws * 2.0**UNITS).astype(np.int64)
-    largest = np.expand_dims(laws.argmax(axis=0), 0)
-    rest = (1 << UNITS) - units.sum(axis=0, keepdims=True)
-    np.put_along_axis(units, largest, np.take_along_axis(units, largest, 0) + rest, 0)
-    return units
-
-
-def drawn(laws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The laws along axis 0 that symbols are drawn by: a probability below 2**-63 is never met."""
-    return np.asarray(_units(laws) / 2.0**UNITS)
-
-
-def thresholds(law: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint64], int]:
-    """Cumulative probabilities in units of 2**-62, and the last symbol that can occur.
-
-    A 62-bit uniform u draws the symbol ``min(#{cuts <= u}, last)``: probabilities are met to
-    2**-62, and a symbol of probability zero is never drawn; :func:`drawn` has the law that is.
-    """
-    units = _units(law)
-    return np.cumsum(units).astype(np.uint64), int(np.flatnonzero(units)[-1])
-
-
-def all_thresholds(laws: npt.NDArray[np.float64]) -> Thresholds:
-    """:func:`thresholds` of each column of laws: cuts (columns, symbols), last (columns,)."""
-    cuts = np.empty(laws.shape[::-1], np.uint64)
-    last = np.empty(laws.shape[1], np.int64)
-    # Columns are read where they lie together: one by one each entry would be fetched by itself.
-    for low in range(0, laws.shape[1], 64):
-        for x, law in enumerate(np.ascontiguousarray(laws[:, low : low + 64].T), low):
-            cuts[x], last[x] = thresholds(law)
-    cuts.flags.writeable = last.flags.writeable = False
-    return cuts, last
-
-
-def draw_signed(
-    matrix: npt.NDArray[np.float64], columns: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Draw rows in proportion to the absolute entries of a column, with signed factors.
-
-    Parameters
-    ----------
-    matrix : float64, shape (rows, columns)
-    columns : int64, shape (n,)
-        Column of each draw.
-    words : uint64, shape (n,)
-        One uniform word a draw.
-
-    Returns
-    -------
-    rows, factors : arrays, shape (n,)
-        ``E[factor * f(row)]`` is the sum of ``matrix[row, column] * f(row)`` over the rows.
-    """
-    rows = np.empty(len(columns), dtype=np.int64)
-    for column in np.unique(columns):
-        here = columns == column
-        law = np.abs(matrix[:, column])
-        cuts, last = thresholds(law / law.sum())
-        drawn = np.searchsorted(cuts, words[here] >> np.uint64(2), "right")
-        rows[here] = np.minimum(drawn, last)
-    factors = np.sign(matrix[rows, columns]) * np.abs(matrix).sum(axis=0)[columns]
-    return rows, factors
-
-
-MAX_CONDITION = 1e12
-"""Condition number from which on P counts as singular."""
-
-
-def _scaled(P: Floats, p0: Floats | None) -> tuple[Floats, npt.NDArray[np.bool_], Floats]:
-    """Rows of P that can occur, over the roots of their chances under p0; which; the roots."""
-    prior = np.full(P.shape[1], 1 / P.shape[1]) if p0 is None else p0
-    law = P @ prior
-    occurs: npt.NDArray[np.bool_] = law > 0
-    root = np.sqrt(law[occurs])
-    return P[occurs] / root[:, None], occurs, root
-
-
-def condition(P: Floats, p0: Floats | None = None) -> float:
-    """Condition number of P; infinite with fewer reported symbols than categories.
-
-    Of a square P in the 1-norm, which takes an inverse: the 2-norm takes minutes for thousands of
-    categories.
-    """
-    m, k = P.shape
-    if m < k:
-        return float("inf")
-    return float(np.linalg.cond(P, 1) if m == k else np.linalg.cond(_scaled(P, p0)[0]))
-
-
-def left_inverse(P: Floats, p0: Floats | None = None) -> Floats:
-    """B with ``B P = I`` and columns that sum to 1.
-
-    For a tall P, ``B = (P^T D^-1 P)^-1 P^T D^-1`` with ``D = diag(P p0)``: of all left inverses the
-    one of least variance where the truth follows p0.  Columns sum to 1, for ``P^T D^-1 P p0 = 1``.
-
-    Parameters
-    ----------
-    P : array, shape (reported symbols, true categories)
-        Of full column rank.
-    p0 : array, shape (true categories,), optional
-        Positive, fixed before the data are seen: taken from the data it would bias the estimates.
-        Uniform by default.
-
-    Returns
-    -------
-    array, shape (true categories, reported symbols)
-        A symbol that cannot occur has the column p0: no report ever uses it.
-    """
-    m, k = P.shape
-    if m == k:
-        return np.asarray(np.linalg.inv(P), dtype=np.float64)
-    rows, occurs, root = _scaled(P, p0)
-    R = np.linalg.qr(rows)[1]
-    B = np.empty((k, m))
-    B[:, ~occurs] = np.full((k, 1), 1 / k) if p0 is None else p0[:, None]
-    # By ratios P[y, x] / law[y], which stay exact for symbols that hardly ever occur; the second
-    # step takes back the square of the condition number that the first one costs.
-    B[:, occurs] = np.linalg.solve(R, np.linalg.solve(R.T, (rows / root[:, None]).T))
-    return B + (np.eye(k) - B @ P) @ B
 
 
 Codes = npt.NDArray[Any]
@@ -727,7 +579,7 @@ class Design(Binding, Facing, ABC):
         return design_from_config(law | ({} if labels is None else {"categories": labels})), own
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Design) and self.config() == other.config()
+        return isinstance(other, Design) and same_config(self._config(), other._config())
 
     def __hash__(self) -> int:
         return int(self.digest[:15], 16)

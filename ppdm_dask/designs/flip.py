@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import Codes, Design, Steps, coin_of, register
+from ppdm_dask.designs.base import Codes, Design, register
+from ppdm_dask.designs.draws import Steps, coin_of
 from ppdm_dask.designs.parameters import (
     NAMES,
     SHAPE,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import Codes, Steps, register
+from ppdm_dask.designs.base import Codes, register
+from ppdm_dask.designs.draws import Steps
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
     NAMES,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import Codes, Steps, coin_of, register
+from ppdm_dask.designs.base import Codes, register
+from ppdm_dask.designs.draws import Steps, coin_of
 from ppdm_dask.designs.mixture import Mixture
 from ppdm_dask.designs.parameters import (
     Nonnegative,

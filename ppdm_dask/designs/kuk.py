@@ -11,7 +11,9 @@ import numpy as np
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
-from ppdm_dask.designs.base import MAX_CONDITION, Codes, Steps, coin_of, condition, register
+from ppdm_dask.designs.base import Codes, register
+from ppdm_dask.designs.draws import Steps, coin_of
+from ppdm_dask.designs.inverses import MAX_CONDITION, condition
 from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.parameters import (
     LABELS,

@@ -12,19 +12,9 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import code_dtype
-from ppdm_dask.designs.base import (
-    MAX_CONDITION,
-    Codes,
-    Design,
-    Steps,
-    Thresholds,
-    all_thresholds,
-    condition,
-    drawn,
-    left_inverse,
-    register,
-    row_major,
-)
+from ppdm_dask.designs.base import Codes, Design, register, row_major
+from ppdm_dask.designs.draws import Steps, Thresholds, all_thresholds, drawn
+from ppdm_dask.designs.inverses import MAX_CONDITION, condition, left_inverse
 from ppdm_dask.designs.labelled import Labelled, Places
 from ppdm_dask.designs.labels import Categories, joint_order, read_categories, same_law
 from ppdm_dask.designs.parameters import (

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import EPS, Floats
-from ppdm_dask.designs.base import Codes, Design, Steps, coin_of, drawn, thresholds
+from ppdm_dask.designs.base import Codes, Design
+from ppdm_dask.designs.draws import Steps, coin_of, drawn, thresholds
 from ppdm_dask.designs.labels import same_law
 from ppdm_dask.errors import DesignError
 from ppdm_dask.privacy import PosteriorSummary

@@ -59,6 +59,7 @@ __all__ = [
     "ratio",
     "read_words",
     "rescaled",
+    "same_config",
     "shape_of",
     "stated_once",
     "sums_to_one",
@@ -553,6 +554,18 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, list):
         return [as_plain(item) for item in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def same_config(one: Any, other: Any) -> bool:
+    """Whether two configurations with arrays in them are equal; no array becomes a list for it."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_config(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_config, one, other))
+    arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    if arrays and one.dtype == other.dtype:
+        return np.array_equal(one, other)
+    return bool(as_plain(one) == as_plain(other))
 
 
 SHOWN = 50

@@ -11,15 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import (
-    MAX_DENSE,
-    Codes,
-    Design,
-    Steps,
-    design_from_config,
-    drawn,
-    register,
-)
+from ppdm_dask.designs.base import MAX_DENSE, Codes, Design, design_from_config, register
+from ppdm_dask.designs.draws import Steps, drawn
 from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.labelled import Trait
 from ppdm_dask.designs.labels import Categories, Orders

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats, kron
 from ppdm_dask.data.codebook import code_dtype
-from ppdm_dask.designs.base import Codes, Design, Steps, design_from_config, register
+from ppdm_dask.designs.base import Codes, Design, design_from_config, register
+from ppdm_dask.designs.draws import Steps
 from ppdm_dask.designs.labels import Categories, Orders
 from ppdm_dask.designs.mixture import MAX_JOINT
 from ppdm_dask.designs.parameters import (

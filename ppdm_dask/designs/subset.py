@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.designs.base import Steps, coin_of, register
+from ppdm_dask.designs.base import register
+from ppdm_dask.designs.draws import Steps, coin_of
 from ppdm_dask.designs.parameters import (
     Nonnegative,
     OneName,

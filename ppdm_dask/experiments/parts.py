@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar
 from ppdm_dask import datasets
 from ppdm_dask.faces.face import Face
 from ppdm_dask.files.declared import Declared, fields_of, plain
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 from ppdm_dask.files.reader import FORMATS, endings
 from ppdm_dask.files.values import Choice, Many, Number, Plain, Scalar, Text, Whole
 from ppdm_dask.frozen import settle
@@ -125,7 +125,7 @@ class RecipeBase(Face, Declared, ABC):
         RecipeError
             One line: `source`, dotted path, value, and what would be right.
         """
-        recipe = cls.from_table(Table(config, source))
+        recipe = cls.from_table(TomlTable(config, source))
         return replace(recipe, name=name or Path(source).stem, source=source)
 
     def config(self) -> dict[str, Any]:

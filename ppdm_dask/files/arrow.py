@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.errors import CodebookError, DataError
-from ppdm_dask.files.column import ArrowValues, Column, Objects, Texts, column_of_arrow, small
+from ppdm_dask.files.arrow_column import ArrowValues, column_of_arrow
+from ppdm_dask.files.column import Column, Objects, Texts, small
 from ppdm_dask.files.datafile import Block, DataFile, Levels, block_size
 from ppdm_dask.files.table import Table, is_frame
 from ppdm_dask.files.texts import canonical_text

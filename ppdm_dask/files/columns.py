@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ppdm_dask.arrays import Floats
-from ppdm_dask.files.column import Positions, as_column
+from ppdm_dask.files.any_column import as_column
+from ppdm_dask.files.column import Positions
 from ppdm_dask.files.texts import canonical_text
 
 _PLAIN = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?", re.ASCII)

@@ -16,7 +16,7 @@ from types import UnionType
 from typing import Any, ClassVar, NamedTuple, Self
 
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table, canonical
+from ppdm_dask.files.fields import TomlTable, canonical
 from ppdm_dask.files.values import Many, Place, Schema, Text, Value, When, listed
 
 __all__ = [
@@ -85,7 +85,7 @@ class One(Value):
     def read(self, value: Any, at: Place) -> Any:
         if not isinstance(value, Mapping):
             raise at.wrong(value, self.needed(at.path))
-        return self.cls.from_table(Table(value, at.source, at.path, at.error))
+        return self.cls.from_table(TomlTable(value, at.source, at.path, at.error))
 
     def schema(self) -> Schema:
         return self.cls.schema()
@@ -215,7 +215,7 @@ class Declared:
     """The key by which messages call one of several tables; their positions, if there is none."""
 
     @classmethod
-    def from_table(cls, table: Table) -> Self:
+    def from_table(cls, table: TomlTable) -> Self:
         """Read a table, all of whose keys have to be declared.
 
         Raises
@@ -233,7 +233,7 @@ class Declared:
             raise table.place.error(f"{table.source}: {error}", error.subject) from None
 
     @classmethod
-    def take(cls, table: Table) -> dict[str, Any]:
+    def take(cls, table: TomlTable) -> dict[str, Any]:
         """Take the declared keys of a table, by field."""
         found: dict[str, Any] = {}
         there = table.remaining()

@@ -29,7 +29,7 @@ from ppdm_dask.shown import cut, printable
 
 __all__ = [
     "Scalar",
-    "Table",
+    "TomlTable",
     "canonical",
     "check_shares",
     "is_number",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-class Table:
+class TomlTable:
     """A table of a configuration while it is read; each key is read once.
 
     Parameters
@@ -126,14 +126,14 @@ class Table:
         found: tuple[Scalar, ...] = self.get(key, Many(Plain(), right, 1, distinct=True))
         return found
 
-    def table(self, key: str, right: str) -> Table:
+    def table(self, key: str, right: str) -> TomlTable:
         """Return a table below this one."""
         value = self.take(key)
         if not isinstance(value, Mapping):
             raise self.error(key, value, right)
-        return Table(value, self.source, self.dotted(key), self.place.error)
+        return TomlTable(value, self.source, self.dotted(key), self.place.error)
 
-    def tables(self, key: str, right: str) -> Iterator[Table]:
+    def tables(self, key: str, right: str) -> Iterator[TomlTable]:
         """Return the tables of a list of tables (``[[key]]``); none where the key is absent."""
         value = self.take(key)
         if value is None:
@@ -141,7 +141,7 @@ class Table:
         if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
             raise self.error(key, value, right)
         for i, item in enumerate(value):
-            yield Table(item, self.source, self.dotted(f"{key}[{i}]"), self.place.error)
+            yield TomlTable(item, self.source, self.dotted(f"{key}[{i}]"), self.place.error)
 
     def rest(self) -> dict[str, Any]:
         """All keys that were not read: parameters of a design or a learner, in canonical form."""

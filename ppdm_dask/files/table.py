@@ -11,14 +11,10 @@ import numpy as np
 
 from ppdm_dask.errors import CodebookError
 from ppdm_dask.extras import named
-from ppdm_dask.files.column import (
-    Column,
-    FrameColumn,
-    Rows,
-    column_of,
-    column_of_arrow,
-    joined,
-)
+from ppdm_dask.files.any_column import column_of, joined
+from ppdm_dask.files.arrow_column import column_of_arrow
+from ppdm_dask.files.column import Column, Rows
+from ppdm_dask.files.frame_column import FrameColumn
 
 if TYPE_CHECKING:
     import pandas as pd

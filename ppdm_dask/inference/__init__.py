@@ -8,14 +8,7 @@ from ppdm_dask._moved import moved_attribute
 from ppdm_dask.inference.association import Association, association_test, independence_test
 from ppdm_dask.inference.clusters import Replicates, linearised
 from ppdm_dask.inference.contrasts import COMPARED, Comparison, GroupTest
-from ppdm_dask.inference.evidence import (
-    Evidence,
-    GroupedSums,
-    WeightSums,
-    evidence_of,
-    sum_event,
-    sum_weights,
-)
+from ppdm_dask.inference.evidence import Evidence, evidence_of, sum_event, sum_weights
 from ppdm_dask.inference.fit import Fit
 from ppdm_dask.inference.intervals import event_interval, feldman_cousins, profile_deviance
 from ppdm_dask.inference.inversion import invert
@@ -25,6 +18,7 @@ from ppdm_dask.inference.proportions import estimate
 from ppdm_dask.inference.resampling import bootstrap
 from ppdm_dask.inference.result import Estimate, Interval, project_simplex
 from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.sums import GroupedSums, WeightSums
 from ppdm_dask.inference.two_sample import TwoSample
 from ppdm_dask.inference.waves import estimate_waves, variance_of_waves
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook, Records, table_of
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.dataset import dataset_of
 from ppdm_dask.faces.face import Face, block, interval_table, names_of
 from ppdm_dask.faces.learner import LearnerFace
@@ -91,7 +92,8 @@ class Margins(Face):
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """Values, standard errors and Wald intervals, a row each."""
-        import pandas as pd
+        with named("to_frame"):
+            import pandas as pd
 
         half = normal_quantile(level) * self.standard_errors
         table = pd.DataFrame(self.labels, columns=list(self.columns))
@@ -266,7 +268,8 @@ class Fitted(LearnerFace):
         DataFrame
             Indexed by term, or by class and term.
         """
-        import pandas as pd
+        with named("to_frame"):
+            import pandas as pd
         from scipy.stats import norm
 
         check_is_fitted(self, "coef_")

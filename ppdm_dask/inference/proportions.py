@@ -18,18 +18,13 @@ from ppdm_dask.designs.identity import Identity
 from ppdm_dask.designs.matching import bound_to, covering
 from ppdm_dask.errors import InputError, RecordsError
 from ppdm_dask.inference.clusters import Lone, Replicates, check_lone, fractions, linearised
-from ppdm_dask.inference.evidence import (
-    Evidence,
-    GroupedSums,
-    WeightSums,
-    evidence_of,
-    sum_event,
-)
+from ppdm_dask.inference.evidence import Evidence, evidence_of, sum_event
 from ppdm_dask.inference.inversion import unbiased
 from ppdm_dask.inference.likelihood import em, mle, pseudo_mle
 from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate, stacked
 from ppdm_dask.inference.stratified import Stratified
+from ppdm_dask.inference.sums import GroupedSums, WeightSums
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.uncertainty import Estimand, check_estimand
 from ppdm_dask.inference.weights import combined_masks, event_weights, mask_weights

@@ -19,6 +19,7 @@ from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Records, Reports
 from ppdm_dask.designs.base import Design
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.dataset import dataset_of
 from ppdm_dask.faces.face import Face, html_table, picture
 from ppdm_dask.faces.plots import grid, grid_size
@@ -106,7 +107,8 @@ class Evaluation(Face):
         InputError
             If there is no such class.
         """
-        import pandas as pd
+        with named("roc"):
+            import pandas as pd
 
         if positive not in self.curves:
             raise InputError(
@@ -129,7 +131,8 @@ class Evaluation(Face):
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """Accuracy, balanced accuracy and log loss with errors and intervals, a row each."""
-        import pandas as pd
+        with named("to_frame"):
+            import pandas as pd
 
         rows = {name: found.rows(level)[0] for name, found in self._figures().items()}
         columns = {

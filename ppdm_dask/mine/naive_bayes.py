@@ -17,6 +17,7 @@ from ppdm_dask.data.codebook import Records, Reports, require_categories
 from ppdm_dask.data.partitioned import PartitionedReports
 from ppdm_dask.drawing.style import COLOURS, save_as, styled
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.face import MOST_ROWS, html_table, picture
 from ppdm_dask.faces.plots import height, shares
 from ppdm_dask.inference import Estimate, Evidence, estimate, evidence_of, invert
@@ -80,8 +81,9 @@ def draw_bars(
     path: Path, classes: Sequence[str], panels: Sequence[tuple[str, Sequence[str], Floats]]
 ) -> None:
     """Draw panels in three columns; in each a row a category, and in a row a bar a class."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with named("draw"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     bars = max(len(rows) for _, rows, _ in panels) * len(classes)
     if len(panels) > MAX_PANELS or bars > MAX_BARS:

@@ -19,6 +19,7 @@ from ppdm_dask.arrays import Bools, Floats, Ints
 from ppdm_dask.data.partitioned import opened
 from ppdm_dask.designs.matching import bound_to
 from ppdm_dask.errors import InputError, RecordsError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.dataset import dataset_of
 from ppdm_dask.faces.face import Face, html_table, sparks
 from ppdm_dask.faces.plots import intervals
@@ -143,7 +144,8 @@ class Rules(Face):
 
     def to_frame(self) -> pd.DataFrame:
         """A row a rule."""
-        import pandas as pd
+        with named("to_frame"):
+            import pandas as pd
 
         numbers = [f for f in Rule.__dataclass_fields__ if f not in ("antecedent", "consequent")]
         rows = [

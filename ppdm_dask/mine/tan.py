@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ppdm_dask.arrays import Floats
 from ppdm_dask.drawing.style import COLOURS, GREY, save_as, styled
 from ppdm_dask.errors import InputError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.face import MOST_ROWS, picture
 from ppdm_dask.faces.plots import axes_for
 from ppdm_dask.kernels import ENTROPY_TIE, FLOOR_ROUNDING
@@ -248,8 +249,9 @@ class TAN(NaiveBayes):
         InputError
             For more than 100 attributes.
         """
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        with named("draw"):
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
 
         places = self._drawn(path)
         with styled():

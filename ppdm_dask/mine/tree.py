@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats, Ints
 from ppdm_dask.drawing.style import COLOURS, GREY, save_as, styled
 from ppdm_dask.errors import InputError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.face import Face, picture
 from ppdm_dask.faces.plots import axes_for
 from ppdm_dask.inference.laws import undefined
@@ -226,8 +227,9 @@ def draw(tree: Tree, path: str | Path, max_depth: int | None = 4) -> None:
     InputError
         If more than 100 branches would end in the drawing.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with named("draw"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     heights = _readable(tree, max_depth)
     with styled():

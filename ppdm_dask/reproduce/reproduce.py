@@ -22,7 +22,7 @@ from ppdm_dask.experiments.kinds import AnyRecipe, check_recipe, load_recipe
 from ppdm_dask.experiments.results import digest
 from ppdm_dask.experiments.run import profile_of, run
 from ppdm_dask.files.declared import document
-from ppdm_dask.files.fields import Table, read_toml
+from ppdm_dask.files.fields import TomlTable, read_toml
 from ppdm_dask.files.regular import require_file
 from ppdm_dask.files.values import Schema, Text
 from ppdm_dask.reproduce.compare import Comparison, compare
@@ -119,7 +119,7 @@ def read_grade(folder: Path, name: str, only: Iterable[str] = ()) -> Grade:
         One line: file, dotted path, value, and what would be right.
     """
     path = folder / FILE
-    root = Table(read_toml(path), str(path))
+    root = TomlTable(read_toml(path), str(path))
     table = root.table(name, f"a table [{name}] with the recipes of that grade is needed")
     recipes, left_out = {}, {}
     for key in table.remaining():
@@ -172,7 +172,7 @@ def grades_schema() -> Schema:
     return document("Grades of a reproduction, for ppdm_dask", whole)
 
 
-def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
+def _recipe(key: str, entry: TomlTable, folder: Path) -> AnyRecipe:
     file = entry.optional_text("file", "the path of a recipe's file is needed")
     if file:
         where = f"{entry.source}: {entry.path}.file"
@@ -193,7 +193,7 @@ def _recipe(key: str, entry: Table, folder: Path) -> AnyRecipe:
     return changed
 
 
-def _change(config: Any, changes: Mapping[str, Any], at: Table, path: str = "") -> None:
+def _change(config: Any, changes: Mapping[str, Any], at: TomlTable, path: str = "") -> None:
     """Replace values of a recipe; lists of tables go by the tables' ids.
 
     Unknown keys are put in too, for the recipe's reader to refuse.

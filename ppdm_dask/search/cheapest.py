@@ -132,7 +132,7 @@ def cheapest_epsilon(prior: npt.ArrayLike, epsilon: float) -> Cheapest | None:
 
 
 def cheapest_both(prior: npt.ArrayLike, epsilon: float, most: float) -> Cheapest | None:
-    """Within a bound on epsilon and one on every posterior; None if the optimum is not known.
+    """Within a bound on epsilon and one on every posterior; None above 11 categories.
 
     Parameters
     ----------

@@ -185,9 +185,13 @@ def pricing_of(program: Program, cone: Cone) -> Pricing:
         return listed(program, rays_of(cone, cone.rows(p), p))
     if pairs is not None and p.size <= MOST_WALKED:
         return walked(program, cone, pairs)
+    what, most = "different proportions", MOST_WALKED
+    if pairs is None:
+        what = "categories"
+        most = max(n for n in range(1, p.size) if cone.count(n) <= MOST_RAYS)
     raise InputError(
-        f"prior: got {p.size} different proportions; the best design within {cone.text} is "
-        f"computed for up to {MOST_WALKED if pairs else 10}",
+        f"prior: got {p.size} {what}; the best design within {cone.text} is computed for up to "
+        f"{most}",
         p.size,
     )
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ppdm_dask.arrays import Floats
 from ppdm_dask.designs import Design
 from ppdm_dask.errors import InputError
+from ppdm_dask.extras import named
 from ppdm_dask.faces.face import Face, html_table
 from ppdm_dask.faces.plots import lines
 from ppdm_dask.ranges import reals
@@ -93,7 +94,8 @@ class Regret(Face):
 
     def to_frame(self) -> pd.DataFrame:
         """Rows *guess*, *mean*, *worst* and *least private*: ratio, posterior and the prior."""
-        import pandas as pd
+        with named("to_frame"):
+            import pandas as pd
 
         names = self.categories or tuple(str(i) for i in range(self.priors.shape[1]))
         places = {

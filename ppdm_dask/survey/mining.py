@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,12 @@ from ppdm_dask.data.codebook import Reports
 from ppdm_dask.designs.matching import covering
 from ppdm_dask.errors import CodebookError, DataError, InputError
 from ppdm_dask.faces.face import Face
-from ppdm_dask.files.columns import cell_texts, spreadsheet_safe
+from ppdm_dask.files.column import Column, Numbers, Texts
+from ppdm_dask.files.columns import spreadsheet_safe
+from ppdm_dask.files.datafile import Block
 from ppdm_dask.files.reader import AS_FOUND, BLOCK, Reading, open_data
 from ppdm_dask.files.regular import ending
+from ppdm_dask.files.table import Table
 from ppdm_dask.files.writing import replacing
 from ppdm_dask.inference.owners import Owners
 from ppdm_dask.inference.result import Estimate
@@ -363,7 +367,8 @@ def predict_file(
     Raises
     ------
     DataError
-        If a column is absent, or holds what the codebook of the model does not declare.
+        If a column is absent, or holds what the codebook of the model does not declare, or one to
+        pass on holds values of several types, which only a CSV can.
     """
     file = open_data(data, how=replace(how, known=model.codebook_.names))
     features = list(model.features_)
@@ -377,57 +382,87 @@ def predict_file(
     heads = [*keep, "predicted", *(f"P({label})" for label in labels if probabilities)]
     if len(set(heads)) < len(heads):
         raise InputError(f"keep: {listed(keep)}: a column of that name is written", keep)
+    wanted = list(dict.fromkeys([*features, *keep]))
+
+    def predicted(block: Block) -> Table:
+        try:
+            records = book.encode(block.table, block.offset)
+        except CodebookError as error:
+            raise in_file(error, data, block) from None
+        columns: list[Column] = [block.table[name] for name in keep]
+        columns.append(Texts(model.predict_codes(records), labels, categories=False))
+        if probabilities:
+            columns += map(Numbers, model.predict_proba(records).T)
+        return Table(heads, columns, len(records))
+
     n = 0
-    with replacing(out, [data]) as aside, _rows(aside, heads, safe) as write:
-        for block in file.blocks(list(dict.fromkeys([*features, *keep])), size):
-            try:
-                records = book.encode(block.table, block.offset)
-            except CodebookError as error:
-                raise in_file(error, data, block) from None
-            columns: list[Any] = [block.table[name].series() for name in keep]
-            columns.append(np.array(labels, object)[model.predict_codes(records)])
-            if probabilities:
-                columns += list(model.predict_proba(records).T)
-            write(columns)
-            n += len(records)
+    with replacing(out, [data]) as aside, _writing(aside, data, heads, safe) as write:
+        for block in file.blocks(wanted, size):
+            write(predicted(block))
+            n += block.table.n
+        if not n:  # a file without records has columns too
+            write(predicted(file.read(wanted)))
     return n
 
 
-class _rows:
-    """Writes columns of blocks to a CSV or Parquet file."""
+def _writing(
+    path: Path, data: Path, heads: Sequence[str], safe: bool
+) -> AbstractContextManager[Callable[[Table], None]]:
+    """Context in which tables of the same columns are written to a file, one behind the other."""
+    if ending(path) == ".csv":
+        return _csv(path, heads, safe)
+    return _parquet(path, data, heads)
 
-    def __init__(self, path: Path, heads: Sequence[str], safe: bool) -> None:
-        self._path, self._heads, self._safe = path, list(heads), safe
-        self._writer: Any = None
-        self._file: Any = None
 
-    def __enter__(self) -> Callable[[Sequence[Any]], None]:
-        if ending(self._path) == ".csv":
-            self._file = self._path.open("w", encoding="utf-8", newline="")
-            self._writer = csv.writer(self._file)
-            self._writer.writerow(self._heads)
-            return self._csv
-        return self._parquet
+@contextmanager
+def _csv(path: Path, heads: Sequence[str], safe: bool) -> Iterator[Callable[[Table], None]]:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(heads)
 
-    def __exit__(self, *_: object) -> None:
-        for each in (self._file, self._writer):
-            if hasattr(each, "close"):
-                each.close()
+        def write(table: Table) -> None:
+            rows = zip(*(column.cells() for column in table.values), strict=True)
+            writer.writerows(spreadsheet_safe(row) if safe else row for row in rows)
 
-    def _csv(self, columns: Sequence[Any]) -> None:
-        import pandas as pd
+        yield write
 
-        rows = zip(*(cell_texts(pd.Series(column)) for column in columns), strict=True)
-        self._writer.writerows(spreadsheet_safe(row) if self._safe else row for row in rows)
 
-    def _parquet(self, columns: Sequence[Any]) -> None:
-        import pandas as pd
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+@contextmanager
+def _parquet(path: Path, data: Path, heads: Sequence[str]) -> Iterator[Callable[[Table], None]]:
+    """The first table says of what type each column is."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-        named = zip(self._heads, columns, strict=True)
-        frame = pd.DataFrame({name: pd.Series(c).reset_index(drop=True) for name, c in named})
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, table.schema)
-        self._writer.write_table(table.cast(self._writer.schema))
+    with ExitStack() as opened:
+        writer: Any = None
+
+        def write(table: Table) -> None:
+            nonlocal writer
+            kinds = [None] * len(heads) if writer is None else writer.schema.types
+            arrays = []
+            for name, column, kind in zip(heads, table.values, kinds, strict=True):
+                try:
+                    arrays.append(column.arrow(_stored(column) if kind is None else kind))
+                except (pa.ArrowException, OverflowError):
+                    raise DataError(
+                        f"{data}: column {shown(name)} holds values of several types, which no "
+                        "column of Parquet does; write the predictions to a .csv file",
+                        name,
+                    ) from None
+            made = pa.table(arrays, names=list(heads))
+            if writer is None:
+                writer = opened.enter_context(pq.ParquetWriter(path, made.schema))
+            writer.write_table(made)
+
+        yield write
+
+
+def _stored(column: Column) -> Any:
+    """Arrow type of a column, None for its own; texts read as categories stay such in Parquet."""
+    import pyarrow as pa
+
+    if not isinstance(column, Texts):
+        return None
+    # Later blocks may have more categories than the first.  What was predicted has the type that
+    # pandas gives to texts.
+    return pa.dictionary(pa.int32(), pa.string()) if column.categories else pa.large_string()

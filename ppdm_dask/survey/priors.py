@@ -19,7 +19,7 @@ from ppdm_dask.designs.binding import require_labels
 from ppdm_dask.designs.parameters import PROBABILITY, ratio
 from ppdm_dask.errors import InputError
 from ppdm_dask.files.declared import document
-from ppdm_dask.files.fields import Table, check_shares, read_toml
+from ppdm_dask.files.fields import TomlTable, check_shares, read_toml
 from ppdm_dask.files.values import Many, Schema, Text
 from ppdm_dask.shown import given, listed, quoted
 
@@ -54,7 +54,7 @@ def read_priors(path: Path) -> Priors:
     InputError
         One line: file, key, value, and what would be right.
     """
-    root = Table(read_toml(path), str(path))
+    root = TomlTable(read_toml(path), str(path))
     name = root.optional_text("attribute", "the name of an attribute is needed")
     table = root.table("prior", "a table [prior], or a table [prior.ATTRIBUTE] each, is needed")
     root.done()
@@ -158,7 +158,7 @@ def joint_prior(path: Path) -> xr.DataArray:
     """
     import xarray as xr
 
-    root = Table(read_toml(path), str(path))
+    root = TomlTable(read_toml(path), str(path))
     names = root.texts("attributes")
     if len(names) < 2 or len(set(names)) < len(names):
         raise root.error("attributes", list(names), "names of two or more attributes are needed")

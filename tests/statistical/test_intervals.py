@@ -13,7 +13,7 @@ from strategies import codebook_of
 
 from ppdm_dask import design_from_config, invert
 from ppdm_dask.inference import bootstrap, event_interval, mle, profile_deviance
-from ppdm_dask.inference.evidence import WeightSums
+from ppdm_dask.inference.sums import WeightSums
 from ppdm_dask.inference.tables import ContingencyTable
 from ppdm_dask.inference.uncertainty import normal_quantile
 

@@ -39,9 +39,9 @@ from scipy.linalg import hadamard
 
 from ppdm_dask import Attribute, Codebook, Identity, KaryResponse, Warner
 from ppdm_dask.inference import Replicates, WeightSums
+from ppdm_dask.inference.cell_laws import CellLaws
 from ppdm_dask.inference.clusters import ClusterTotals, ReplicateTotals, deviations
 from ppdm_dask.inference.contrasts import Joint, compare
-from ppdm_dask.inference.evidence import CellLaws
 from ppdm_dask.inference.laws import law_of_cells
 from ppdm_dask.inference.likelihood import pseudo_mle
 

@@ -12,7 +12,7 @@ import ppdm_dask as pp
 from ppdm_dask.collect import Page, Survey, build_page
 from ppdm_dask.collect.questionnaire import Questionnaire
 from ppdm_dask.errors import InputError
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 
 __all__ = ["ASKED", "BOOK", "DESIGN", "DOMAIN", "LEARNERS", "made", "model", "survey"]
 
@@ -90,7 +90,7 @@ def made(
 ) -> Page:
     """The page of a survey that is right but for what is given; None leaves a key out."""
     asked = {key: value for key, value in {**ASKED, **more}.items() if value is not None}
-    table = Table(asked, "q.toml", error=InputError)
+    table = TomlTable(asked, "q.toml", error=InputError)
     return build_page(
         Questionnaire.from_table(table),
         book,

@@ -18,7 +18,7 @@ from ppdm_dask.cluster.security import make_certificates, read_certificates
 from ppdm_dask.errors import ProfileError
 from ppdm_dask.files.declared import Declared, document_of_kinds
 from ppdm_dask.files.documents import read_toml
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 from ppdm_dask.files.values import Place, Schema, Text, Value, Whole
 from ppdm_dask.frozen import settle
 from ppdm_dask.resources import profile_path
@@ -141,7 +141,7 @@ class Profile(Declared, ABC):
             settle(self, security=OWN)
 
     @classmethod
-    def take(cls, table: Table) -> dict[str, Any]:
+    def take(cls, table: TomlTable) -> dict[str, Any]:
         return {"source": table.source, **super().take(table)}
 
     @classmethod
@@ -230,5 +230,5 @@ def profile_from_config(config: Mapping[str, Any], source: str) -> Profile:
     ProfileError
         One line: `source`, dotted path, value, and what would be right.
     """
-    table = Table(config, source, error=ProfileError)
+    table = TomlTable(config, source, error=ProfileError)
     return KINDS[table.choice("kind", KINDS, "a kind of cluster")].from_table(table)

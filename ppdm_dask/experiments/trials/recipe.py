@@ -20,7 +20,7 @@ from ppdm_dask.experiments.parts import (
 )
 from ppdm_dask.experiments.trials.trial import TRIALS, Trial, find_trial
 from ppdm_dask.files.declared import Declared, Rest, fields_of, schema_of
-from ppdm_dask.files.fields import Table
+from ppdm_dask.files.fields import TomlTable
 from ppdm_dask.files.values import (
     Choice,
     Either,
@@ -263,7 +263,7 @@ class TrialRecipe(RecipeBase):
         trial, swept = self.of, {}
         for axis, i in zip(self.sweep.grid, point.index[1:], strict=True):
             swept[axis] = Place(f"sweep.grid.{axis}[{i}]", self.source)
-        table = Table({**self.trial.parameters, **point.values}, self.source, "trial")
+        table = TomlTable({**self.trial.parameters, **point.values}, self.source, "trial")
         found = trial.take(table)
         table.done()
         return trial(**found).checked(_Stated("trial", self.source, swept=swept))

@@ -3,21 +3,23 @@
 ``PPDM_LACKING`` names the packages that it lacks, where these are not those of all extras.
 """
 
-import importlib.abc
 import os
 import sys
+from importlib.machinery import PathFinder
 
 from ppdm_dask.extras import EXTRAS
 
 LACKING = os.environ.get("PPDM_LACKING", " ".join(EXTRAS)).split()
 
 
-class CoreOnly(importlib.abc.MetaPathFinder):
-    """Finds that what extras bring is not there."""
+class CoreOnly(PathFinder):
+    """Finds nothing of what extras bring."""
 
-    def find_spec(self, name, path=None, target=None):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
         if name.partition(".")[0] in LACKING:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return None
+        return super().find_spec(name, path, target)
 
 
-sys.meta_path.insert(0, CoreOnly())
+sys.meta_path[sys.meta_path.index(PathFinder)] = CoreOnly
