@@ -106,9 +106,7 @@ def test_every_figure_is_told_in_words_with_numbers(pages: dict[str, Page], kind
     assert all("max-width" in each["media"] for each in narrow)
 
 
-def test_the_words_are_the_result_s(
-    report_pages: dict[str, Path], pages: dict[str, Page]
-) -> None:
+def test_the_words_are_the_result_s(report_pages: dict[str, Path], pages: dict[str, Page]) -> None:
     ds = read_netcdf(report_pages["answers"].parent / "result.nc")
     alt = pages["answers"].all("img")[0]["alt"]
     for name in ("cancer", "first-300"):
