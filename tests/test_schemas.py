@@ -151,8 +151,8 @@ PROFILE_FILES = [
     },
 ]
 
-# Designs are drawn again and again below, and the matrices of hundreds of thousand numbers, which are
-# all alike, would take most of the time.
+# Designs are drawn again and again below: checking a hundred thousand numbers, all alike, each time
+# would take most of it.
 SMALL = [config for config in DESIGNS if len(json.dumps(config)) < 10_000]
 
 DOCUMENTS = [
