@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -44,6 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Watch the checkout, in the process that the others report to."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Untracked(Path(__file__).resolve().parent.parent))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage among what stays to the end: ten thousand tests, and all their modules."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small_recipe import CONFIG, changed, write_recipe
 
 import ppdm_dask as pp
 from ppdm_dask import system
@@ -153,15 +154,22 @@ def ppdm(where: Path, environment: dict[str, str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "workers", [(), pytest.param(("--workers", "2"), marks=pytest.mark.slow)], ids=["here", "two"]
+    ("name", "workers"),
+    [
+        pytest.param("small.toml", "0", id="here"),
+        pytest.param("electronic-surveys", "0", id="main job", marks=pytest.mark.slow),
+        pytest.param("electronic-surveys", "2", id="two", marks=pytest.mark.slow),
+    ],
 )
 def test_a_sweep_has_its_digest_on_other_systems(
-    tmp_path: Path, elsewhere: dict[str, str], workers: tuple[str, ...]
+    tmp_path: Path, elsewhere: dict[str, str], name: str, workers: str
 ) -> None:
-    """`make sweep REPEATS=20`, also by two workers: the digest where nothing lacks."""
-    expected = pp.run("electronic-surveys", repeats=20, out=tmp_path / "here").digest
-    recipe = ("run", "electronic-surveys", "--repeats", "20", "--out", "runs")
-    *_, said = ppdm(tmp_path, elsewhere, *recipe, *workers).splitlines()
+    """`make sweep REPEATS=20`, also by two workers, and a small one: as where nothing lacks."""
+    small = write_recipe(tmp_path / "small.toml", changed("figure", CONFIG["figure"][:1]))
+    recipe = str(small) if name == small.name else name
+    expected = pp.run(recipe, repeats=20, workers=0, out=tmp_path / "here").digest
+    run = ("run", recipe, "--repeats", "20", "--workers", workers, "--out", "runs")
+    *_, said = ppdm(tmp_path, elsewhere, *run).splitlines()
     assert said == f"digest: {expected}"
     assert not [path for path in (tmp_path / "runs").iterdir() if path.name.startswith(".")]
 

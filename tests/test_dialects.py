@@ -53,9 +53,10 @@ def written(table: Table, sign: str, *, comma: bool = False, quoted: bool = Fals
 def read(file: DataFile, size: int = 3) -> Table:
     found: Table = {name: [] for name in file.columns}
     for block in file.blocks(file.columns, size):
+        frame = block.frame  # made anew each time
         for name in found:
-            gaps = block.frame[name].isna()
-            found[name] += [None if g else str(v) for v, g in zip(block.frame[name], gaps)]  # noqa: B905
+            gaps = frame[name].isna()
+            found[name] += [None if g else str(v) for v, g in zip(frame[name], gaps)]  # noqa: B905
     return found
 
 

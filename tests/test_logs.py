@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_recipe import write_recipe
+from small_recipe import changed, write_recipe
 
 import ppdm_dask as pp
 from ppdm_dask.cli import main
@@ -102,7 +102,7 @@ def test_results_stay_on_standard_output(folder: Path, capsys: pytest.CaptureFix
 def test_a_run_says_its_batches_in_detail(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = write_recipe(tmp_path / "small.toml")
+    recipe = write_recipe(tmp_path / "small.toml", changed("figure", []))
     run = ["run", str(recipe), "--workers", "0", "--out", str(tmp_path / "runs")]
     assert main(["-vv", "--log-json", *run]) == 0
     seen = capsys.readouterr()

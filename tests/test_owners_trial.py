@@ -71,7 +71,7 @@ def test_findings_name_a_cell_by_words_too(root, tmp_path):
     made = config()
     made["data"][0]["codebook"] = str(root / "pipelines" / "codebooks" / "votes.toml")
     made["trial"] = {"name": "owners", "share": 0.1}
-    made["sweep"] |= {"grid": {"theta": [0.55], "learner": ["id3", "naive-bayes"]}}
+    made["sweep"] |= {"repeats": 8, "grid": {"theta": [0.55], "learner": ["id3", "naive-bayes"]}}
     ds = run(recipe_from_config(made), workers=0, out=tmp_path).dataset
     assert "votes, theta = 0.55, learner = id3 (" in OwnersTrial.findings(ds)[0]
 

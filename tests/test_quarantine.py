@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_recipe import write_recipe
+from small_recipe import changed, write_recipe
 from toy_works import Draws, make_cells
 
 from ppdm_dask.cli import main
@@ -83,7 +83,7 @@ def test_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = write_recipe(tmp_path / "small.toml")
+    path = write_recipe(tmp_path / "small.toml", changed("figure", []))
     command = ["run", str(path), "--workers", "0"]
     assert main([*command, "--out", "whole"]) == 0
     expected = capsys.readouterr().out.splitlines()[-1]

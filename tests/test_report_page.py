@@ -106,10 +106,9 @@ def test_every_figure_is_told_in_words_with_numbers(pages: dict[str, Page], kind
     assert all("max-width" in each["media"] for each in narrow)
 
 
-def test_the_words_are_the_result_s(pages: dict[str, Page], tmp_path: Path) -> None:
-    page = make_page(ANSWERS, tmp_path, "answers")
-    ds = read_netcdf(page.parent / "result.nc")
-    alt = Page(page).all("img")[0]["alt"]
+def test_the_words_are_the_result_s(report_pages: dict[str, Path], pages: dict[str, Page]) -> None:
+    ds = read_netcdf(report_pages["answers"].parent / "result.nc")
+    alt = pages["answers"].all("img")[0]["alt"]
     for name in ("cancer", "first-300"):
         entry = ds.sel(data=name)
         half, one = (float(entry["accuracy_mean"].sel(q=q)) for q in (0.5, 1))
@@ -150,7 +149,7 @@ def test_tables_scroll_in_regions_that_keys_reach(pages: dict[str, Page], kind: 
 
 
 def test_the_page_says_where_the_numbers_come_from(tmp_path: Path) -> None:
-    page = make_page(CONFIG, tmp_path, "small")
+    page = make_page(CONFIG | {"figure": []}, tmp_path, "small")
     manifest = json.loads((page.parent / "manifest.json").read_text())
     text = Page(page).text
     for value in (
@@ -188,7 +187,8 @@ def test_claims_stand_beside_the_figures_of_the_package_s_recipes(pages: dict[st
 
 
 def test_a_run_that_was_stopped_has_a_page(tmp_path: Path) -> None:
-    recipe = recipe_from_config(CONFIG, source="small.toml", name="small")
+    config = CONFIG | {"figure": CONFIG["figure"][:1]}
+    recipe = recipe_from_config(config, source="small.toml", name="small")
 
     def stop(progress: Any) -> None:
         if progress.done_repeats >= 4:
@@ -262,7 +262,7 @@ def test_run_writes_the_page_and_the_command_does_so_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_recipe(tmp_path / "small.toml")
+    write_recipe(tmp_path / "small.toml", CONFIG | {"figure": CONFIG["figure"][:1]})
     assert main(["run", "small.toml", "--workers", "0"]) == 0
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "report.html").is_file()
@@ -336,7 +336,7 @@ def test_what_is_no_run_is_refused_in_one_line(
 def test_claims_are_judged_on_finished_runs_of_the_package_s_recipes(tmp_path: Path) -> None:
     from ppdm_dask.claims.judge import write_reproduction_page
 
-    page = make_page(CONFIG, tmp_path, "small")
+    page = make_page(CONFIG | {"figure": []}, tmp_path, "small")
     with pytest.raises(InputError, match="small is not the package's recipe of that name"):
         write_reproduction_page([page.parent], tmp_path / "claims.md")
     assert not (tmp_path / "claims.md").exists()
@@ -393,11 +393,11 @@ def reproduction(folder: Path, pages: dict[str, Path], moved: bool) -> Path:
 def test_a_reproduction_is_one_page(
     tmp_path: Path, report_pages: dict[str, Path], moved: bool
 ) -> None:
-    pages = {"one": report_pages["answers"], "two": report_pages["own"]}
+    pages = {"one": report_pages["numbers"], "two": report_pages["own"]}
     page = write_reproduction(reproduction(tmp_path, pages, moved))
     assert page == tmp_path / "report.html"
     found = Page(page)
-    assert len(found.all("img")) == 3 + 1
+    assert len(found.all("img")) == 1 + 1
     ids = Counter(attributes["id"] for _, attributes in found.elements if "id" in attributes)
     assert max(ids.values()) == 1
     assert ("something changed" in found.text) is moved

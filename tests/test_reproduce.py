@@ -459,7 +459,9 @@ def test_ctrl_c_ends_it_resumably(made, tmp_path):
         text=True,
     )
     deadline = time.monotonic() + 120
-    while not batches_below(out) and time.monotonic() < deadline:
+    # More than the two benchmarks: after the first ones a process still looks for libraries, and a
+    # signal between the opening of a file and its `with` leaves it open, which Python then reports.
+    while batches_below(out) <= 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

@@ -10,12 +10,13 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ppdm_dask import datasets, privacy
+from ppdm_dask import datasets, mine, privacy
 from ppdm_dask.arrays import Floats
 from ppdm_dask.data.codebook import Codebook
 from ppdm_dask.designs import MultiGroup, UnrelatedQuestion
@@ -23,14 +24,14 @@ from ppdm_dask.designs.flip import Flip
 from ppdm_dask.designs.matrix import RRMatrix
 from ppdm_dask.designs.multigroup import coefficient_matrix
 from ppdm_dask.experiments.grid import ERRORS
-from ppdm_dask.mine.id3 import ID3
-from ppdm_dask.perturb.aibr import AIBR
 from ppdm_dask.privacy import hint_attack
 from ppdm_dask.randomness import Stream
 from ppdm_dask.resources import codebook_path
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from ppdm_dask.perturb.aibr import AIBR
 
 
 def sample_counts() -> dict[str, float]:
@@ -47,6 +48,12 @@ def _pima() -> npt.NDArray[np.float64]:
     return np.asarray(datasets.load("pima").drop(columns="diabetes").to_numpy(dtype=float))
 
 
+def _aibr(k: int, seed: int) -> AIBR:
+    # By name, so that a run's page does not load scikit-learn, which takes half a second.
+    method: AIBR = resolve_name("ppdm_dask.perturb.aibr:AIBR")(k, seed=seed)
+    return method
+
+
 def _correlation(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
     return float(np.asarray(np.corrcoef(one, other))[0, 1])
 
@@ -54,7 +61,7 @@ def _correlation(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
 def aibr_reach() -> dict[str, float]:
     """Farthest that a value moves, in widths of its sub-interval, and the least correlation."""
     values = _pima()
-    released = AIBR(4, seed=1).fit_transform(values)
+    released = _aibr(4, seed=1).fit_transform(values)
     moved = np.abs(values - released) / (np.ptp(values, axis=0) / 4)
     pairs = zip(values.T, released.T, strict=True)
     return {
@@ -66,7 +73,7 @@ def aibr_reach() -> dict[str, float]:
 def aibr_histogram() -> dict[str, float]:
     """Counts in AIBR's own sub-intervals that differ between release and original."""
     values = _pima()
-    released = AIBR(4, seed=1).fit_transform(values)
+    released = _aibr(4, seed=1).fit_transform(values)
     # The sub-intervals are the method's own: a value never leaves the one that it is in.
     wrong = 0
     for x, y in zip(values.T, released.T, strict=True):
@@ -79,7 +86,7 @@ def aibr_histogram() -> dict[str, float]:
 def joint_distribution() -> dict[str, float]:
     """Correlation of pregnancies and age in Pima: original, and released with k = 1."""
     values = _pima()
-    released = AIBR(1, seed=2).fit_transform(values)
+    released = _aibr(1, seed=2).fit_transform(values)
     return {
         "original": _correlation(values[:, 0], values[:, 7]),
         "released": _correlation(released[:, 0], released[:, 7]),
@@ -318,7 +325,8 @@ def losses_of_trees(q: float, repeats: int = 30) -> Floats:
         first = round(0.8 * len(records))
         train, test = records.take(order[:first]), records.take(order[first:])
         reports = design.disguise(train, Stream.from_seed(repeat))
-        plain, disguised = ID3(None, target).fit(train), ID3(design, target).fit(reports)
+        plain = mine.ID3(None, target).fit(train)
+        disguised = mine.ID3(design, target).fit(reports)
         losses.append(plain.score(test) - disguised.score(test))
     return np.array(losses)
 

@@ -41,17 +41,23 @@ def environment() -> dict[str, Any]:
         for info in threadpool_info()
         if info.get("user_api") == "blas"
     ]
-    versions = {"python": f"{platform.python_version()} {platform.python_implementation()}"}
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
     return {
-        "versions": versions,
+        "versions": dict(_versions()),
         "machine": platform.machine(),
         "system": platform.system(),
         "cpu_features": [*simd.get("baseline", []), *simd.get("found", [])],
         "blas": blas or [build.get("Build Dependencies", {}).get("blas", {}).get("name")],
     }
+
+
+# Each is looked up in files, for every run and golden.
+@cache
+def _versions() -> dict[str, str]:
+    found = {"python": f"{platform.python_version()} {platform.python_implementation()}"}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 # The sources rather than a version: a checkout changes between releases, and so may numbers.
