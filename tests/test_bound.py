@@ -171,7 +171,7 @@ def test_twenty_symbols_come_within_three_percent():
     around = sorted({i + step for i in wanted for step in range(-3, 4)})
     limit = Limit.compute(problem, levels(problem)[around])
     places = np.searchsorted(around, wanted)
-    settings = settings_for("memetic", generations=400, symbols=20)
+    settings = settings_for("memetic", generations=500, symbols=20)
     only = Limit(problem, tuple(limit.solved[i] for i in places))
     for found in (
         optimal_designs(only, SimulationStream(0), 20),

@@ -105,6 +105,9 @@ PARTS_OF_WALK = 256
 FAINT = 1e-6
 """Weight of a ray, relative to the largest, below which a design may do without it."""
 
+LOST = 1e-7
+"""Relative noise that a design with no more symbols than its information has entries may cost."""
+
 SPARE = 1e-4
 """Weight of what need not be estimated beside what need: the gap stays about as small."""
 
@@ -271,7 +274,7 @@ def design_of(program: Program, best: Best) -> tuple[Rays, Floats]:
             settled = settle(program, rays, thin)
         except PPDMError:  # the vertex is too far off: the design as it was is as good
             settled = weights
-        if program.noise(rays, settled) <= program.noise(rays, weights) * (1 + GAP):
+        if program.noise(rays, settled) <= program.noise(rays, weights) * (1 + LOST):
             keep = settled > 0
             rays, weights = rays.take(np.flatnonzero(keep)), settled[keep]
     return _without_faint(program, rays, weights)
