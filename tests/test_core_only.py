@@ -450,6 +450,16 @@ def test_python_shows_the_same_without_pandas(tmp_path: Path, core: dict[str, st
     assert lacking.stdout.count("<table") == 10
 
 
+CODEBOOK = """
+[[attribute]]
+name = "region"
+categories = ["north", "south"]
+
+[[attribute]]
+name = "used"
+categories = ["no", "yes"]
+"""
+
 COMMANDS = """
 import sys
 from ppdm_dask.cli import main
@@ -476,10 +486,7 @@ def test_commands_write_the_same_without_pandas(tmp_path: Path, core: dict[str, 
     """Of answers with decimal commas: codebook, import, count, estimate as each form, plan."""
     rows = ["north;yes;1,5", "south;no;0,5", "south;no;1", "north;;2", "south;yes;2,25"] * 40
     (tmp_path / "field.csv").write_text("\n".join(["region;used;w", *rows]) + "\n")
-    (tmp_path / "codebook.toml").write_text(
-        '[[attribute]]\nname = "region"\ncategories = ["north", "south"]\n'
-        '[[attribute]]\nname = "used"\ncategories = ["no", "yes"]\n'
-    )
+    (tmp_path / "codebook.toml").write_text(CODEBOOK)
     (tmp_path / "design.toml").write_text('id = "warner"\nattribute = "used"\ntheta = 0.8\n')
     there, lacking = both_ways(tmp_path, core, COMMANDS)
     assert lacking.stdout == there.stdout
@@ -509,10 +516,7 @@ for line in (
 def test_predictions_are_the_same_without_pandas(tmp_path: Path, core: dict[str, str]) -> None:
     rows = ["north,yes,1,a", "south,no,2,=b", "south,no,,", "north,no,-4,a"] * 50
     (tmp_path / "a.csv").write_text("\n".join(["region,used,n,note", *rows]) + "\n")
-    (tmp_path / "codebook.toml").write_text(
-        '[[attribute]]\nname = "region"\ncategories = ["north", "south"]\n'
-        '[[attribute]]\nname = "used"\ncategories = ["no", "yes"]\n'
-    )
+    (tmp_path / "codebook.toml").write_text(CODEBOOK)
     (tmp_path / "design.toml").write_text('id = "warner"\nattribute = "used"\ntheta = 0.9\n')
     there, lacking = both_ways(tmp_path, core, PREDICTIONS)
     assert lacking.stdout == there.stdout

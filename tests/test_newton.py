@@ -45,10 +45,6 @@ def weights(rays: Rays, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(0.05, 0.4, len(rays.rows))
 
 
-def noise(program: Program, rays: Rays, w: np.ndarray) -> float:
-    return program.noise(rays, w)
-
-
 def test_derivatives_are_those_of_the_noise(case: tuple[Program, Rays]) -> None:
     program, rays = case
     w, step = weights(rays), 1e-5
@@ -61,7 +57,7 @@ def test_derivatives_are_those_of_the_noise(case: tuple[Program, Rays]) -> None:
         there, back = w.copy(), w.copy()
         there[k] += step * w[k]
         back[k] -= step * w[k]
-        first = (noise(program, rays, there) - noise(program, rays, back)) / (2 * step * w[k])
+        first = (program.noise(rays, there) - program.noise(rays, back)) / (2 * step * w[k])
         assert first == pytest.approx(g[k], rel=1e-5)
         ahead, behind = (_slopes(program, rays, e, x) for x in (there, back))
         column = (ahead - behind) / (2 * step * w[k])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ppdm_dask.errors import PPDMError
@@ -36,8 +38,8 @@ class Guesses:
         self.problem = problem
         cone = Guess(problem.delta, success=problem.delta)
         p = problem.prior
-        self._even = even_cost(cone, p)
-        self._program = Program(p, np.eye(p.size), np.zeros(0), (problem.delta,), self._even)
+        levels, even = (problem.delta,), even_cost(cone, p)
+        self._program = Program(p, np.eye(p.size), np.zeros(0), levels, even)
         self._pricing = pricing_of(self._program, cone)
         self._start = rays_of(cone, starting_rows(cone, p), p)
         self._before: Start | None = None
@@ -88,8 +90,7 @@ class Guesses:
 
     def _solve(self, loss: float) -> Level | None:
         """By Newton's method; None where it comes to no good end."""
-        p = self.problem.prior
-        program = Program(p, np.eye(p.size), np.zeros(0), (loss,), self._even)
+        program = replace(self._program, levels=(loss,))
         for start in (self._before, Start(self._start)):
             if start is None:
                 continue

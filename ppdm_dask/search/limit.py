@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -47,7 +48,7 @@ from ppdm_dask.search.bound import ROUNDING, Level
 from ppdm_dask.search.guess import Guesses
 from ppdm_dask.search.problem import NEAREST, Problem
 from ppdm_dask.search.rays import Certificate, listable
-from ppdm_dask.search.solved import Arrays, Solved
+from ppdm_dask.search.solved import Solved, most_bytes
 
 
 class Expansion(NamedTuple):
@@ -423,7 +424,8 @@ class Limit:
             Makes of a problem what solves a level; by default
             :class:`~ppdm_dask.search.guess.Guesses`.
         checkpoint : Path, optional
-            A file to resume from, where rays can be listed; only with the default solver.
+            A file to resume from, where rays can be listed; by the default solver to the same
+            bits.
 
         Raises
         ------
@@ -433,15 +435,13 @@ class Limit:
         at = levels(problem) if at is None else np.asarray(at, dtype=float)
         if not listable(problem.n, problem.delta):
             return cls(problem, _relaxed(problem, at, hook))
-        if solver is None:
-            return cls(problem, tuple(_resumed(problem, at, hook, checkpoint)))
-        designer = solver(problem)
-        found = []
-        for i, loss in enumerate(at):
-            found.append(designer.solve(float(loss)))
-            if hook is not None:
-                hook(i + 1)
-        return cls(problem, tuple(found))
+        designer = (solver or Guesses)(problem)
+        going_on = designer if isinstance(designer, Guesses) else None
+        identity = {"prior": problem.prior.tolist(), "delta": problem.delta, "levels": at.tolist()}
+        # What the next level begins from takes as much as some levels.
+        solved = Solved(checkpoint, identity, most_bytes(len(at) + 20, problem.n))
+        read = partial(Level.from_arrays, problem)
+        return cls(problem, tuple(solved.each(at.tolist(), designer.solve, read, hook, going_on)))
 
     @classmethod
     def from_certificates(cls, problem: Problem, table: Floats) -> Self:
@@ -518,32 +518,6 @@ class Limit:
         """Hypervolume ratio and median of MSE / limit over the levels."""
         ratios = self.ratios(loss, mse)
         return {"hypervolume": self.hypervolume(loss, mse), "median": float(np.median(ratios))}
-
-
-def _resumed(
-    problem: Problem, at: Floats, hook: Callable[[int], None] | None, checkpoint: Path | None
-) -> list[Level]:
-    """Levels by Newton's method, each from where the one before ended, in this run or another."""
-    identity = {"prior": problem.prior.tolist(), "delta": problem.delta, "levels": at.tolist()}
-    solved = Solved(checkpoint, identity, _most_bytes(problem.n, len(at)))
-
-    def read(i: int, arrays: Arrays) -> Level:
-        return Level.from_arrays(problem, float(at[i]), arrays)
-
-    solver = Guesses(problem)
-    found = solved.taken_up(read, len(at), solver.begin_from)
-    with solved.at_the_end():
-        for loss in at[len(found) :]:
-            found.append(solver.solve(float(loss)))
-            solved.add(found[-1].arrays, solver.state)
-            if hook is not None:
-                hook(len(found))
-    return found
-
-
-def _most_bytes(n: int, several: int) -> int:
-    """More than the checkpoint of so many levels has."""
-    return (1 << 20) + 64 * (several + 20) * (n + 10) ** 3
 
 
 def _relaxed(problem: Problem, at: Floats, hook: Callable[[int], None] | None) -> tuple[Level, ...]:

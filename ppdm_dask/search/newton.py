@@ -93,10 +93,8 @@ class Start(NamedTuple):
 
     def arrays(self) -> dict[str, Floats]:
         """Its numbers by name, for :meth:`from_arrays`."""
-        named = {f"start_{name}": values for name, values in self.rays._asdict().items()}
-        if self.state is not None:
-            named |= {f"start_{name}": values for name, values in self.state._asdict().items()}
-        return named
+        named = self.rays._asdict() | ({} if self.state is None else self.state._asdict())
+        return {f"start_{name}": values for name, values in named.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n: int, levels: int) -> Self:

@@ -35,7 +35,8 @@ from ppdm_dask.search.methods import (
 from ppdm_dask.search.optimum import Optimum, optimum
 from ppdm_dask.search.problem import GivenObjective, Objective, Problem, evaluate
 from ppdm_dask.search.rays import listable
-from ppdm_dask.search.solved import Arrays, Solved
+from ppdm_dask.search.solved import Solved
+from ppdm_dask.search.solved import most_bytes as kept_bytes
 from ppdm_dask.search.spea2 import most_bytes
 from ppdm_dask.shown import given
 
@@ -394,9 +395,7 @@ def optimize(
             "'memetic' and 'spea2' are shown beside a certified limit for any number",
             method,
         )
-    hook = None
-    if progress is not None and method == "bound":
-        hook = partial(_tell_level, progress, len(at))
+    hook = _hook(progress, len(at)) if method == "bound" else None
     # Of the other methods the file holds the search itself.
     limit = Limit.compute(problem, at, hook, checkpoint=path if method == "bound" else None)
     if method == "bound":
@@ -413,8 +412,9 @@ def optimize(
     return front_dataset(problem, found, labels, about, limit=limit)
 
 
-def _tell_level(progress: Progress, whole: int, done: int) -> None:
-    progress(done, whole)
+def _hook(progress: Progress | None, whole: int) -> Callable[[int], None] | None:
+    """Tells a progress how much is done, of a whole."""
+    return None if progress is None else lambda done: progress(done, whole)
 
 
 def _refuse_beside_epsilon(method: str, **given: Any) -> None:
@@ -441,19 +441,11 @@ def best_within(
         EpsilonPosterior(each, delta) if delta < 1 else Epsilon(each) for each in wanted
     ]
     identity = {"prior": p.tolist(), "delta": delta, "epsilons": wanted}
-    solved = Solved(checkpoint, identity, (1 << 20) + len(wanted) * 64 * (problem.n + 10) ** 3)
-
-    def read(i: int, arrays: Arrays) -> Optimum:
-        return Optimum.from_arrays(p, cones[i], arrays)
-
-    found = solved.taken_up(read, len(wanted))
-    with solved.at_the_end():
-        for cone in cones[len(found) :]:
-            found.append(optimum(p, cone))
-            solved.add(found[-1].arrays)
-            if progress is not None:
-                progress(len(found), len(wanted))
-    return dict(zip(wanted, found, strict=True))
+    solved = Solved(checkpoint, identity, kept_bytes(len(wanted), problem.n))
+    best = solved.each(
+        cones, partial(optimum, p), partial(Optimum.from_arrays, p), _hook(progress, len(wanted))
+    )
+    return dict(zip(wanted, best, strict=True))
 
 
 def within_epsilon(problem: Problem, best: Iterable[Optimum]) -> Found:

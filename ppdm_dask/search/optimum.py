@@ -235,9 +235,10 @@ def walked(program: Program, cone: Cone, pairs: Pairs) -> Pricing:
         )
         # What rounding may have done to the sums of the walk.
         most = float((np.abs(dual.nu) / p).max()) + once + dual.value
-        kappa = float(lack.max() + dual.mu @ program.even) + 16 * p.size * EPS * most
+        even = float(dual.mu @ program.even)
+        kappa = float(lack.max()) + even + 16 * p.size * EPS * most
         order = np.argsort(-lack, kind="stable")[: 4 * p.size]
-        chosen = codes[order[lack[order] + dual.mu @ program.even > 1e-11 * dual.value]]
+        chosen = codes[order[lack[order] + even > 1e-11 * dual.value]]
         if len(chosen):
             # Each part of the walk tells only its worst subset: one ray a round would take long.
             nearby = codes[order[:NEIGHBOURS], None] ^ (1 << np.arange(p.size))

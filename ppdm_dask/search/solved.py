@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,38 @@ from ppdm_dask.search.checkpoints import (
 )
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-T = TypeVar("T")
 
 SECONDS = 5.0
 """Time after which what was solved since is written."""
+
+
+class Result(Protocol):
+    """What is kept."""
+
+    def arrays(self) -> Arrays:
+        """Its numbers by name."""
+        ...  # pragma: no cover
+
+
+class Resumable(Protocol):
+    """What solves one after the other, each from where the one before ended."""
+
+    def state(self) -> Arrays:
+        """What the next one begins from."""
+        ...  # pragma: no cover
+
+    def begin_from(self, state: Arrays) -> None:
+        """Continue from there; a KeyError or ValueError where that cannot be."""
+        ...  # pragma: no cover
+
+
+W = TypeVar("W")
+R = TypeVar("R", bound=Result)
+
+
+def most_bytes(several: int, n: int) -> int:
+    """More than the file of so many designs of n categories has."""
+    return (1 << 20) + 64 * several * (n + 10) ** 3
 
 
 class Solved:
@@ -47,8 +74,8 @@ class Solved:
 
     def __init__(self, path: Path | None, identity: Mapping[str, Any], most: int) -> None:
         self.path = path
-        self.results: list[Arrays] = []
-        self.state: Arrays = {}
+        self._results: list[Arrays] = []
+        self._state: Arrays = {}
         self._identity = dict(identity)
         self._written = 0
         self._last = monotonic()
@@ -57,69 +84,81 @@ class Solved:
             done = facts.pop("done", None)
             if facts != self._identity or not isinstance(done, int) or done < 0:
                 raise self._refusal("this is the checkpoint of another search")
-            self.state = _below("state", arrays)
-            self.results = [_below(str(i), arrays) for i in range(done)]
+            self._state = _below("state", arrays)
+            self._results = [_below(str(i), arrays) for i in range(done)]
             self._written = done
 
-    def taken_up(
+    def each(
         self,
-        read: Callable[[int, Arrays], T],
-        most: int,
-        begin_from: Callable[[Arrays], None] | None = None,
-    ) -> list[T]:
-        """What the file has of at most so many results, each as `read` makes it of its arrays.
+        wanted: Sequence[W],
+        solve: Callable[[W], R],
+        read: Callable[[W, Arrays], R],
+        hook: Callable[[int], None] | None = None,
+        solver: Resumable | None = None,
+    ) -> list[R]:
+        """A result for each that is wanted, from the file as far as it goes.
+
+        What ends the work, too, leaves all that was solved in the file.
 
         Parameters
         ----------
-        read : callable
-        most : int
-        begin_from : callable, optional
-            Is given what the next result begins from, where the file has any results.
+        wanted : sequence
+        solve, read : callable
+            Make a result of what is wanted; `read` of the arrays in the file, too.
+        hook : callable, optional
+            Called with the number of results after each one that is solved.
+        solver : Resumable, optional
+            What `solve` belongs to, where a result depends on those before.
 
         Raises
         ------
         DamagedCheckpoint
-            Where either raises a KeyError or ValueError.
+            Where `read` or the solver raises a KeyError or ValueError.
         """
+        found = self._taken_up(wanted, read, solver)
         try:
-            if len(self.results) > most:
-                raise ValueError(f"it has {len(self.results)} results, of {most}")
-            found = [read(i, arrays) for i, arrays in enumerate(self.results)]
-            if found and begin_from is not None:
-                begin_from(self.state)
+            for one in wanted[len(found) :]:
+                found.append(solve(one))
+                if self.path is not None:
+                    self._add(found[-1].arrays(), {} if solver is None else solver.state())
+                if hook is not None:
+                    hook(len(found))
+        finally:
+            if len(self._results) > self._written:
+                self._write()
+        return found
+
+    def _taken_up(
+        self, wanted: Sequence[W], read: Callable[[W, Arrays], R], solver: Resumable | None
+    ) -> list[R]:
+        try:
+            if len(self._results) > len(wanted):
+                raise ValueError(f"it has {len(self._results)} results, of {len(wanted)}")
+            found = list(map(read, wanted, self._results))
+            if found and solver is not None:
+                solver.begin_from(self._state)
         except (KeyError, ValueError, TypeError) as error:
             what = " ".join(str(error).split())
             raise self._refusal(f"no checkpoint of this search: {what}") from None
         return found
 
-    def add(self, result: Callable[[], Arrays], state: Callable[[], Arrays] = dict) -> None:
+    def _add(self, result: Arrays, state: Arrays) -> None:
         """Take one more result, and what the next one begins from; write both if it is time."""
-        if self.path is None:
-            return
-        self.results.append(result())
-        self.state = state()
+        self._results.append(result)
+        self._state = state
         if monotonic() > self._last + SECONDS:
             self._write()
-
-    @contextmanager
-    def at_the_end(self) -> Iterator[None]:
-        """Write what is not yet written, whatever ends the work."""
-        try:
-            yield
-        finally:
-            if len(self.results) > self._written:
-                self._write()
 
     def _refusal(self, what: str) -> DamagedCheckpoint:
         return DamagedCheckpoint(f"{self.path}: {what}; remove it to begin again", self.path)
 
     def _write(self) -> None:
         assert self.path is not None
-        named = {str(i): arrays for i, arrays in enumerate(self.results)} | {"state": self.state}
+        named = {str(i): arrays for i, arrays in enumerate(self._results)} | {"state": self._state}
         arrays = {f"{i}.{name}": a for i, each in named.items() for name, a in each.items()}
-        write_checkpoint(self.path, {**self._identity, "done": len(self.results)}, arrays)
+        write_checkpoint(self.path, {**self._identity, "done": len(self._results)}, arrays)
         # After the write: on a slow disk the search must not write all the time.
-        self._written, self._last = len(self.results), monotonic()
+        self._written, self._last = len(self._results), monotonic()
 
 
 def _below(prefix: str, arrays: Arrays) -> Arrays:
