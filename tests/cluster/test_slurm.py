@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,23 @@ def job_processes(folder: Path) -> list[psutil.Process]:
         if of_jobs and any(word.startswith(str(folder)) for word in words):
             found += [process, *process.children(recursive=True)]
     return found
+
+
+def wait_until_joined(first: Run, folder: Path, workers: int) -> None:
+    """Wait until so many workers have joined: one that still looks for its driver waits for it."""
+    driver = psutil.Process(first.process.pid).net_connections(kind="tcp")
+    ports = {each.laddr.port for each in driver if each.status == psutil.CONN_LISTEN}
+    end = time.monotonic() + 30.0
+    while True:
+        joined = set()
+        for process in job_processes(folder):
+            with suppress(psutil.NoSuchProcess):
+                far = [each.raddr for each in process.net_connections(kind="tcp") if each.raddr]
+                joined |= {process.pid} if ports & {address.port for address in far} else set()
+        if len(joined) >= workers:
+            return
+        assert time.monotonic() < end, joined
+        time.sleep(0.1)
 
 
 def logs(folder: Path) -> list[Path]:
@@ -193,6 +211,7 @@ def test_killed_driver_leaves_nothing(
 ) -> None:
     first = start(profile=str(write_profile(tmp_path)))
     children = first.wait_for(60)
+    wait_until_joined(first, tmp_path, 2)
     processes = job_processes(tmp_path)
     # Two jobs with a worker each, busy for as long as the file is there, and who watches over them.
     assert len(processes) >= 5
